@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import { isCorrupt } from "../src/contract/corrupt-record.js";
 import {
@@ -95,6 +96,24 @@ export async function followWhile(adapter: StorageAdapter, writing: Promise<unkn
     isWriting = false;
   });
   await Promise.all([written, follow()]);
+}
+
+/** The latest time of a hint of `watch`, which should take 20 ms, on a busy machine. */
+const LATE_MS = 5_000;
+
+/** Whether a watcher of the adapter's log is told of the change. */
+export async function isToldOf(adapter: StorageAdapter, change: () => Promise<unknown>): Promise<boolean> {
+  let end = (): void => undefined;
+  const told = new Promise<true>((resolve) => {
+    end = requireLog(adapter).watch?.(() => resolve(true)) ?? end;
+  });
+  await change();
+  const timer = new AbortController();
+  const late = setTimeout(LATE_MS, false, { signal: timer.signal }).catch(() => false);
+  const isTold = await Promise.race([told, late]);
+  timer.abort();
+  end();
+  return isTold;
 }
 
 /** Whether an item is a record with its body. */

@@ -1,6 +1,10 @@
-import type { Append, PostgresAppender } from "./appender.js";
+import { getTaskId } from "../sql/adapter.js";
+import { sizeOfRecords } from "../sql/records.js";
+import { listRecords } from "./append-parameters.js";
+import type { PostgresAppender, PreparedAppend } from "./appender.js";
 
-interface Waiting extends Append {
+interface Waiting {
+  readonly append: PreparedAppend;
   readonly resolve: (sequence: number) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -29,9 +33,9 @@ export class GroupCommit {
   }
 
   /** Calls for a task must not overlap: the caller must await one before it makes the task's next one. */
-  store(append: Append): Promise<number> {
+  store(append: PreparedAppend): Promise<number> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ ...append, resolve, reject });
+      this.#waiting.push({ append, resolve, reject });
       // All saves called before the next microtask form one batch.
       queueMicrotask(() => this.#start());
     });
@@ -64,8 +68,8 @@ export class GroupCommit {
   /** How many of the waiting appends fit into one statement. */
   #endOfBatch(): number {
     let bytes = 0;
-    const end = this.#waiting.findIndex(({ draft }, index) => {
-      bytes += draft.sizeBytes;
+    const end = this.#waiting.findIndex(({ append }, index) => {
+      bytes += measure(append);
       return index > 0 && (index >= MAX_ROWS || bytes > MAX_BYTES);
     });
     return end === -1 ? this.#waiting.length : end;
@@ -73,14 +77,18 @@ export class GroupCommit {
 
   async #insert(batch: readonly Waiting[]): Promise<void> {
     try {
-      const sequences = await this.#appender.insert(batch);
-      for (const append of batch) {
-        const sequence = sequences.get(append.draft.taskId);
-        if (sequence !== undefined) append.resolve(sequence);
-        else void this.#appender.insertUnderLock(append).then(append.resolve, append.reject);
+      const sequences = await this.#appender.insert(batch.map(({ append }) => append));
+      for (const { append, resolve, reject } of batch) {
+        const sequence = sequences.get(getTaskId(append));
+        if (sequence !== undefined) resolve(sequence);
+        else void this.#appender.insertUnderLock(append).then(resolve, reject);
       }
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
   }
+}
+
+function measure(append: PreparedAppend): number {
+  return sizeOfRecords(listRecords(append)) + ("draft" in append ? append.draft.sizeBytes : 0);
 }

@@ -1,19 +1,22 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { makeFinding } from "../../src/contract/header-index.js";
+import { makeFinding, makeRecordFinding } from "../../src/contract/header-index.js";
 import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
+import { recordsInPages } from "../sql/records.js";
 import type { SqlRow } from "../sql/rows.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
-import { describeRow, PAGE_BYTES, type PostgresReader } from "./reader.js";
+import type { PostgresLog } from "./log.js";
+import { describeRecord, describeRow, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 import { updateDueAt } from "./writer.js";
 
 interface OpenTables {
   readonly connection: PostgresConnection;
   readonly reader: PostgresReader;
+  readonly log: PostgresLog;
   readonly sql: PostgresStatements;
 }
 
@@ -72,6 +75,23 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
         const removed = await run.change(sql.maintenance.removeAt, taskId, key);
         await updateDueAt(run, sql.changes, taskId, await run.rows(sql.changes.shortenTask, taskId, removed));
         await run.change(sql.pieces.trim, taskId);
+        return true;
+      }),
+
+    records: (taskId, quick) =>
+      recordsInPages(taskId, quick, (rest, rows) => access(({ log }) => log.read(rest, rows))),
+
+    locateRecord: (taskId, sequence) => describeRecord(place, taskId, sequence),
+
+    moveRecord: (taskId, sequence) =>
+      underLock(taskId, async (run, { log, sql }) => {
+        const found = await log.at(run, taskId, sequence);
+        const finding = found && makeRecordFinding(found, () => describeRecord(place, taskId, sequence));
+        if (finding === undefined) return false;
+        const note = [new Date().toISOString(), finding.reason];
+        await run.change(sql.maintenance.quarantineRecord, taskId, sequence, ...note);
+        await run.change(sql.maintenance.setLastEvent, taskId);
+        await run.rows(sql.changes.shortenTask, taskId, 0);
         return true;
       }),
 

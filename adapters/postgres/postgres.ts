@@ -14,15 +14,18 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { LeaseStore } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { type Append, firstSequence, NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
+import { type Append, firstSequence, getTaskId, NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
+import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
+import type { LogAppend } from "../sql/records.js";
 import { PostgresAppender } from "./appender.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
+import { PostgresLog } from "./log.js";
 import { maintainedTables } from "./maintenance.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { hasTables, makeTables } from "./schema.js";
@@ -98,6 +101,11 @@ export interface PostgresTablesOptions {
  */
 export class PostgresAdapter extends SqlAdapter {
   override readonly name = "postgres";
+  readonly log = new SqlLog({
+    store: (append) => this.store(append),
+    reading: (work) => this.#reading(({ log }) => work(log)),
+    changing: (work) => this.#reading(({ log }) => work(log)),
+  });
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = {
     claim: (...args) => this.#calls.run(async () => (await this.#madeTables()).leases.claim(...args)),
@@ -139,9 +147,10 @@ export class PostgresAdapter extends SqlAdapter {
     const transient = new TransientCheckpoints();
     const reader = new PostgresReader({ connection, sql, histories, transient, place });
     const leases = new PostgresLeases(connection, sql);
-    const writer = new PostgresWriter({ connection, sql, reader, leases, transient });
-    const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient });
-    this.#tables = { connection, sql, reader, leases, writer, appender, groupCommit: new GroupCommit(appender) };
+    const log = new PostgresLog({ connection, sql, reader, leases });
+    const writer = new PostgresWriter({ connection, sql, reader, leases, transient, log });
+    const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient, log });
+    this.#tables = { connection, sql, reader, leases, log, writer, appender, groupCommit: new GroupCommit(appender) };
     this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.#reading(work)));
   }
 
@@ -164,8 +173,8 @@ export class PostgresAdapter extends SqlAdapter {
     return this.#calls.close(() => this.#tables.connection.close());
   }
 
-  protected override store(append: Append): Promise<number> {
-    return this.#calls.inTurn(append.draft.taskId, async () => {
+  protected override store(append: Append | LogAppend): Promise<number> {
+    return this.#calls.inTurn(getTaskId(append), async () => {
       // A refused append must not make tables.
       if (!(await this.#looked())) firstSequence(append);
       const { groupCommit, appender } = await this.#madeTables();
@@ -221,6 +230,7 @@ interface Tables {
   readonly sql: PostgresStatements;
   readonly reader: PostgresReader;
   readonly leases: PostgresLeases;
+  readonly log: PostgresLog;
   readonly writer: PostgresWriter;
   readonly appender: PostgresAppender;
   readonly groupCommit: GroupCommit;

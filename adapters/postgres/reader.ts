@@ -6,10 +6,11 @@ import {
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
+import type { LogRecord, RecordHeader } from "../../src/contract/log.js";
 import { checkSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
 import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";
-import { RECORD_COLUMNS } from "../sql/records.js";
+import { parseRecord, parseRecordHeader, RECORD_COLUMNS } from "../sql/records.js";
 import { COLUMNS, damagedRow, parseSealedSummary, type SqlRow } from "../sql/rows.js";
 import { digestId, numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
@@ -67,7 +68,7 @@ export class PostgresReader {
       query.skip ?? 0,
     );
     const next = found.length < rows ? undefined : lastSequence(found);
-    return pageOfSummaries(query, found, (row) => this.#parseSummary(query.taskId, row), next);
+    return pageOfSummaries(query, found, (row) => this.parseSummary(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints: the first checkpoint, and more as long as they fit into `bytes`. */
@@ -92,7 +93,8 @@ export class PostgresReader {
   }
 
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
-    const { order, status = CHECKPOINT_STATUSES, prefix = "" } = query;
+    // Tasks with records only have the status ''.
+    const { order, status = [...CHECKPOINT_STATUSES, ""], prefix = "" } = query;
     const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#parts.sql.acrossTasks;
     const part = [status, Number.isFinite(limit) ? limit : null, skip];
     const rows =
@@ -109,23 +111,37 @@ export class PostgresReader {
     const found = await this.#parts.connection.rows(this.#parts.sql.acrossTasks.tasks, taskIds);
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
-      const [count, newestSequence, ...columns] = rows.get(taskId) ?? [];
-      return findTask(taskId, [count, newestSequence, null, null, ...RECORD_COLUMNS.map(() => null), ...columns], {
+      const [count, newestSequence, dueAt, removedUpTo, lastRecord, ...columns] = rows.get(taskId) ?? [];
+      const row = [count, newestSequence, dueAt, numberIn(removedUpTo), numberIn(lastRecord), ...columns];
+      return findTask(taskId, row, {
         locate: (sequence) => describeRow(this.#parts.place, taskId, sequence),
-        readSummary: (columns) => this.#parseSummary(taskId, columns),
-        readRecord: () => damagedRow(this.#parts.place, { taskId }, "PostgreSQL has no records yet"),
+        readSummary: (columns) => this.parseSummary(taskId, columns),
+        readRecord: (columns) => this.parseRecordHeader(taskId, columns),
       });
     });
+  }
+
+  parseSummary(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
+    return checkSummary(this.#parseSealed(taskId, row), () => describeRow(this.#parts.place, taskId, row[0]));
+  }
+
+  /** The header of the record in a row of RECORD_COLUMNS. The seal isn't checked. */
+  parseRecordHeader(taskId: string, row: SqlRow): RecordHeader | CorruptRecord {
+    return parseRecordHeader(taskId, row.map(recordValueAt), () => describeRecord(this.#parts.place, taskId, row[0]));
+  }
+
+  /** Like {@link parseRecordHeader}, with `is_text` and `body` in the two columns after those of the header. */
+  parseRecord(taskId: string, row: SqlRow): LogRecord | RecordHeader | CorruptRecord {
+    const [isText, bytes] = row.slice(RECORD_COLUMNS.length);
+    const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : bytes;
+    const locate = () => describeRecord(this.#parts.place, taskId, row[0]);
+    return parseRecord(taskId, row.map(recordValueAt), body, locate);
   }
 
   #parseSealed(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
     return parseSealedSummary(taskId, row.slice(0, WIDTH).map(numberAt), () =>
       describeRow(this.#parts.place, taskId, row[0]),
     );
-  }
-
-  #parseSummary(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkSummary(this.#parseSealed(taskId, row), () => describeRow(this.#parts.place, taskId, row[0]));
   }
 
   /** Reads the first row of the range. If its text is the cached text, only the row is read. */
@@ -186,6 +202,18 @@ function toBody(bytes: Buffer, isText: boolean): string | Uint8Array {
 
 export function describeRow(place: string, taskId: string, sequence: unknown): string {
   return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
+}
+
+export function describeRecord(place: string, taskId: string, sequence: unknown): string {
+  return `${place}, table records, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
+}
+
+const NUMBERS_OF_RECORD: readonly number[] = (["sequence", "size_bytes"] as const).map((name) =>
+  RECORD_COLUMNS.indexOf(name),
+);
+
+function recordValueAt(value: unknown, column: number): unknown {
+  return NUMBERS_OF_RECORD.includes(column) ? numberIn(value) : value;
 }
 
 const NUMBERS: readonly number[] = (["sequence", "state_version", "size_bytes"] as const).map((name) =>

@@ -37,11 +37,14 @@ function tablesIn(schema: string): string {
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
   last_sequence bigint NOT NULL, -- the last one given; it outlives its checkpoint
   count bigint NOT NULL,
-  newest_sequence bigint, -- NULL in a task without checkpoints, as the rest of the row
-  newest_created_at text COLLATE "C",
-  newest_status text COLLATE "C",
+  newest_sequence bigint, -- NULL in a task without checkpoints
+  newest_created_at text COLLATE "C", -- in a task that has records only, the last one's
+  newest_status text COLLATE "C", -- '' in a task that has records only; NULL in one that has nothing
   due_at text COLLATE "C", -- when a worker may continue the task, in ISO 8601 UTC; NULL: no worker may
-  last_text bytea -- the text that the last piece gives: its SHA-256, and 8 bytes of its id's; NULL: the next one begins anew
+  last_text bytea, -- the text that the last piece gives: its SHA-256, and 8 bytes of its id's; NULL: the next one begins anew
+  last_event bigint, -- the sequence of the last event
+  lazy_sequence bigint, -- the last sequence that was committed without a sync
+  removed_up_to bigint -- the highest sequence of a removed record
 );
 CREATE INDEX IF NOT EXISTS tasks_by_recency ON ${name}.tasks (newest_status, newest_created_at DESC, task_id);
 CREATE INDEX IF NOT EXISTS tasks_due ON ${name}.tasks (due_at, task_id) WHERE due_at IS NOT NULL;
@@ -80,6 +83,26 @@ CREATE TABLE IF NOT EXISTS ${name}.pieces (
 );
 ALTER TABLE ${name}.pieces ALTER COLUMN body SET STORAGE EXTERNAL; -- it is compressed by itself
 
+-- The records of a task's log, beside its checkpoints.
+CREATE TABLE IF NOT EXISTS ${name}.records (
+  task_id text COLLATE "C" NOT NULL,
+  sequence bigint NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  name text COLLATE "C",
+  record_key text COLLATE "C",
+  id text COLLATE "C", -- of an event
+  id_digest bytea, -- the SHA-256 of id
+  created_at text COLLATE "C" NOT NULL,
+  encoding text COLLATE "C" NOT NULL,
+  sha256 bytea NOT NULL,
+  seal bytea NOT NULL,
+  size_bytes bigint NOT NULL,
+  is_text boolean NOT NULL, -- true: the body is JSON in UTF-8; false: it is what the encoding says
+  body bytea, -- NULL in an event whose body was removed
+  PRIMARY KEY (task_id, sequence)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS records_by_id ON ${name}.records (task_id, id_digest) WHERE id_digest IS NOT NULL;
+
 -- Who runs a task. A row outlives its task, so that tokens only grow.
 CREATE TABLE IF NOT EXISTS ${name}.leases (
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
@@ -113,6 +136,9 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   sha256 text,
   seal text,
   is_text boolean,
+  kind text, -- of a record; NULL in a checkpoint
+  name text,
+  record_key text,
   form int, -- 0: the body is the payload; otherwise it is a piece
   body bytea,
   PRIMARY KEY (task_id, number)
@@ -135,7 +161,7 @@ const LOOK = `
   SELECT decode('00ff', 'hex'), true, 1::bigint, current_setting('client_encoding'),
     c.relname, obj_description(c.oid, 'pg_class')
   FROM (SELECT 1) samples LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)
-    ON n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'leases', 'quarantine')
+    ON n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'records', 'leases', 'quarantine')
   ORDER BY c.relname DESC NULLS LAST`;
 
 /**

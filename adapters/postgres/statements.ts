@@ -3,6 +3,7 @@ import { changeStatements, maintenanceStatements, prefixStatements } from "./sta
 import { leaseStatements, queueStatements } from "./statements/leases.js";
 import { pieceStatements } from "./statements/pieces.js";
 import { listStatements, readStatements } from "./statements/reads.js";
+import { recordStatements } from "./statements/records.js";
 import { tablesIn } from "./statements/tables.js";
 
 /**
@@ -15,6 +16,7 @@ export function statementsOn(schema: string) {
     append: appendOne(tables),
     pieces: pieceStatements(tables),
     reads: readStatements(tables),
+    records: recordStatements(tables),
     changes: changeStatements(tables),
     leases: leaseStatements(tables),
     maintenance: maintenanceStatements(tables),

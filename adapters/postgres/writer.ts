@@ -1,3 +1,4 @@
+import type { StatusOptions } from "../../src/contract/adapter.js";
 import {
   type Payload,
   type SealedSummary,
@@ -9,17 +10,25 @@ import {
   type AppendCondition,
   type ExpectedTask,
   requireNewest,
+  requireNoEvent,
   requireUnchangedTasks,
 } from "../../src/contract/conditions.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { HIGHEST, nextDueAtIn, type SqlRow, toJson } from "../sql/rows.js";
+import { makeAppendStatement } from "./append-parameters.js";
 import { bytesIn, digestId } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
+import type { PostgresLog } from "./log.js";
 import type { PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 import type { TransientCheckpoints } from "./transient.js";
+
+/** The part of a locked task's row that a change needs. */
+interface Position {
+  readonly lastEvent: number;
+}
 
 interface WriterParts {
   readonly connection: PostgresConnection;
@@ -27,6 +36,7 @@ interface WriterParts {
   readonly reader: PostgresReader;
   readonly leases: PostgresLeases;
   readonly transient: TransientCheckpoints;
+  readonly log: PostgresLog;
 }
 
 /** Changes and removes checkpoints. Each call is all or nothing, and checks its condition in the same step. */
@@ -42,13 +52,19 @@ export class PostgresWriter {
     id: string,
     change: StatusChange,
     condition: AppendCondition | undefined,
+    { records = [] }: StatusOptions = {},
   ): Promise<boolean> {
-    return this.#change(taskId, id, condition, async (record, run) => {
+    return this.#change(taskId, id, condition, async (record, run, { lastEvent }) => {
       await this.#requireNewest(run, taskId, condition);
+      requireNoEvent(taskId, lastEvent, condition);
+      await this.#parts.log.matchEvents(run, taskId, records);
       const { sequence, status, error, seal } = withStatus(record, change);
       await run.change(this.#parts.sql.changes.setStatus, taskId, sequence, status, toJson(error) ?? null, seal);
       const row = await run.rows(this.#parts.sql.changes.setTaskStatus, taskId, sequence, status);
       await updateDueAt(run, this.#parts.sql.changes, taskId, row);
+      if (records.length > 0) {
+        await run.rows(...makeAppendStatement(this.#parts.sql, [{ taskId, records, condition: {}, options: {} }]));
+      }
       return true;
     });
   }
@@ -78,11 +94,13 @@ export class PostgresWriter {
   ): Promise<number> {
     return this.#parts.connection.atomically(async (run) => {
       await this.#parts.leases.check(run, taskId, condition);
-      if (!(await this.#lock(run, taskId))) {
+      const position = await this.#lock(run, taskId);
+      if (position === undefined) {
         requireNewest(taskId, 0, condition);
         return 0;
       }
       await this.#requireNewest(run, taskId, condition);
+      requireNoEvent(taskId, position.lastEvent, condition);
       if (ids === "all") return run.change(this.#parts.sql.changes.removeAll, taskId);
       const removed = await run.rows(this.#parts.sql.changes.removeSome, taskId, ids.map(digestId));
       if (removed.length > 0) {
@@ -112,29 +130,30 @@ export class PostgresWriter {
     taskId: string,
     id: string,
     condition: AppendCondition | undefined,
-    change: (record: SealedSummary, run: Statements) => Promise<boolean>,
+    change: (record: SealedSummary, run: Statements, position: Position) => Promise<boolean>,
   ): Promise<boolean> {
     this.#parts.transient.forget(taskId);
     return this.#parts.connection.atomically(async (run) => {
       await this.#parts.leases.check(run, taskId, condition);
-      if (!(await this.#lock(run, taskId))) return false;
+      const position = await this.#lock(run, taskId);
+      if (position === undefined) return false;
       const found = await this.#parts.reader.sealed(run, taskId, id);
-      return found !== undefined && change(requireIntact(found), run);
+      return found !== undefined && change(requireIntact(found), run, position);
     });
   }
 
   /**
-   * Locks the task's row. Returns false if there is no such task. Then the caller must not change the task, because
+   * Locks the task's row. Returns `undefined` if there is no such task. Then the caller must not change the task, because
    * others may begin it, and it isn't locked.
    */
-  async #lock(run: Statements, taskId: string): Promise<boolean> {
+  async #lock(run: Statements, taskId: string): Promise<Position | undefined> {
     const [row] = await run.rows(this.#parts.sql.changes.lock, taskId);
-    if (row !== undefined) return true;
+    if (row !== undefined) return { lastEvent: Number(row[2]) };
     // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
     // others have just begun would have both.
     const [[last, , , , , , checkpoints] = []] = await run.rows(this.#parts.sql.maintenance.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
-    return false;
+    return undefined;
   }
 
   async #requireNewest(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {

@@ -5,6 +5,7 @@ import {
   type StatusOptions,
   type StorageAdapter,
   type StoredTask,
+  type TaskPosition,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
@@ -41,17 +42,30 @@ export interface Append {
   readonly options: AppendOptions;
 }
 
+/** The task that the append is for. */
+export function getTaskId(append: Append | LogAppend): string {
+  return "draft" in append ? append.draft.taskId : append.taskId;
+}
+
 /**
  * The sequence of an append if nothing is stored yet.
  *
  * @throws {CheckpointError} A condition of the append doesn't hold.
  */
 export function firstSequence(append: Append | LogAppend): number {
-  const { taskId } = "draft" in append ? append.draft : append;
+  checkLease(getTaskId(append), NO_LEASE, append.condition);
+  return requireSequence(append, { newestSequence: 0, lastSequence: 0 });
+}
+
+/**
+ * The sequence of the checkpoint, or of the first record. See `nextSequence`.
+ *
+ * @throws {CheckpointError} A condition of the append doesn't hold, except that of the lease, which isn't checked.
+ */
+export function requireSequence(append: Append | LogAppend, position: TaskPosition): number {
   const { condition, options } = append;
-  checkLease(taskId, NO_LEASE, condition);
   const sequence = "firstSequence" in options ? options.firstSequence : undefined;
-  return nextSequence(taskId, { newestSequence: 0, lastSequence: 0 }, condition, { sequence, ...options });
+  return nextSequence(getTaskId(append), position, condition, { sequence, ...options });
 }
 
 /** The objects that work with a database's tables. */

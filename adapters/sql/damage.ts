@@ -17,13 +17,15 @@ export function checkSummary(
  *
  * @param row - The last sequence; then from the row: the count, the newest checkpoint's sequence, time and status, and
  *   the time when the task is due; then from the checkpoints: the same four values, and the newest one's `due_at`. A
- *   task that has records only has the last one's time, and the status ''.
+ *   task that has records only has the last one's time, and the status ''. Last, the sequence of the last record, if the
+ *   row must count it.
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(6, 10)];
   const isEmpty = actual[0] === 0 && actual[3] === null;
   if (said[0] === null) return isEmpty ? undefined : "its row, which holds its numbering, is missing";
-  const isNumbered = Number.isSafeInteger(last) && numberOr0(last) >= numberOr0(actual[1]);
+  const isNumbered =
+    Number.isSafeInteger(last) && numberOr0(last) >= Math.max(numberOr0(actual[1]), numberOr0(row[11]));
   if (isNumbered && said.every((value, column) => value === actual[column])) return damageInDueAt(row);
   const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
   return `its row says ${told(said)}, the last sequence ${String(last)}; there are ${told(actual)}`;
@@ -31,7 +33,7 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
 
 function damageInDueAt(row: SqlRow): string | undefined {
   const said = row[5];
-  const dueAt = nextDueAtIn(row.slice(8), said);
+  const dueAt = nextDueAtIn(row.slice(8, 11), said);
   // A record may have set an earlier time.
   const isEarlier = typeof said === "string" && dueAt !== null && said < dueAt;
   if (said === dueAt || isEarlier) return undefined;
@@ -44,6 +46,8 @@ function damageInDueAt(row: SqlRow): string | undefined {
  * {@link damageInTaskRow}.
  */
 export function rebuildTaskRow([last, , , , , dueAt, count, sequence, ...newest]: SqlRow): SqlRow {
-  const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));
-  return [lastSequence, count, sequence, ...newest.slice(0, 2), nextDueAtIn(newest, dueAt)];
+  const [createdAt, status, newestDueAt, lastRecord] = newest;
+  const known = Number.isSafeInteger(last) ? numberOr0(last) : 0;
+  const lastSequence = Math.max(known, numberOr0(sequence), numberOr0(lastRecord));
+  return [lastSequence, count, sequence, createdAt, status, nextDueAtIn([createdAt, status, newestDueAt], dueAt)];
 }

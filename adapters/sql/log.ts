@@ -26,14 +26,17 @@ interface LogCalls {
   reading<Result>(work: (table: LogTable) => Maybe<Result>): Promise<Result | undefined>;
   /** Like `reading`, for work that changes the table. */
   changing<Result>(work: (table: LogTable) => Maybe<Result>): Promise<Result | undefined>;
+  readonly watch?: TaskLog["watch"];
 }
 
 /** The log of an adapter on SQL. It copies arguments at once, since a caller may change them while its call waits. */
 export class SqlLog implements TaskLog {
+  readonly watch?: (changed: () => void) => () => void;
   readonly #calls: LogCalls;
 
   constructor(calls: LogCalls) {
     this.#calls = calls;
+    if (calls.watch) this.watch = calls.watch;
   }
 
   append(
@@ -46,8 +49,12 @@ export class SqlLog implements TaskLog {
   }
 
   async *read(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
-    if (query.durableOnly) await this.#calls.changing((table) => table.sync(query.taskId));
-    yield* logInPages(query, (rest, rows) => this.#calls.reading((table) => table.read(rest, rows)));
+    yield* logInPages(query, async (rest, rows) => {
+      const page = await this.#calls.reading((table) => table.read(rest, rows));
+      // The sync follows the read, since what was committed between them would be yielded without a sync.
+      if (query.durableOnly && page?.items.length) await this.#calls.changing((table) => table.sync(query.taskId));
+      return page;
+    });
   }
 
   async remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number> {

@@ -12,7 +12,8 @@ import type {
   StorageRepair,
   StorageVerification,
 } from "../../src/contract/findings.js";
-import { makeFinding } from "../../src/contract/header-index.js";
+import { makeFinding, makeRecordFinding } from "../../src/contract/header-index.js";
+import { isRecord, type LogItem, toRecordHeader } from "../../src/contract/log.js";
 import { damageInTaskRow } from "./damage.js";
 import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
@@ -29,13 +30,18 @@ export interface MaintainedTables {
   /** The task's checkpoints, the oldest first; with `quick`, without payloads. */
   checkpoints(taskId: string, quick: boolean): AsyncIterable<PageRow<CheckpointSummary | StoredCheckpoint>>;
   locate(taskId: string, key: unknown): string;
+  /** The task's records and damaged ones; with `quick`, without bodies. */
+  records(taskId: string, quick: boolean): AsyncIterable<LogItem>;
+  locateRecord(taskId: string, sequence: number): string;
   taskRow(taskId: string): Promise<SqlRow | undefined>;
   /**
    * Moves a damaged row into quarantine, in one transaction. Returns false if another process has moved or removed it
    * since it was read.
    */
   moveCheckpoint(taskId: string, key: unknown): Promise<boolean>;
-  /** Makes the task's row agree with its checkpoints, in one transaction. Returns false if it already agrees. */
+  /** Likewise for a record. */
+  moveRecord(taskId: string, sequence: number): Promise<boolean>;
+  /** Makes the task's row agree with its checkpoints and records, in one transaction. Returns false if it already agrees. */
   rewriteTaskRow(taskId: string): Promise<boolean>;
 }
 
@@ -102,7 +108,16 @@ export class SqlMaintenance implements StorageMaintenance {
       isIntact = false;
       yield { finding, move: () => tables.moveCheckpoint(taskId, key) };
     }
-    // The row is only checked if all checkpoints are intact. A damaged checkpoint can make the row differ.
+    for await (const item of tables.records(taskId, quick)) {
+      if (!isCorrupt(item) && !isRecord(item)) continue;
+      yield { kind: "checked", taskId, sizeBytes: isCorrupt(item) ? 0 : toRecordHeader(item).sizeBytes };
+      const { sequence } = item;
+      const finding = makeRecordFinding(item, () => tables.locateRecord(taskId, item.sequence ?? 0));
+      if (finding === undefined) continue;
+      isIntact = false;
+      yield sequence === undefined ? { finding } : { finding, move: () => tables.moveRecord(taskId, sequence) };
+    }
+    // The row is only checked if everything else is intact. A damaged row of another table can make it differ.
     // Moving it away rewrites the row.
     const row = isIntact ? await tables.taskRow(taskId) : undefined;
     const reason = row && damageInTaskRow(row);

@@ -1,8 +1,10 @@
 import { types } from "node:util";
 import type { AppendCondition } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
   copyRecordDraft,
+  findRecordDamage,
   type LogItem,
   type LogOptions,
   type LogRecord,
@@ -89,6 +91,19 @@ export function parseRecord(
   return { ...record, payload: { ...header.payload, body: plain } };
 }
 
+/** @throws {CheckpointCorruptError} The record is damaged. */
+export function requireIntactRecord<Found extends LogRecord | RecordHeader>(
+  taskId: string,
+  sequence: number,
+  found: Found | CorruptRecord,
+): Found {
+  const damage = isCorrupt(found) ? found.reason : findRecordDamage(found);
+  if (!isCorrupt(found) && damage === undefined) return found;
+  throw new CheckpointCorruptError(
+    `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${damage}. Nothing was changed, and it was left untouched.`,
+  );
+}
+
 function isText(value: unknown): value is string {
   return typeof value === "string";
 }
@@ -111,6 +126,15 @@ export function kindColumns(kinds: RecordSelection["kinds"] | RecordQuery["kinds
 /** Whether the query selects checkpoints. */
 export function selectsCheckpoints({ kinds, name }: RecordQuery): boolean {
   return kinds?.includes("checkpoint") !== false && name === undefined;
+}
+
+/** Yields a task's records and damaged ones, the oldest first. */
+export function recordsInPages(
+  taskId: string,
+  headersOnly: boolean,
+  read: (rest: RecordQuery, rows: number) => Promise<LogPage | undefined>,
+): AsyncGenerator<LogItem, void, void> {
+  return logInPages({ taskId, order: "oldest", kinds: RECORD_KINDS, headersOnly }, read);
 }
 
 /** Yields the items of a query page by page. Corrupt ones don't count towards its limit. */

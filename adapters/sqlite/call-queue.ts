@@ -8,6 +8,7 @@ import { SqliteHistories } from "./histories.js";
 import { SqliteLog } from "./log.js";
 import type { DatabaseFile } from "./opening.js";
 import { SqliteReader } from "./reader.js";
+import { ChangeWatch } from "./watch.js";
 import { type Outcome, SqliteWriter, tryAppend } from "./writer.js";
 
 /** The objects that work with an open database. */
@@ -50,6 +51,8 @@ export class CallQueue {
   readonly #file: DatabaseFile<SqliteStore>;
   readonly #path: string;
   readonly #busyTimeoutMs: number;
+  /** Tells watchers of the database. */
+  readonly changes = new ChangeWatch(() => this.read(({ database }) => database.pragma("data_version")));
   readonly #calls = new AdapterCalls({ name: "sqlite", explain: (error) => this.#explained(error) });
   #waiting: WaitingAppend[] = [];
   #bytes = 0;
@@ -100,6 +103,7 @@ export class CallQueue {
   close(): Promise<void> {
     this.#flush();
     this.#isClosed = true;
+    this.changes.end();
     return this.#calls.close(async () => this.#file.close());
   }
 
@@ -120,6 +124,7 @@ export class CallQueue {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
       }
+      this.changes.tell();
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
@@ -160,6 +165,7 @@ export class CallQueue {
     const written = this.#calls.inTurn("", () => this.#untilFree(() => this.#file.change(work), calledMs));
     return written.finally(() => {
       this.#pendingWrites -= 1;
+      this.changes.tell();
     });
   }
 

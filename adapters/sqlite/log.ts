@@ -1,13 +1,13 @@
 import { nextSequence } from "../../src/contract/adapter.js";
 import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
 import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
-import { isCorrupt } from "../../src/contract/corrupt-record.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import {
-  findRecordDamage,
   type LogItem,
+  type LogRecord,
   matchEventRetry,
   type RecordDraft,
+  type RecordHeader,
   type RecordQuery,
   type RecordSelection,
   type StoredEvent,
@@ -15,7 +15,14 @@ import {
   sealRecordDraft,
   toRecordHeader,
 } from "../../src/contract/log.js";
-import { kindColumns, type LogAppend, type LogPage, RECORD_COLUMNS, selectsCheckpoints } from "../sql/records.js";
+import {
+  kindColumns,
+  type LogAppend,
+  type LogPage,
+  RECORD_COLUMNS,
+  requireIntactRecord,
+  selectsCheckpoints,
+} from "../sql/records.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
@@ -186,6 +193,19 @@ export class SqliteLog {
     });
   }
 
+  /** The record with this sequence. */
+  at(taskId: string, sequence: number): LogRecord | RecordHeader | CorruptRecord | undefined {
+    const row = this.#parts.database.one(AT, taskId, sequence);
+    return row && parseRecord(taskId, row.slice(0, -1), row.at(-1), this.#parts.path);
+  }
+
+  /** Removes a record, whatever it is, in the caller's transaction. Its sequence isn't used again. */
+  removeAt(taskId: string, sequence: number): void {
+    this.#parts.database.run(NOTE_REMOVAL, sequence, 0, taskId);
+    this.#parts.database.run(REMOVE, taskId, sequence);
+    this.describe(taskId);
+  }
+
   /** Keeps the listing of a task without checkpoints right. */
   describe(taskId: string): void {
     this.#parts.database.run(DESCRIBE_BY_RECORDS, taskId);
@@ -193,16 +213,10 @@ export class SqliteLog {
 
   replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): boolean {
     return this.#parts.database.atomically(() => {
-      const row = this.#parts.database.one(AT, taskId, sequence);
-      const record = row && parseRecordHeader(taskId, row.slice(0, -1), this.#parts.path);
-      if (record === undefined) return false;
-      const damage = isCorrupt(record) ? record.reason : findRecordDamage(record);
-      if (isCorrupt(record) || damage !== undefined) {
-        throw new CheckpointCorruptError(
-          `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${damage}. Nothing was changed, and it was left untouched.`,
-        );
-      }
-      if (record.payload.sha256 !== expectedSha256 || row?.at(-1) === null) return false;
+      const found = this.at(taskId, sequence);
+      if (found === undefined) return false;
+      const record = requireIntactRecord(taskId, sequence, found);
+      if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
       const copy = copyPayload(payload);
       const { encoding, sha256, body } = copy;
       const seal = sealRecord({ ...record, payload: copy });

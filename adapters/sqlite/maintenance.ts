@@ -1,13 +1,14 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { makeFinding } from "../../src/contract/header-index.js";
+import { makeFinding, makeRecordFinding } from "../../src/contract/header-index.js";
 import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
+import { RECORD_COLUMNS, recordsInPages } from "../sql/records.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
 import { toRowids } from "./histories.js";
-import { COLUMNS, describePlace } from "./rows.js";
+import { COLUMNS, describePlace, describeRecord } from "./rows.js";
 
 const TASK_IDS = `SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints
   UNION SELECT task_id FROM waymark_records ORDER BY task_id`;
@@ -30,9 +31,12 @@ const REPLACE_TASK = `
     newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
     newest_status = excluded.newest_status, due_at = excluded.due_at`;
 const QUARANTINE_CHECKPOINT = `
-  INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body
+  INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body, NULL, NULL, NULL
   FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form = ${FORM.bundle})
     AND p.number = (SELECT min(number) FROM waymark_payloads WHERE number BETWEEN c.number AND ?) WHERE c.number = ?`;
+const QUARANTINE_RECORD = `
+  INSERT INTO waymark_quarantine (quarantined_at, reason, task_id, ${RECORD_COLUMNS.join(", ")}, body)
+  SELECT ?, ?, task_id, ${RECORD_COLUMNS.join(", ")}, body FROM waymark_records WHERE task_id = ? AND sequence = ?`;
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 
 /**
@@ -78,6 +82,21 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
         const [, last] = toRowids(number);
         database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
         writer.removeRows(taskId, [number]);
+        return true;
+      }),
+
+    records: (taskId, quick) =>
+      recordsInPages(taskId, quick, (rest, rows) => queue.read(({ log }) => log.read(rest, rows))),
+
+    locateRecord: (taskId, sequence) => describeRecord(path, taskId, sequence),
+
+    moveRecord: (taskId, sequence) =>
+      atomically(({ database, log }) => {
+        const found = log.at(taskId, sequence);
+        const finding = found && makeRecordFinding(found, () => describeRecord(path, taskId, sequence));
+        if (!finding) return false;
+        database.run(QUARANTINE_RECORD, new Date().toISOString(), finding.reason, taskId, sequence);
+        log.removeAt(taskId, sequence);
         return true;
       }),
 

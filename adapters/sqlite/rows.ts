@@ -31,19 +31,19 @@ const DIGESTS: readonly number[] = [records.RECORD_COLUMNS.indexOf("sha256"), re
 
 /** The header of the record in a row of {@link records.RECORD_COLUMNS}. The seal isn't checked. */
 export function parseRecordHeader(taskId: string, row: sql.SqlRow, path: string): RecordHeader | CorruptRecord {
-  return records.parseRecordHeader(taskId, withHexDigests(row), () => describeRecord(path, taskId, row));
+  return records.parseRecordHeader(taskId, withHexDigests(row), () => describeRecord(path, taskId, row[0]));
 }
 
 /** The record in a row of {@link records.RECORD_COLUMNS}. The seal isn't checked. */
 export function parseRecord(taskId: string, row: sql.SqlRow, body: unknown, path: string) {
-  return records.parseRecord(taskId, withHexDigests(row), body, () => describeRecord(path, taskId, row));
+  return records.parseRecord(taskId, withHexDigests(row), body, () => describeRecord(path, taskId, row[0]));
 }
 
 function withHexDigests(row: sql.SqlRow): sql.SqlRow {
   return row.map((value, index) => (DIGESTS.includes(index) ? toHex(value) : value));
 }
 
-function describeRecord(path: string, taskId: string, [sequence]: sql.SqlRow): string {
+export function describeRecord(path: string, taskId: string, sequence: unknown): string {
   return `${path}, table waymark_records, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 

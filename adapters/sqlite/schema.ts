@@ -86,7 +86,8 @@ const SCHEMA: Readonly<Record<string, string>> = {
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, due_at, state_version,
-    size_bytes, encoding, sha256, seal, form, body
+    size_bytes, encoding, sha256, seal, form, body,
+    kind, name, record_key -- of a record; NULL in a checkpoint
   )`,
 };
 

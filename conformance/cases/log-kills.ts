@@ -3,7 +3,7 @@ import { holds, same, sameIds } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { draft } from "../drafts.js";
 import type { Call } from "../protocol.js";
-import { event, followWhile, nameLog, readLog, record, requireLog, sameRecord, steps } from "../records.js";
+import { event, followWhile, isToldOf, nameLog, readLog, record, requireLog, sameRecord, steps } from "../records.js";
 import { appendAll, collect, withOpen } from "../steps.js";
 import { TURNS } from "./kills.js";
 
@@ -162,6 +162,22 @@ export const logKillCases: readonly ConformanceCase[] = [
       const all = await nameLog(here);
       same(all.length, others.length * 12 * 4, "every record and checkpoint MUST be stored once");
       for (const reader of others) same(await nameLog(reader), all, "every process MUST see the same log");
+    },
+  },
+  {
+    name: "log.watch-anywhere",
+    promise: "tells a watcher that another process has changed a log",
+    needs: "multiProcess",
+    about: "log",
+    async run(store) {
+      const adapter = await store.open();
+      if (!requireLog(adapter).watch) return;
+      const other = await store.elsewhere();
+      for (const name of ["first", "second"]) {
+        const isTold = await isToldOf(adapter, () => requireLog(other).append("t", [record(name)]));
+        same(isTold, true, "watch MUST tell of a change by another process");
+        same((await readLog(adapter)).at(-1)?.sequence, name === "first" ? 1 : 2, "the change MUST be there then");
+      }
     },
   },
   {

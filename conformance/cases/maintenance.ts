@@ -5,6 +5,7 @@ import { holds, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
+import { event, nameLog, record, requireLog } from "../records.js";
 import { appendAll, collect, expectStored, listIds, withOpen } from "../steps.js";
 
 /** The cases of adapters with `maintenance`. */
@@ -163,7 +164,74 @@ export const maintenanceCases: readonly ConformanceCase[] = [
       );
     },
   },
+  {
+    name: "verify.finds-records",
+    promise: "finds each damaged record of a log, counts all records, and changes nothing",
+    about: "log",
+    needs: "durable",
+    async run(store) {
+      if (!store.offers.includes("maintenance")) return;
+      const adapter = await damagedLog(store, [2, 5]);
+      for (const quick of [false, true]) {
+        const items = await verified(adapter, quick);
+        const checked = items.filter((item) => item.kind === "checked" && item.taskId === "t");
+        same(checked.length, 5, "verify MUST give a `checked` for each record and checkpoint");
+        const found = items.filter((item) => item.kind === "damaged");
+        for (const finding of found) expectTold(finding);
+        // The body is damaged, which a quick verification may overlook.
+        if (quick) continue;
+        same(
+          listPlaces(found),
+          DAMAGED_RECORDS,
+          "verify MUST find each damaged record, with its task, sequence and event's id",
+        );
+      }
+      same(await nameLog(adapter), DAMAGED_LOG, "verify MUST change nothing");
+    },
+  },
+  {
+    name: "repair.moves-records",
+    promise: "moves each damaged record away, keeps all others, and never reuses a damaged record's sequence",
+    about: "log",
+    needs: "durable",
+    async run(store) {
+      if (!store.offers.includes("maintenance")) return;
+      const adapter = await damagedLog(store, [2, 5]);
+      const planned = await repaired(adapter, true);
+      same(await nameLog(adapter), DAMAGED_LOG, "a dry run MUST change nothing");
+      const steps = quarantined(await repaired(adapter));
+      same(planned.map(summaryOfStep), steps.map(summaryOfStep), "a dry run MUST report the steps of a repair");
+      const moved = steps.map(({ finding }) => finding);
+      same(listPlaces(moved), DAMAGED_RECORDS, "repair MUST move and report each damaged record");
+      const reopened = await store.reopen(adapter);
+      same(await nameLog(reopened), ["1 s1", "3 c1", "4 other"], "after a repair every intact record MUST be there");
+      same(await readFindings(reopened), [], "after a repair verify MUST find nothing");
+      const log = requireLog(reopened);
+      same(await log.append("t", [record("next")], { noEventAfter: 4 }), 6, "a moved event MUST NOT count any more");
+      same(await log.append("t", [event("last")]), 7, "an event that was moved away can be sent again");
+      same(await collect(reopened.tasks({ order: "taskId", prefix: "only" })), [], "a task MUST end with its records");
+    },
+  },
 ];
+
+const DAMAGED_LOG = ["1 s1", "2 corrupt", "3 c1", "4 other", "5 corrupt"];
+const DAMAGED_RECORDS = ["only 1", "t 2", "t 5 last"];
+
+/** The task, sequence and event's id of each finding, sorted. */
+function listPlaces(findings: readonly StorageFinding[]): readonly string[] {
+  return findings.map(({ taskId, sequence, id }) => [taskId, sequence, id].join(" ").trim()).sort();
+}
+
+/** A task with records and a checkpoint, some of them damaged, and another task with a damaged record only. */
+async function damagedLog(store: ConformanceStore, sequences: readonly number[]): Promise<StorageAdapter> {
+  let adapter = await store.open();
+  await requireLog(adapter).append("t", [record("s1"), record("s2")]);
+  await appendAll(adapter, [draft("t", "c1")]);
+  await requireLog(adapter).append("t", [event("other"), event("last")]);
+  await requireLog(adapter).append("only", [record("s1")]);
+  for (const sequence of sequences) adapter = await store.damageRecord(adapter, "t", sequence);
+  return store.damageRecord(adapter, "only", 1);
+}
 
 /**
  * The sets of damaged checkpoints to test. For a lost payload the first set is enough, because adapters treat it like a

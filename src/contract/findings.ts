@@ -10,7 +10,7 @@ interface Found {
 }
 
 /**
- * Damaged data: a checkpoint that can't be read or fails its seal or digest, a numbering that can't be read, or a
+ * Damaged data: a checkpoint or record that can't be read or fails its seal or digest, a numbering that can't be read, or a
  * report of the database's own check. Repair moves it to quarantine if possible.
  */
 export interface DamagedFinding extends Found {
@@ -48,7 +48,7 @@ export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding |
  */
 export interface CheckedRecord {
   readonly kind: "checked";
-  /** The checkpoint's task, if it is known. */
+  /** The task, if it is known. */
   readonly taskId?: string;
   /** Whether it is a record of the task's log, and not a checkpoint. */
   readonly isRecord?: boolean;
@@ -88,19 +88,21 @@ export interface StorageMaintenance {
    *
    * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
    *   `findDamage`. With `quick`, checks that need the payload may be skipped. (case: verify.finds)
+   * - With a log, likewise for each record, with `findRecordDamage`. (case: verify.finds-records)
    * - MUST change nothing. If nothing is wrong, it MUST yield no finding, even while other processes write.
    *   (case: verify.quiet)
    */
   verify(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
 
   /**
-   * Moves damaged checkpoints to quarantine, byte for byte and with the reason, and removes old leftovers.
+   * Moves damaged checkpoints and records to quarantine, byte for byte and with the reason, and removes old leftovers.
    *
    * - MUST NOT delete a damaged record or touch an intact one. A kill at any point MUST lose nothing, and a second
-   *   repair MUST finish the first. After a repair no call returns a CorruptRecord. (case: repair.moves)
-   * - If a damaged record's sequence can still be read, it MUST NOT be reused. (case: repair.keeps-numbering)
+   *   repair MUST finish the first. After a repair no call returns a CorruptRecord. (cases: repair.moves, repair.moves-records)
+   * - If a damaged record's sequence can still be read, it MUST NOT be reused. (cases: repair.keeps-numbering,
+   *   repair.moves-records)
    * - A dry run MUST change nothing and report the same steps. (case: repair.dry-run)
-   * - Once `signal` is aborted, the repair MUST end soon, between two checkpoints, so that none is half moved. It
+   * - Once `signal` is aborted, the repair MUST end soon, between two records, so that none is half moved. It
    *   needn't throw. (case: repair.stops)
    */
   repair(options: StorageRepair): AsyncIterable<RepairStep>;

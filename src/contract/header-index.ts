@@ -21,6 +21,7 @@ import {
 import { type CorruptRecord, isCorrupt } from "./corrupt-record.js";
 import { CheckpointCorruptError } from "./errors.js";
 import type { DamagedFinding } from "./findings.js";
+import { findRecordDamage, type LogRecord, type RecordHeader } from "./log.js";
 import { parseSummary } from "./parse-summary.js";
 
 /**
@@ -169,14 +170,27 @@ export function makeFinding(
   found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
   locate: () => string,
 ): DamagedFinding | undefined {
-  if (isCorrupt(found)) {
-    const { corrupt: _corrupt, cause: _cause, ...known } = found;
-    return { kind: "damaged", ...known };
-  }
+  if (isCorrupt(found)) return describeDamage(found);
   const reason = "payload" in found ? findDamage(found) : undefined;
   if (reason === undefined) return undefined;
   const { taskId, id, sequence, createdAt } = found;
   return { kind: "damaged", location: locate(), reason, taskId, id, sequence, createdAt };
+}
+
+/** The finding about a record, if it is damaged. @param locate - Returns the record's place. */
+export function makeRecordFinding(
+  found: LogRecord | RecordHeader | CorruptRecord,
+  locate: () => string,
+): DamagedFinding | undefined {
+  if (isCorrupt(found)) return describeDamage(found);
+  const reason = findRecordDamage(found);
+  if (reason === undefined) return undefined;
+  const { taskId, id, sequence, createdAt } = found;
+  return { kind: "damaged", location: locate(), reason, taskId, ...(id !== undefined && { id }), sequence, createdAt };
+}
+
+function describeDamage({ corrupt: _corrupt, cause: _cause, ...known }: CorruptRecord): DamagedFinding {
+  return { kind: "damaged", ...known };
 }
 
 /** A task's newest readable header, and the damaged headers newer than it. */

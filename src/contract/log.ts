@@ -156,7 +156,7 @@ export interface TaskLog {
 
   /**
    * Optional: calls `changed` at most 20 ms after any task's log may have changed, by this process or another one. A
-   * hint: it may be called without a change. Without `watch`, followers poll.
+   * hint: it may be called without a change. Without `watch`, followers poll. (cases: log.watch, log.watch-anywhere)
    *
    * @returns Ends the watch.
    */
@@ -183,12 +183,23 @@ export const RECORD_FIELDS = listKeys<Omit<LogRecord, "payload" | "seal">>({
  * @returns Lower-case hexadecimal.
  */
 export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): string {
+  return hash("sha256", sealedText(record), "hex");
+}
+
+/**
+ * The text that a record's seal covers, before and after its sequence. For a storage that assigns the sequence and
+ * computes the seal in one step.
+ */
+export function splitSealedRecord(taskId: string, draft: RecordDraft): readonly [before: string, after: string] {
+  const text = sealedText({ ...draft, taskId, sequence: 0 });
+  // Up to and including the comma after the task's id.
+  const at = JSON.stringify([SEAL_FORM, taskId]).length;
+  return [text.slice(0, at), text.slice(at + "0".length)];
+}
+
+function sealedText(record: Omit<RecordHeader, "seal" | "sizeBytes">): string {
   const { encoding, sha256 } = record.payload;
-  return hash(
-    "sha256",
-    JSON.stringify([SEAL_FORM, ...RECORD_FIELDS.map((field) => record[field]), encoding, sha256]),
-    "hex",
-  );
+  return JSON.stringify([SEAL_FORM, ...RECORD_FIELDS.map((field) => record[field]), encoding, sha256]);
 }
 
 /** Names a record in a message. */

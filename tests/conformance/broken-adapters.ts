@@ -1,7 +1,7 @@
 // Adapters with one mistake each, and the cases that must catch them.
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { type ConformanceCase, conformanceCases, runConformanceCase } from "waymark/conformance";
+import { type ConformanceCase, conformanceCases, type OptionalMethod, runConformanceCase } from "waymark/conformance";
 import { isTried } from "../crash/extent.js";
 import { tempFolder } from "../support/temp-folder.js";
 
@@ -20,6 +20,7 @@ const GROUPS = {
   queueing: ({ about }: ConformanceCase) => about === "queue",
   logging: ({ needs, about }: ConformanceCase) => about === "log" && needs === undefined,
   loggingKilled: ({ needs, about }: ConformanceCase) => about === "log" && needs !== undefined,
+  maintainingLogs: ({ name }: ConformanceCase) => /^(verify|repair)\..*-records$/.test(name),
 };
 
 const CAPABILITIES = {
@@ -35,6 +36,14 @@ const CAPABILITIES = {
   queueing: { durable: true, multiProcess: true },
   logging: { durable: false, multiProcess: false },
   loggingKilled: { durable: true, multiProcess: true },
+  maintainingLogs: { durable: true, multiProcess: false },
+};
+
+/** The optional parts that a case asks for, beside the part that it is about. */
+const OFFERS: Partial<Record<keyof typeof GROUPS, readonly OptionalMethod[]>> = {
+  logging: ["leases", "log", "queue"],
+  loggingKilled: ["leases", "log", "queue"],
+  maintainingLogs: ["log", "maintenance"],
 };
 
 /** The cases that fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
@@ -473,6 +482,9 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "stores-records-before-the-checkpoint": { group: "loggingKilled", caughtBy: ["log.checkpoint-killed"] },
   "stores-records-after-the-status": { group: "loggingKilled", caughtBy: ["log.status-killed"] },
   "hides-damaged-records": { group: "loggingKilled", caughtBy: ["log.damage"] },
+  "tells-of-its-own-changes-only": { group: "loggingKilled", caughtBy: ["log.watch-anywhere"] },
+  "verifies-checkpoints-only": { group: "maintainingLogs", caughtBy: ["verify.finds-records"] },
+  "repairs-in-words-only": { group: "maintainingLogs", caughtBy: ["repair.moves-records"] },
   "reads-records-and-checkpoints-apart": { group: "loggingKilled", caughtBy: ["log.many-processes"] },
   "knows-its-own-events-only": {
     group: "loggingKilled",
@@ -501,7 +513,7 @@ async function failedCases(name: string, { group, caughtBy }: Verdict): Promise<
     name,
     module: new URL(`${name}.js`, FOLDER),
     capabilities: CAPABILITIES[group],
-    offers: group.startsWith("logging") ? (["leases", "log", "queue"] as const) : undefined,
+    offers: OFFERS[group],
     newLocation: async () => join(await tempFolder(), "store"),
   };
   const failed: string[] = [];

@@ -8,7 +8,7 @@ export function registerPostgres(part: Part, poolerUrl?: () => string): void {
     name: "postgres",
     module: new URL("./stores/postgres.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["leases", "maintenance", "queue", "removePrefix", "replacePayload"],
+    offers: ["leases", "log", "maintenance", "queue", "removePrefix", "replacePayload"],
     newLocation: async () => {
       const { url, schema } = await newSchema();
       return `${poolerUrl?.() ?? url} ${schema}`;

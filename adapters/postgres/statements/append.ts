@@ -6,8 +6,9 @@ export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const BIGINTS: readonly string[] = ["state_version", "size_bytes"];
 
 /**
- * The values of an append and their types. Statements name them `i.task_id`, `i.expected` and so on. The body, which is
- * `bytea`, isn't among them.
+ * The values of an append and their types. Statements name them `i.task_id`, `i.expected` and so on. The bodies, which
+ * are `bytea`, aren't among them. Without a checkpoint, its columns are NULL, except `created_at`, which is that of the
+ * last record.
  */
 const VALUES: Readonly<Record<string, string>> = {
   task_id: "text",
@@ -16,16 +17,26 @@ const VALUES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(DRAFT_COLUMNS.map((name) => [name, BIGINTS.includes(name) ? "bigint" : "text"])),
   before: "text", // the sealed text before the sequence
   after: "text", // the sealed text after it
-  task_due_at: "text", // see nextDueAt; due_at is the field of the checkpoint
-  chosen: "bigint", // the sequence; NULL: the next one
-  expected: "bigint", // the task's newest sequence; NULL: any
+  task_due_at: "text", // see nextDueAt and LogOptions.dueAt; due_at is the field of the checkpoint
+  size: "bigint", // how many sequences the append takes
+  chosen: "bigint", // the last one of them; NULL: the next ones
+  expected: "bigint", // the task's newest checkpoint; NULL: any
+  no_event_after: "bigint", // the last event that the task may have; NULL: any
   token: "bigint", // the lease's; NULL: no lease
   form: "int", // 0: the body is stored in the checkpoint's row, otherwise as a piece
   builds_on: "bytea", // the task's last text; empty: it must have none; NULL: any
   last_text: "bytea", // the task's last text from now on; NULL: as before
   replaced: "bigint", // the sequence of the checkpoint to remove
   replaced_seals: "text", // the seals that it may have, separated by spaces
+  records: "json", // an array of RECORD_VALUES
+  last_event: "bigint", // the number of the last event among the records, from 1; NULL: none is an event
+  is_lazy: "boolean", // true: the commit isn't synced
 };
+
+/** The values of a record. Its body is a part of all records' bodies. */
+const RECORD_VALUES = `number bigint, kind text, name text, record_key text, id text, id_digest bytea, created_at text,
+      encoding text, sha256 bytea, size_bytes bigint, is_text boolean, before text, after text, body_start int, body_length int`;
+const RECORD_COLUMNS = "kind, name, record_key, id, id_digest, created_at, encoding, sha256, size_bytes, is_text";
 
 /** A statement whose values have names. `names` are those of $1, $2 and so on. */
 export interface NamedStatement {
@@ -43,31 +54,23 @@ const INPUT = `
         .join(", ")})
   ),`;
 
-/** Optional parts of an append. Each needs rights on further tables, and takes time. */
-interface AppendParts {
+/** The parts that appends of a statement have. Each part needs rights on further tables, and takes time. */
+export interface AppendParts {
+  readonly hasCheckpoints: boolean;
+  readonly hasRecords: boolean;
   /** Whether appends have tokens. */
-  readonly isFenced?: boolean;
+  readonly isFenced: boolean;
   /** Whether appends remove checkpoints. */
-  readonly isReplacing?: boolean;
-}
-
-/** The four combinations of an append's optional parts. */
-function combine<Statement>(make: (parts: AppendParts) => Statement) {
-  return {
-    plain: make({}),
-    fenced: make({ isFenced: true }),
-    replacing: make({ isReplacing: true }),
-    fencedReplacing: make({ isFenced: true, isReplacing: true }),
-  };
+  readonly isReplacing: boolean;
 }
 
 /**
- * Stores one checkpoint. If another transaction has locked the task's row, it waits, and then checks the conditions on
- * the row as that transaction left it. It can't see other changes made during the wait. After such a change it returns
- * no row, or fails because a key is taken.
+ * Stores a checkpoint, records, or both. If another transaction has locked the task's row, it waits, and then checks
+ * the conditions on the row as that transaction left it. It can't see other changes made during the wait. After such a
+ * change it returns no row, or fails because a key is taken.
  */
-export function appendOne(tables: Tables) {
-  return combine((parts): NamedStatement => {
+export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatement {
+  return madeOnce((parts) => {
     const names = ["task_id"];
     const text = appendStatement(tables, { ...parts, isMany: false }).replaceAll(/\bi\.(\w+)/g, (_, name: string) => {
       if (!names.includes(name)) names.push(name);
@@ -78,22 +81,33 @@ export function appendOne(tables: Tables) {
 }
 
 /**
- * Stores checkpoints of several tasks. It leaves out tasks whose row is locked, so that no two processes wait for each
- * other. (One may wait for another to insert the rows of new tasks, but all insert them in the order of their ids.)
+ * Like {@link appendOne}, for several tasks. It leaves out tasks whose row is locked, so that no two processes wait for
+ * each other. (One may wait for another to insert the rows of new tasks, but all insert them in the order of their
+ * ids.) This is a second text, because `appendOne` names its task as $1, and because it waits.
  */
-export function appendMany(tables: Tables) {
-  return combine((parts) => appendStatement(tables, { ...parts, isMany: true }));
+export function appendMany(tables: Tables): (parts: AppendParts) => string {
+  return madeOnce((parts) => appendStatement(tables, { ...parts, isMany: true }));
+}
+
+function madeOnce<Statement>(make: (parts: AppendParts) => Statement): (parts: AppendParts) => Statement {
+  const made = new Map<string, Statement>();
+  return ({ hasCheckpoints, hasRecords, isFenced, isReplacing }) => {
+    const key = [hasCheckpoints, hasRecords, isFenced, isReplacing].join();
+    const statement = made.get(key) ?? make({ hasCheckpoints, hasRecords, isFenced, isReplacing });
+    made.set(key, statement);
+    return statement;
+  };
 }
 
 /**
- * Updates the rows of the tasks or inserts new ones, then inserts the checkpoints. Returns the task, sequence and seal of
- * each. An append whose conditions don't hold is left out.
+ * Updates the rows of the tasks or inserts new ones, then inserts the records and checkpoints. Returns each task, its
+ * last sequence and its checkpoint's seal. An append whose conditions don't hold is left out.
  *
  * LIMIT, ANY and subselects make the planner look up each task by its key, whatever table sizes it assumes.
  */
 function appendStatement(
-  { tasks, checkpoints, pieces, leases }: Tables,
-  { isFenced = false, isReplacing = false, isMany }: AppendParts & { readonly isMany: boolean },
+  { tasks, checkpoints, pieces, records, leases }: Tables,
+  { hasCheckpoints, hasRecords, isFenced, isReplacing, isMany }: AppendParts & { readonly isMany: boolean },
 ): string {
   const when = (condition: boolean, text: string) => (condition ? text : "");
   const [each, withEach] = isMany ? ["FROM input i", "JOIN input i USING (task_id)"] : ["", ""];
@@ -109,7 +123,8 @@ function appendStatement(
     : "AND EXISTS (SELECT FROM fence)";
   const isNext = `t.task_id = i.task_id ${when(isFenced, isAllowed)}
       AND coalesce(i.expected = coalesce(t.newest_sequence, 0), true)
-      AND coalesce(i.chosen > t.last_sequence, t.last_sequence < ${Number.MAX_SAFE_INTEGER})
+      AND coalesce(t.last_event <= i.no_event_after, true)
+      AND coalesce(i.chosen - i.size >= t.last_sequence, t.last_sequence < ${Number.MAX_SAFE_INTEGER})
       AND coalesce(i.builds_on = coalesce(t.last_text, ''), true)`;
   const held = `
   held AS (
@@ -126,40 +141,64 @@ function appendStatement(
     RETURNING c.task_id
   ),`;
   const needsLock = isMany || isReplacing;
+  const next = "coalesce(i.chosen, t.last_sequence + i.size)";
+  const first = "coalesce(i.chosen, i.size)";
+  const logged = `,
+  logged AS (
+    INSERT INTO ${records} (task_id, sequence, ${RECORD_COLUMNS}, body, seal)
+    SELECT a.task_id, a.sequence - i.size + r.number, ${RECORD_COLUMNS.replaceAll(/\w+/g, "r.$&")},
+      substring(${isMany ? "$2::bytea" : "i.record_bodies"} FROM r.body_start FOR r.body_length),
+      sha256(convert_to(r.before || (a.sequence - i.size + r.number) || r.after, 'UTF8'))
+    FROM appended a ${withEach} CROSS JOIN LATERAL json_to_recordset(i.records) AS r (${RECORD_VALUES})
+  )`;
+  const stored = `,
+  piece AS (
+    INSERT INTO ${pieces} (task_id, number, form, body)
+    SELECT task_id, a.sequence, i.form, i.body FROM appended a ${withEach} WHERE i.form > 0
+  ),
+  stored AS (
+    INSERT INTO ${checkpoints} (task_id, sequence, is_text, body, id_digest, ${DRAFT_COLUMNS.join(", ")}, seal)
+    SELECT task_id, a.sequence, i.is_text, CASE WHEN i.form = 0 THEN i.body END, i.id_digest,
+      ${DRAFT_COLUMNS.map((name) => `i.${name}`).join(", ")},
+      encode(sha256(convert_to(i.before || a.sequence || i.after, 'UTF8')), 'hex')
+    FROM appended a ${withEach} ${when(hasRecords, "WHERE i.id IS NOT NULL")}
+    RETURNING task_id, seal
+  )`;
   return `
   WITH ${when(isMany, INPUT)} ${when(isFenced, fence)} ${when(needsLock, held)} ${when(isReplacing, replaced)}
   advanced AS (
     UPDATE ${tasks} t SET
-      count = t.count + 1 ${when(isReplacing, `- (SELECT count(*) FROM replaced ${when(isMany, "r WHERE r.task_id = t.task_id")})`)},
-      last_sequence = coalesce(i.chosen, t.last_sequence + 1),
-      newest_sequence = coalesce(i.chosen, t.last_sequence + 1),
-      newest_created_at = i.created_at,
-      newest_status = i.status,
-      -- A running task keeps an earlier time (see nextDueAt).
-      due_at = CASE WHEN i.status = 'running' AND t.due_at <= i.task_due_at THEN t.due_at ELSE i.task_due_at END,
+      count = t.count + (i.id IS NOT NULL)::int ${when(isReplacing, `- (SELECT count(*) FROM replaced ${when(isMany, "r WHERE r.task_id = t.task_id")})`)},
+      last_sequence = ${next},
+      newest_sequence = CASE WHEN i.id IS NULL THEN t.newest_sequence ELSE ${next} END,
+      newest_created_at = CASE WHEN i.id IS NULL AND t.newest_sequence > 0 THEN t.newest_created_at ELSE i.created_at END,
+      newest_status = coalesce(i.status, CASE WHEN t.newest_sequence > 0 THEN t.newest_status ELSE '' END),
+      -- A record only brings the time forward, and a running task keeps an earlier one (see nextDueAt).
+      due_at = CASE
+        WHEN i.id IS NULL THEN CASE WHEN t.due_at > i.task_due_at THEN i.task_due_at ELSE t.due_at END
+        WHEN i.status = 'running' AND t.due_at <= i.task_due_at THEN t.due_at ELSE i.task_due_at END,
+      last_event = coalesce(${next} - i.size + i.last_event, t.last_event),
+      lazy_sequence = CASE WHEN i.is_lazy THEN ${next} ELSE t.lazy_sequence END,
       last_text = coalesce(i.last_text, t.last_text)
     ${each}
     WHERE ${needsLock ? `t.task_id = i.task_id AND ${isHeld("t")}` : isNext}
     RETURNING t.task_id, t.last_sequence AS sequence
   ),
   begun AS (
-    INSERT INTO ${tasks}
-      (task_id, count, last_sequence, newest_sequence, newest_created_at, newest_status, due_at, last_text)
-    SELECT i.task_id, 1, coalesce(i.chosen, 1), coalesce(i.chosen, 1), i.created_at, i.status, i.task_due_at, i.last_text
+    INSERT INTO ${tasks} (task_id, count, last_sequence, newest_sequence, newest_created_at, newest_status, due_at,
+      last_event, lazy_sequence, last_text)
+    SELECT i.task_id, (i.id IS NOT NULL)::int, ${first}, CASE WHEN i.id IS NOT NULL THEN ${first} END, i.created_at,
+      coalesce(i.status, ''), CASE WHEN i.id IS NOT NULL THEN i.task_due_at END,
+      ${first} - i.size + i.last_event, CASE WHEN i.is_lazy THEN ${first} END, i.last_text
     ${each}
-    WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.builds_on, '') = '' ${when(isFenced, isAllowed)}
+    WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.builds_on, '') = '' AND coalesce(i.chosen >= i.size, true) ${when(isFenced, isAllowed)}
       AND ${isMany ? `(SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id) IS NULL ORDER BY i.task_id` : "NOT EXISTS (SELECT FROM advanced)"}
     ON CONFLICT DO NOTHING RETURNING task_id, last_sequence AS sequence
   ),
-  appended AS (SELECT * FROM advanced UNION ALL SELECT * FROM begun),
-  piece AS (
-    INSERT INTO ${pieces} (task_id, number, form, body)
-    SELECT task_id, a.sequence, i.form, i.body FROM appended a ${withEach} WHERE i.form > 0
-  )
-  INSERT INTO ${checkpoints} (task_id, sequence, is_text, body, id_digest, ${DRAFT_COLUMNS.join(", ")}, seal)
-  SELECT task_id, a.sequence, i.is_text, CASE WHEN i.form = 0 THEN i.body END, i.id_digest,
-    ${DRAFT_COLUMNS.map((name) => `i.${name}`).join(", ")},
-    encode(sha256(convert_to(i.before || a.sequence || i.after, 'UTF8')), 'hex')
-  FROM appended a ${withEach}
-  RETURNING task_id, sequence, seal`;
+  appended AS (SELECT * FROM advanced UNION ALL SELECT * FROM begun)
+  ${when(hasRecords, logged)}${when(hasCheckpoints, stored)}
+  -- The setting holds until the transaction's end, that is for its commit.
+  SELECT task_id, a.sequence, ${hasCheckpoints ? "s.seal" : "NULL"},
+    CASE WHEN i.is_lazy THEN set_config('synchronous_commit', 'off', true) END
+  FROM appended a ${withEach} ${when(hasCheckpoints, "LEFT JOIN stored s USING (task_id)")}`;
 }

@@ -2,21 +2,24 @@ import { COLUMNS } from "../../sql/rows.js";
 import { SUMMARY_COLUMNS, type Tables } from "./tables.js";
 
 /** Removes everything of the tasks. One statement, because another process could begin a task between two. */
-function removeTasks({ tasks, checkpoints, pieces }: Tables, range: string): string {
+function removeTasks({ tasks, checkpoints, pieces, records }: Tables, range: string): string {
   return `
-    WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range})
+    WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range}),
+      logged AS (DELETE FROM ${records} ${range})
     DELETE FROM ${checkpoints} ${range}`;
 }
 
 /** The statements that change a task's checkpoints. Each transaction locks the task's row first. */
 export function changeStatements(tables: Tables) {
-  const { tasks, checkpoints } = tables;
+  const { tasks, checkpoints, records } = tables;
   /** Returns `due_at` of the changed task's row, and the columns that decide it (see `nextDueAtIn`). */
   const dueColumns = `t.due_at, t.newest_created_at, t.newest_status,
         (SELECT due_at FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = t.newest_sequence)`;
   return {
-    /** Locks the task's row. Returns the last sequence that was given, and the newest checkpoint's sequence. */
-    lock: `SELECT last_sequence, coalesce(newest_sequence, 0) FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
+    /** Locks the task's row. Returns the last sequence that was given, and those of the newest checkpoint and event. */
+    lock: `
+      SELECT last_sequence, coalesce(newest_sequence, 0), coalesce(last_event, 0)
+      FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
     newest: `SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1`,
 
     setStatus: `UPDATE ${checkpoints} SET status = $3, error = $4, seal = $5 WHERE task_id = $1 AND sequence = $2`,
@@ -29,10 +32,14 @@ export function changeStatements(tables: Tables) {
 
     removeAll: removeTasks(tables, "WHERE task_id = $1"),
     removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
-    /** Makes the task's row agree after $2 checkpoints were removed. */
+    /** Makes the task's row agree after $2 checkpoints or some records were removed. */
     shortenTask: `
       UPDATE ${tasks} t SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
-        SELECT sequence, created_at, status FROM ${checkpoints} c WHERE c.task_id = $1 ORDER BY sequence DESC LIMIT 1)
+        SELECT sequence, created_at, status FROM (
+          (SELECT sequence, created_at, status FROM ${checkpoints} c WHERE c.task_id = $1 ORDER BY sequence DESC LIMIT 1)
+          UNION ALL
+          (SELECT NULL, created_at, '' FROM ${records} r WHERE r.task_id = $1 ORDER BY sequence DESC LIMIT 1)) newest
+        ORDER BY sequence NULLS LAST LIMIT 1)
       WHERE task_id = $1 RETURNING ${dueColumns}`,
   };
 }
@@ -48,7 +55,8 @@ export function prefixStatements(tables: Tables) {
 }
 
 /** The statements of `verify` and `repair`. */
-export function maintenanceStatements({ tasks, checkpoints, pieces, quarantine }: Tables) {
+export function maintenanceStatements({ tasks, checkpoints, pieces, records, quarantine }: Tables) {
+  const lastRecord = `SELECT max(sequence) FROM ${records} WHERE task_id = $1`;
   return {
     /**
      * A task's row and the values that it must have. This is one statement, because other processes may write between
@@ -56,16 +64,20 @@ export function maintenanceStatements({ tasks, checkpoints, pieces, quarantine }
      */
     taskRow: `
       SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
-        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status, c.due_at
+        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, coalesce(c.created_at, r.created_at),
+        coalesce(c.status, CASE WHEN r.sequence > 0 THEN '' END), c.due_at, r.sequence
       FROM (SELECT 1) i LEFT JOIN ${tasks} t ON t.task_id = $1
       LEFT JOIN ${checkpoints} c ON c.task_id = $1
-        AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)`,
+        AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)
+      LEFT JOIN ${records} r ON r.task_id = $1 AND r.sequence = (${lastRecord})`,
     replaceTask: `
-      INSERT INTO ${tasks} (task_id, last_sequence, count, newest_sequence, newest_created_at, newest_status, due_at)
-      VALUES ($1, $2, $3, $4, $5, $6, $7)
+      INSERT INTO ${tasks}
+        (task_id, last_sequence, count, newest_sequence, newest_created_at, newest_status, due_at, last_event)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, (${lastRecord} AND id_digest IS NOT NULL))
       ON CONFLICT (task_id) DO UPDATE SET last_sequence = excluded.last_sequence, count = excluded.count,
         newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
-        newest_status = excluded.newest_status, due_at = excluded.due_at, last_text = NULL`,
+        newest_status = excluded.newest_status, due_at = excluded.due_at, last_event = excluded.last_event,
+        last_text = NULL`,
 
     removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
     quarantineCheckpoint: `
@@ -74,6 +86,14 @@ export function maintenanceStatements({ tasks, checkpoints, pieces, quarantine }
       FROM ${checkpoints} c LEFT JOIN ${pieces} p ON c.body IS NULL AND p.task_id = $1
         AND p.number = (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= $2)
       WHERE c.task_id = $1 AND c.sequence = $2`,
+    quarantineRecord: `
+      WITH moved AS (DELETE FROM ${records} WHERE task_id = $1 AND sequence = $2 RETURNING *)
+      INSERT INTO ${quarantine} (task_id, quarantined_at, reason, sequence, kind, name, record_key, id, id_digest, created_at,
+        encoding, sha256, seal, size_bytes, is_text, body)
+      SELECT r.task_id, $3, $4, sequence, kind, name, record_key, id, id_digest, created_at, encoding,
+        encode(sha256, 'hex'), encode(seal, 'hex'), size_bytes, is_text, body FROM moved r`,
+    /** After an event was moved. */
+    setLastEvent: `UPDATE ${tasks} SET last_event = (${lastRecord} AND id_digest IS NOT NULL) WHERE task_id = $1`,
     quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
   };
 }

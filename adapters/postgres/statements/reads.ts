@@ -1,4 +1,5 @@
 import { selectPieces } from "./pieces.js";
+import { RECORD_COLUMNS } from "./records.js";
 import { SUMMARY_COLUMNS, type Tables } from "./tables.js";
 
 type Direction = "ASC" | "DESC";
@@ -51,7 +52,7 @@ export function readStatements(tables: Tables) {
 }
 
 /** The statements that list tasks. */
-export function listStatements({ tasks, checkpoints }: Tables) {
+export function listStatements({ tasks, checkpoints, records }: Tables) {
   /** One query per status, since the index is in order only within a status. */
   const byRecency = (range: string) => `
     SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (
@@ -70,8 +71,11 @@ export function listStatements({ tasks, checkpoints }: Tables) {
      * planner look up each task by its key.
      */
     tasks: `
-      SELECT t.task_id, t.count, t.newest_sequence, ${SUMMARY_COLUMNS} FROM unnest($1::text[]) AS i (task_id)
+      SELECT t.task_id, t.count, t.newest_sequence, t.due_at, t.removed_up_to, ${RECORD_COLUMNS}, ${SUMMARY_COLUMNS}
+      FROM unnest($1::text[]) AS i (task_id)
       CROSS JOIN LATERAL (SELECT * FROM ${tasks} t WHERE t.task_id = i.task_id LIMIT 1) t
+      LEFT JOIN LATERAL (
+        SELECT * FROM ${records} r WHERE r.task_id = t.task_id ORDER BY r.sequence DESC LIMIT 1) r ON true
       LEFT JOIN LATERAL (
         SELECT * FROM ${checkpoints} c WHERE c.task_id = t.task_id AND c.sequence = t.newest_sequence LIMIT 1) c ON true`,
 
@@ -79,6 +83,7 @@ export function listStatements({ tasks, checkpoints }: Tables) {
     allIds: `
       (SELECT task_id FROM ${tasks} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
       UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
+      UNION (SELECT DISTINCT task_id FROM ${records} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
       ORDER BY task_id LIMIT $2`,
   };
 }

@@ -5,6 +5,7 @@ export interface Tables {
   readonly tasks: string;
   readonly checkpoints: string;
   readonly pieces: string;
+  readonly records: string;
   readonly leases: string;
   readonly quarantine: string;
 }
@@ -19,6 +20,7 @@ export function tablesIn(schema: string): Tables {
     tasks: table("tasks"),
     checkpoints: table("checkpoints"),
     pieces: table("pieces"),
+    records: table("records"),
     leases: table("leases"),
     quarantine: table("quarantine"),
   };

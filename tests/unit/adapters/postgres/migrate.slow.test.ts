@@ -5,6 +5,7 @@ import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
 import { FOLD, FORM } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../conformance/drafts.js";
+import { event } from "../../../../conformance/records.js";
 import { bodyOf, saveTurns } from "../../../support/histories.js";
 import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 
@@ -71,7 +72,7 @@ describe("the tables", () => {
     for (const sql of [
       `CREATE ROLE "${role}" LOGIN PASSWORD 'secret'`,
       `GRANT USAGE ON SCHEMA "${schema}" TO "${role}"`,
-      `GRANT SELECT, INSERT ON "${schema}".checkpoints, "${schema}".pieces TO "${role}"`,
+      `GRANT SELECT, INSERT ON "${schema}".checkpoints, "${schema}".pieces, "${schema}".records TO "${role}"`,
       `GRANT SELECT, INSERT, UPDATE ON "${schema}".tasks TO "${role}"`,
     ]) {
       await administer(url, sql);
@@ -88,6 +89,7 @@ describe("the tables", () => {
     await manager.save("u", { n: 1 });
     expect((await manager.latest("u"))?.state).toEqual({ n: 1 });
     expect(await manager.tasks()).toHaveLength(2);
+    expect(await limited.log.append("u", [event("e")])).toBe(2);
     // Histories are saved too, but without bundles.
     await adapter.remove("t", "all");
     const bodies = await saveTurns(limited, 2 * FOLD);

@@ -4,6 +4,7 @@ import { isCorrupt } from "waymark/adapter";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { statementsOn } from "../../../../adapters/postgres/statements.js";
 import { draft, drafts } from "../../../../conformance/drafts.js";
+import { event } from "../../../../conformance/records.js";
 import {
   administer,
   collect,
@@ -40,6 +41,12 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   await adapter.remove("t", ["c3"]);
   const { token } = await adapter.leases.claim("t", "holder", 60_000);
   await adapter.append(draft("t", "c4"), { fencingToken: token });
+  await adapter.log.append("t", [event("e")], { fencingToken: token }, { lazy: true });
+  await adapter.append(draft("t", "c5"), {}, { records: [event("f")] });
+  await adapter.log.append("t", [event("e")]);
+  await collect(adapter.log.read({ taskId: "t", order: "oldest", durableOnly: true }));
+  await adapter.log.replacePayload("t", 1, payload, payload.sha256);
+  await adapter.log.remove("t", { name: "e" });
   await collect(adapter.leases.held());
   await adapter.leases.lapsed("t");
   await adapter.append(draft("t", "paused", { status: "paused", dueAt: "2026-01-02T03:04:05.678Z" }));
@@ -55,7 +62,8 @@ describe("statements", () => {
   it("name their task, unless they are about all tasks", async () => {
     const { adapter, schema, seen } = await spied();
     await aLifeOn(adapter);
-    const across = new Set(textsIn(statementsOn(schema).acrossTasks));
+    const { append, ...acrossTasks } = statementsOn(schema).acrossTasks;
+    const across = new Set([...textsIn(acrossTasks), ...ALL_PARTS.map(append)]);
     const opening =
       /^\s*(BEGIN|COMMIT|SELECT pg_advisory_xact_lock|SELECT decode|SELECT current_setting|CREATE SCHEMA)/;
     const ofATask = seen.filter(({ text }) => !across.has(text) && !opening.test(text));
@@ -67,8 +75,8 @@ describe("statements", () => {
   });
 
   it("name the task for each table in each of their parts", () => {
-    const { acrossTasks: _named, ...others } = statementsOn("s");
-    const texts = textsIn(others);
+    const { acrossTasks: _named, append, ...others } = statementsOn("s");
+    const texts = [...textsIn(others), ...ALL_PARTS.map((parts) => append(parts).text)];
     expect(texts.length).toBeGreaterThan(25);
     for (const text of texts) {
       expect(tablesWithoutTask(text)).toEqual([]);
@@ -223,12 +231,17 @@ describe("statements about due tasks", () => {
   });
 });
 
+const BOTH = [true, false];
+/** Every combination of an append's parts. */
+const ALL_PARTS = BOTH.flatMap((hasCheckpoints) =>
+  BOTH.flatMap((hasRecords) =>
+    BOTH.flatMap((isFenced) => BOTH.map((isReplacing) => ({ hasCheckpoints, hasRecords, isFenced, isReplacing }))),
+  ),
+);
+
 /** The statements in an object, at any depth. */
 function textsIn(statements: object): string[] {
-  return Object.values(statements).flatMap((part) => {
-    if (typeof part === "string") return [part];
-    return "text" in part ? [part.text] : textsIn(part);
-  });
+  return Object.values(statements).flatMap((part) => (typeof part === "string" ? [part] : textsIn(part)));
 }
 
 /**

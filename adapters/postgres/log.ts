@@ -1,0 +1,129 @@
+import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
+import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
+import {
+  type LogItem,
+  type LogRecord,
+  matchEventRetry,
+  RECORD_KINDS,
+  type RecordDraft,
+  type RecordHeader,
+  type RecordQuery,
+  type RecordSelection,
+  sealRecord,
+} from "../../src/contract/log.js";
+import type { LogTable } from "../sql/log.js";
+import { type LogPage, RECORD_COLUMNS, requireIntactRecord, selectsCheckpoints } from "../sql/records.js";
+import type { SqlRow } from "../sql/rows.js";
+import { bytesIn, digestId } from "./columns.js";
+import type { PostgresConnection, Statements } from "./connection.js";
+import type { PostgresLeases } from "./leases.js";
+import { PAGE_BYTES, type PostgresReader } from "./reader.js";
+import type { PostgresStatements } from "./statements.js";
+
+const WIDTH = RECORD_COLUMNS.length;
+/** The column of a checkpoint's sequence in a row of the log: after the record and its body. */
+const CHECKPOINT = WIDTH + 2;
+
+interface LogParts {
+  readonly connection: PostgresConnection;
+  readonly sql: PostgresStatements;
+  readonly reader: PostgresReader;
+  readonly leases: PostgresLeases;
+}
+
+/** Works with the table of records. {@link PostgresAppender} appends to it. */
+export class PostgresLog implements LogTable {
+  readonly #parts: LogParts;
+
+  constructor(parts: LogParts) {
+    this.#parts = parts;
+  }
+
+  async read(query: RecordQuery, rows: number): Promise<LogPage> {
+    const { taskId, order, kinds, headersOnly = false } = query;
+    const statement = this.#parts.sql.records.read[order][headersOnly ? "headers" : "whole"];
+    const part = [rows, headersOnly ? Number.MAX_SAFE_INTEGER : PAGE_BYTES];
+    const selected = kinds ?? (selectsCheckpoints(query) ? [...RECORD_KINDS, "checkpoint"] : RECORD_KINDS);
+    const values = selectionValues(query, selected);
+    const found = await this.#parts.connection.rows(statement, ...values, ...part);
+    const items = found.map((row) => this.#parseItem(taskId, row, headersOnly));
+    // Without a limit, a page ends early if its bodies fill it.
+    const bytes = headersOnly ? 0 : found.reduce((sum, row) => sum + Number(row[WIDTH - 1] ?? 0), 0);
+    const [last] = found.at(-1) ?? [];
+    return { items, next: found.length < rows && bytes < PAGE_BYTES ? undefined : Number(last) };
+  }
+
+  async sync(taskId: string): Promise<void> {
+    await this.#parts.connection.change(this.#parts.sql.records.sync, taskId);
+  }
+
+  async remove(taskId: string, selection: RecordSelection, condition: AppendCondition = {}): Promise<number> {
+    const { changes, records } = this.#parts.sql;
+    return this.#parts.connection.atomically(async (run) => {
+      await this.#parts.leases.check(run, taskId, condition);
+      const [[, newest, event] = [0, 0, 0]] = await run.rows(changes.lock, taskId);
+      requireNewest(taskId, Number(newest), condition);
+      requireNoEvent(taskId, Number(event), condition);
+      const values = selectionValues({ taskId, ...selection }, selection.kinds ?? RECORD_KINDS);
+      const [[removed, upTo] = [0, null]] = await run.rows(records.remove, ...values);
+      if (upTo !== null) await run.change(records.noteRemoval, taskId, upTo);
+      if (Number(removed) > 0 && Number(newest) === 0) await run.rows(changes.shortenTask, taskId, 0);
+      return Number(removed);
+    });
+  }
+
+  async replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const { changes, records } = this.#parts.sql;
+    return this.#parts.connection.atomically(async (run) => {
+      await run.rows(changes.lock, taskId);
+      const found = await this.at(run, taskId, sequence);
+      if (found === undefined) return false;
+      const record = requireIntactRecord(taskId, sequence, found);
+      if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
+      const { encoding, sha256, body } = payload;
+      const seal = sealRecord({ ...record, payload: copyPayload(payload) });
+      const bytes = bytesIn(payload);
+      const values = [encoding, sha256, seal, bytes.length, typeof body === "string", bytes];
+      await run.change(records.replacePayload, taskId, sequence, ...values);
+      return true;
+    });
+  }
+
+  /** The record with this sequence. */
+  async at(
+    run: Statements,
+    taskId: string,
+    sequence: number,
+  ): Promise<LogRecord | RecordHeader | CorruptRecord | undefined> {
+    const [row] = await run.rows(this.#parts.sql.records.at, taskId, sequence);
+    return row && this.#parts.reader.parseRecord(taskId, row);
+  }
+
+  /** The last sequence if the records are events that are stored: see `matchEventRetry`. */
+  async matchEvents(run: Statements, taskId: string, drafts: readonly RecordDraft[]): Promise<number | undefined> {
+    const digests = drafts.flatMap(({ id }) => (id === undefined ? [] : [digestId(id)]));
+    if (digests.length === 0) return undefined;
+    const rows = await run.rows(this.#parts.sql.records.events, taskId, digests);
+    const events = rows.map(([id, sequence, name, sha256]) => {
+      const event = { sequence: Number(sequence), payload: { sha256: String(sha256) } };
+      return [id, typeof name === "string" ? { ...event, name } : event] as const;
+    });
+    const byId = new Map<unknown, (typeof events)[number][1]>(events);
+    return matchEventRetry(taskId, drafts, (id) => byId.get(id));
+  }
+
+  #parseItem(taskId: string, row: SqlRow, headersOnly: boolean): LogItem {
+    const { reader } = this.#parts;
+    if (row[CHECKPOINT] !== null) return reader.parseSummary(taskId, row.slice(CHECKPOINT));
+    return headersOnly ? reader.parseRecordHeader(taskId, row) : reader.parseRecord(taskId, row);
+  }
+}
+
+function selectionValues(
+  { taskId, afterSequence = 0, beforeSequence, name }: Omit<RecordQuery, "order" | "kinds">,
+  kinds: RecordQuery["kinds"],
+): readonly unknown[] {
+  const last = beforeSequence === undefined ? Number.MAX_SAFE_INTEGER : beforeSequence - 1;
+  return [taskId, afterSequence + 1, last, kinds, name ?? null];
+}
