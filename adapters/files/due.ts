@@ -5,7 +5,6 @@ import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { isDue, type LeaseRecord, monotonicMs, nextLease } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
-import { findDueTime } from "../../src/contract/transient.js";
 import { namesIn, readStats, SLICE, UnreadableError } from "./file-io.js";
 import { readLease, writeLease } from "./leases.js";
 import type { FolderLock } from "./lock.js";
@@ -30,16 +29,21 @@ export class DueTasks {
   #folders: ReadonlyMap<string, KnownFolder> = new Map();
 
   /** The due tasks, the earliest first. */
-  async find(root: string, load: LoadTask, { prefix, dueBy, except }: DueQuery): Promise<readonly DueTask[]> {
+  async find(
+    root: string,
+    load: LoadTask,
+    logName: string,
+    { prefix, dueBy, except }: DueQuery,
+  ): Promise<readonly DueTask[]> {
     const excepted = new Set(except);
     const hasDied = askingOnce(holderHasEnded);
     const due: DueTask[] = [];
     // Removed folders are forgotten.
     const folders = new Map<string, KnownFolder>();
     for (const [index, name] of namesIn(root).entries()) {
-      const folder = this.#folders.get(name) ?? new KnownFolder(root, name);
+      const folder = this.#folders.get(name) ?? new KnownFolder(root, name, logName);
       folders.set(name, folder);
-      const task = folder.mayHold(prefix) ? folder.task(load) : undefined;
+      const task = folder.mayHold(prefix) ? await folder.task(load) : undefined;
       if (
         task?.taskId.startsWith(prefix) &&
         !excepted.has(task.taskId) &&
@@ -79,14 +83,14 @@ export async function claimFirst(
 /** Claims a task under its folder's lock, unless it isn't due any more. */
 export async function claimDue(
   load: LoadTask,
-  { path, taskId }: TaskFolder & { readonly taskId: string },
+  { path, taskId, logName }: TaskFolder & { readonly taskId: string; readonly logName: string },
   dueBy: string,
   lock: FolderLock,
   holder: string,
   ttlMs: number,
 ): Promise<ClaimedTask | undefined> {
   const now = readLease(path);
-  const task = readDueTask({ path, taskId }, () => load(path, lock), now.lease);
+  const task = await readDueTask({ path, taskId }, () => load(path, lock), logName, now.lease);
   if (task === undefined || !isDue(now, task.dueAt, dueBy, holderHasEnded)) return undefined;
   const next = nextLease(now, holder, ttlMs);
   await writeLease(path, taskId, next, lock);
@@ -99,17 +103,23 @@ export async function claimDue(
  */
 const SETTLING_MS = 3_000;
 
-/** A folder below the root, and its task when it was last read. Each change of a task changes its folder's time. */
+/**
+ * A folder below the root, and its task when it was last read. Each change of a task changes its folder's time, or its
+ * log's size.
+ */
 class KnownFolder {
   readonly #path: string;
   /** The id that the folder's name tells. */
   readonly #taskId: string | undefined;
   readonly #isHashed: boolean;
+  readonly #logName: string;
   #task: DueTask | undefined;
   #modifiedMs: number | undefined;
+  #logBytes: number | undefined;
   #isSettled = false;
 
-  constructor(root: string, name: string) {
+  constructor(root: string, name: string, logName: string) {
+    this.#logName = logName;
     this.#path = join(root, name);
     this.#taskId = parseFileName(name);
     this.#isHashed = isHashedName(name);
@@ -120,24 +130,27 @@ class KnownFolder {
     return this.#taskId?.startsWith(prefix) ?? this.#isHashed;
   }
 
-  task(load: LoadTask): DueTask | undefined {
+  async task(load: LoadTask): Promise<DueTask | undefined> {
     const stats = readStats(this.#path);
     if (!stats?.isDirectory()) return undefined;
-    if (!this.#isSettled || stats.mtimeMs !== this.#modifiedMs) {
+    const logBytes = readStats(join(this.#path, this.#logName))?.size;
+    if (!this.#isSettled || stats.mtimeMs !== this.#modifiedMs || logBytes !== this.#logBytes) {
       const readAtMs = Date.now();
-      this.#task = this.#read(load);
+      this.#task = await this.#read(load);
+      this.#logBytes = logBytes;
       this.#modifiedMs = stats.mtimeMs;
       this.#isSettled = readAtMs - stats.mtimeMs > SETTLING_MS;
     }
     return this.#task;
   }
 
-  #read(load: LoadTask): DueTask | undefined {
+  async #read(load: LoadTask): Promise<DueTask | undefined> {
     const lease = attempt(() => readLease(this.#path).lease);
     try {
-      return readDueTask(
+      return await readDueTask(
         { path: this.#path, taskId: this.#taskId },
         load,
+        this.#logName,
         // A damaged lease counts as none here. The claim refuses it.
         lease instanceof UnreadableError ? undefined : lease,
       );
@@ -149,8 +162,12 @@ class KnownFolder {
   }
 }
 
-function readDueTask(folder: TaskFolder, load: LoadTask, lease: LeaseRecord | undefined): DueTask | undefined {
-  const { task } = readContents(folder, load);
-  const dueAt = task && findDueTime(task.newest);
-  return task && dueAt !== undefined ? { taskId: task.taskId, dueAt, lease } : undefined;
+async function readDueTask(
+  folder: TaskFolder,
+  load: LoadTask,
+  logName: string,
+  lease: LeaseRecord | undefined,
+): Promise<DueTask | undefined> {
+  const { task } = await readContents(folder, load, logName);
+  return task?.dueAt === undefined ? undefined : { taskId: task.taskId, dueAt: task.dueAt, lease };
 }

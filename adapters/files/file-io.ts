@@ -17,7 +17,7 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { promisify } from "node:util";
+import { promisify, types } from "node:util";
 import { readCode, StorageError } from "../../src/contract/errors.js";
 
 // Only calls that wait for the disk are asynchronous. The others take microseconds, a tenth of the time that it would
@@ -25,7 +25,7 @@ import { readCode, StorageError } from "../../src/contract/errors.js";
 const fsyncFile = promisify(fsync);
 
 // These flags don't follow a link out of the store, and don't block on a pipe. Windows has neither flag.
-const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+export const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const REWRITE_FLAGS = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
 /** After this many synchronous calls, a loop lets timers, sockets and other tasks run. */
@@ -41,6 +41,9 @@ export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
 }
 
+/** The content of a file, whole or in parts. */
+export type FileContent = Uint8Array | AsyncIterable<Uint8Array>;
+
 /**
  * Writes a file and resolves once its content is on the disk. Its name is on the disk only after {@link syncFolder}.
  *
@@ -49,19 +52,24 @@ export class UnreadableError extends Error {
  */
 export async function writeDurably(
   path: string,
-  content: Uint8Array,
+  content: FileContent,
   { mode = 0o600, isEmptyFile = false }: { readonly mode?: number | undefined; readonly isEmptyFile?: boolean } = {},
 ): Promise<void> {
   await withOpenFile(
     () => openSync(path, isEmptyFile ? REWRITE_FLAGS : "wx", mode),
-    (file) => {
-      // A write may write only a part. If the disk is full, the next write fails.
-      for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
+    async (file) => {
+      if (types.isUint8Array(content)) writeAll(file, content);
+      else for await (const part of content) writeAll(file, part);
       // A failed fsync isn't repeated. The system may have dropped the pages, and then a second fsync would succeed
       // without them. The caller deletes the file, and the next try writes a new one.
       return fsyncFile(file);
     },
   );
+}
+
+function writeAll(file: number, content: Uint8Array): void {
+  // A write may write only a part. If the disk is full, the next write fails.
+  for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
 }
 
 /**
@@ -96,7 +104,7 @@ const waiting: (() => void)[] = [];
  * many saves at once would use up the process's file descriptors. (All other files are open only during one synchronous
  * call.)
  */
-async function withOpenFile(open: () => number, use: (file: number) => Promise<void>): Promise<void> {
+export async function withOpenFile(open: () => number, use: (file: number) => Promise<void>): Promise<void> {
   if (openFiles < MAX_OPEN_FILES) openFiles += 1;
   else await new Promise<void>((resolve) => waiting.push(resolve));
   try {
@@ -262,7 +270,7 @@ function readOpened<Result>(path: string, read: (file: number, size: number) => 
   }
 }
 
-function openToRead(path: string): number | undefined {
+export function openToRead(path: string): number | undefined {
   try {
     return unlessAbsent(() => openSync(path, READ_FLAGS));
   } catch (error) {

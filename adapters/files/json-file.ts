@@ -29,6 +29,7 @@ export interface JsonFileAdapterOptions extends FolderStoreOptions {
   readonly pretty?: boolean | undefined;
 }
 
+const LOG_NAME = "log.jsonl";
 /** The most folders in the cache. A folder of 1,000 checkpoints takes 100 KB. */
 const MAX_FOLDERS = 1_000;
 
@@ -53,7 +54,7 @@ export class JsonFileAdapter extends FolderStore {
       formWith("path", options),
     );
     const { pretty = false, ...rest } = options;
-    super("json-file", rest, (path, lock) => loadFolder(path, lock, pretty));
+    super("json-file", rest, (path, lock) => loadFolder(path, lock, pretty), LOG_NAME);
     checkBoolean("JsonFileAdapterOptions.pretty", pretty);
   }
 }

@@ -16,7 +16,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { readCode, StorageError } from "../../src/contract/errors.js";
 import { processHasEnded } from "../../src/contract/holder.js";
 import { Turns } from "../../src/contract/turns.js";
-import { isFolder, makeFolder, namesIn, readStats, syncFolder, writeDurably } from "./file-io.js";
+import { type FileContent, isFolder, makeFolder, namesIn, readStats, syncFolder, writeDurably } from "./file-io.js";
 import { toFileName } from "./names.js";
 
 /**
@@ -37,6 +37,11 @@ const FILES = ".files";
  * The subfolder of a lock's folder in which this process writes files. It stays until another process holds the lock.
  */
 const OWN_FILES = `${OWNER}${FILES}`;
+/**
+ * The token of a clean lock, an empty folder: see {@link FolderLock.isClean}. It lies in the lock's folder while the
+ * lock is free, and in the holder's own subfolder while it is held.
+ */
+const CLEAN = "clean";
 let count = 0;
 
 /** The lock was stolen before a commit. Nothing of the commit was stored, so {@link withLock} starts over. */
@@ -61,6 +66,9 @@ export class LockLostError extends StorageError {
  *
  * If a holder's rename comes before the theft, the thief sees its result. If it comes after, it fails with ENOENT. This
  * holds even for a rename that the system has begun: its file is deleted before the thief reads.
+ *
+ * A log is written in place, without a rename, so a holder that sleeps may still write to it after a theft. Whoever
+ * takes a lock that isn't clean first moves the end of the log (docs/formats.md).
  */
 export class FolderLock {
   /** True if no other process has held the lock since this process held it last. */
@@ -68,18 +76,25 @@ export class FolderLock {
   readonly #claim: string;
   readonly #renewal: NodeJS.Timeout;
   #isHeld = true;
+  #isClean = false;
 
   private constructor(claim: string, names: readonly string[]) {
     const lockFolder = dirname(claim);
     this.#claim = claim;
     this.isUninterrupted = names.includes(OWN_FILES);
     if (!this.isUninterrupted) {
-      for (const name of names.filter((name) => !isClaim(name))) {
+      for (const name of names.filter((name) => name.endsWith(FILES))) {
         rmSync(join(lockFolder, name), { recursive: true, force: true });
       }
       makeFolder(join(lockFolder, OWN_FILES));
       // If a thief moved the lock away before, this folder was made in another process's lock.
       this.assertHeld();
+    }
+    if (names.includes(CLEAN)) {
+      // The target is in this holder's own subfolder. So if the lock was stolen, this fails with ENOENT, and the thief's
+      // token stays.
+      renameSync(join(lockFolder, CLEAN), this.#cleanToken);
+      this.#isClean = true;
     }
     // A failure of the renewal is ignored. Usually it means that the lock was stolen, and then the next commit fails.
     this.#renewal = setInterval(() => utimes(claim, new Date(), new Date(), () => undefined), RENEWAL_MS).unref();
@@ -118,22 +133,53 @@ export class FolderLock {
   }
 
   /**
+   * Whether no earlier holder can still write to a log in the locked folder: each has ended, or the log's end was moved
+   * since the lock was stolen from it.
+   */
+  get isClean(): boolean {
+    return this.#isClean;
+  }
+
+  /**
+   * Declares the lock clean, until another process steals it.
+   *
+   * @throws {LockLostError} The lock was stolen.
+   */
+  markClean(): void {
+    if (this.#isClean) return;
+    try {
+      makeFolder(this.#cleanToken);
+    } catch (error) {
+      if (readCode(error) === "ENOENT") this.assertHeld();
+      throw error;
+    }
+    this.#isClean = true;
+  }
+
+  /** Makes the next holder move the end of the log, and sync it. */
+  markUnclean(): void {
+    this.#isClean = false;
+    rmSync(this.#cleanToken, { recursive: true, force: true });
+  }
+
+  /**
    * Stores the content at `target`, replacing any file there, and resolves once it is durable. Make one call at a time.
    *
    * @throws {LockLostError} Nothing was stored.
    */
-  write(target: string, content: Uint8Array, mode?: number): Promise<void> {
+  write(target: string, content: FileContent, mode?: number): Promise<void> {
     return this.#put(this.#newPath(), target, content, mode);
   }
 
   /**
    * Like {@link FolderLock.write}, for a holder's last write, and frees the lock. It writes into the claim and renames
-   * it, because making and removing another file would take longer than the rest of the save.
+   * it, because making and removing another file would take longer than the rest of the save. A clean lock stays clean,
+   * so its claim isn't used, and the lock is still held.
    *
    * @throws {LockLostError} Nothing was stored.
    */
   writeLast(target: string, content: Uint8Array): Promise<void> {
-    return this.#put(this.#claim, target, content);
+    return this.#put(this.#isClean ? this.#newPath() : this.#claim, target, content);
   }
 
   /**
@@ -168,6 +214,7 @@ export class FolderLock {
 
   release(): void {
     clearInterval(this.#renewal);
+    if (this.#isHeld && this.#isClean) returnToken(this.#cleanToken, join(dirname(this.#claim), CLEAN));
     if (this.#isHeld) removeClaim(this.#claim);
     this.#isHeld = false;
   }
@@ -176,6 +223,7 @@ export class FolderLock {
   releaseAndRemoveFolder(): void {
     const lockFolder = dirname(this.#claim);
     rmSync(join(lockFolder, OWN_FILES), { recursive: true, force: true });
+    this.#isClean = false;
     this.release();
     try {
       rmdirSync(lockFolder);
@@ -185,7 +233,7 @@ export class FolderLock {
     }
   }
 
-  async #put(path: string, target: string, content: Uint8Array, mode?: number): Promise<void> {
+  async #put(path: string, target: string, content: FileContent, mode?: number): Promise<void> {
     const isClaim = path === this.#claim;
     try {
       await writeDurably(path, content, { mode, isEmptyFile: isClaim });
@@ -207,6 +255,10 @@ export class FolderLock {
 
   #newPath(): string {
     return join(dirname(this.#claim), OWN_FILES, String(count++));
+  }
+
+  get #cleanToken(): string {
+    return join(dirname(this.#claim), OWN_FILES, CLEAN);
   }
 }
 
@@ -273,7 +325,16 @@ export function listAbandoned(folder: string): string[] {
 export const turns = new Turns();
 
 function isClaim(name: string): boolean {
-  return !name.endsWith(FILES);
+  return name !== CLEAN && !name.endsWith(FILES);
+}
+
+/** Puts a clean lock's token back. Without it, the next holder only does more work. */
+function returnToken(from: string, to: string): void {
+  try {
+    renameSync(from, to);
+  } catch {
+    // The lock was stolen, and the thief has a folder of its own.
+  }
 }
 
 function removeClaim(claim: string): void {

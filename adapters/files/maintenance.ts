@@ -11,25 +11,34 @@ import type {
   StorageFinding,
   StorageRepair,
 } from "../../src/contract/findings.js";
+import { findRecordDamage } from "../../src/contract/log.js";
 import { isFolder, makeFolders, readStats, UnreadableError } from "./file-io.js";
+import type { HeldLog } from "./held-log.js";
 import { type FolderLock, listAbandoned } from "./lock.js";
+import { describeRecord, keepLine, readEntries, rewriteLog } from "./log.js";
+import { readIndex, requireOwner } from "./log-file.js";
+import { joinHeader, joinLogRecord } from "./log-line.js";
+import type { LogEntry } from "./log-scan.js";
 import { shortDigest } from "./names.js";
 import { attempt, type LoadTask, type RecordHead, type RecordSource } from "./record.js";
 import { listTaskFolders, type TaskFolder } from "./task-scan.js";
 
+/** A checkpoint, a line of the log, or a leftover. */
 interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
   readonly entry?: RecordSource;
+  readonly line?: LogEntry;
 }
 
 export async function* verifyFolders(
   root: string,
   load: LoadTask,
+  logName: string,
   quick: boolean,
 ): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
   for (const folder of sortTaskFolders(root)) {
-    for (const { checked, finding } of examine(folder, load, quick)) {
+    for await (const { checked, finding } of examine(folder, load, logName, quick)) {
       if (checked) yield checked;
       if (finding) yield finding;
       await setImmediate();
@@ -46,7 +55,8 @@ export async function* verifyFolders(
 export async function* repairFolders(
   root: string,
   load: LoadTask,
-  write: (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>,
+  write: (folder: string, work: (lock: FolderLock, log: HeldLog) => Promise<void>) => Promise<void>,
+  logName: string,
   { dryRun, leftoversOlderThanMs, signal }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
   const oldestMs = Date.now() - leftoversOlderThanMs;
@@ -57,26 +67,34 @@ export async function* repairFolders(
      * Examines the folder and notes the steps. Without a lock it changes nothing, and the steps say what a repair would
      * do.
      */
-    const run = async (lock?: FolderLock): Promise<void> => {
+    const run = async (lock?: FolderLock, log?: HeldLog): Promise<void> => {
       // The folder is examined anew, so earlier findings are dropped. Taking the lock removes leftovers, which this walk
       // can't find again. So steps that removed something stay.
       for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
       const moved: RecordSource[] = [];
-      for (const { finding, entry } of examine(folder, load, false)) {
+      const movedLines = new Set<number>();
+      for await (const { finding, entry, line } of examine(folder, load, logName, false)) {
         await setImmediate();
         // After an abort, the entries that are already in quarantine are still removed below.
         if (signal?.aborted) break;
         if (finding === undefined) continue;
         const { location } = finding;
-        const bytes = finding.kind === "damaged" && entry ? attempt(() => entry.bytes()) : undefined;
-        if (finding.kind === "damaged" && entry && types.isUint8Array(bytes)) {
+        const bytes = finding.kind === "damaged" ? attempt(() => line?.bytes ?? entry?.bytes()) : undefined;
+        if (finding.kind === "damaged" && types.isUint8Array(bytes)) {
           const to = await keepInQuarantine(folder.path, bytes, finding, lock);
-          moved.push(entry);
+          if (entry) moved.push(entry);
+          if (line) movedLines.add(line.offset);
           steps.set(location, { action: "quarantined", finding, to });
         } else if (finding.kind === "leftover" && Date.parse(finding.modifiedAt) <= oldestMs) {
           if (lock) rmSync(location, { recursive: true, force: true });
           steps.set(location, { action: "removed", finding });
         } else steps.set(location, { action: "left", finding, advice: ADVICE[finding.kind] });
+      }
+      if (lock && log && movedLines.size > 0) {
+        const task = load(folder.path, lock);
+        await rewriteLog({ taskId: folder.taskId ?? "", task, log }, (entry) =>
+          movedLines.has(entry.offset) ? undefined : keepLine(entry),
+        );
       }
       if (lock && moved.length > 0) await load(folder.path, lock).remove(moved, lock);
     };
@@ -100,7 +118,12 @@ function sortTaskFolders(root: string): TaskFolder[] {
   return listTaskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean): Generator<Examined, void, void> {
+async function* examine(
+  { path, taskId }: TaskFolder,
+  load: LoadTask,
+  logName: string,
+  quick: boolean,
+): AsyncGenerator<Examined, void, void> {
   let known = taskId === undefined ? undefined : { taskId };
   const task = examinePart(() => load(path));
   if ("kind" in task) return yield { finding: { ...task, location: path, ...known } };
@@ -120,6 +143,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
       entry,
     };
   }
+  yield* examineLog(path, join(path, logName), known);
   const abandoned = examinePart(() => listAbandoned(path));
   if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
   for (const location of abandoned) {
@@ -129,17 +153,49 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
   }
 }
 
+/** Examines each line of a log. */
+async function* examineLog(
+  folder: string,
+  path: string,
+  known: { readonly taskId: string } | undefined,
+): AsyncGenerator<Examined, void, void> {
+  try {
+    const index = await readIndex(path);
+    requireOwner(index, folder);
+    if (index === undefined) return;
+    const taskId = index.taskId ?? known?.taskId;
+    const owner = taskId === undefined ? undefined : { taskId };
+    for await (const entry of readEntries(index)) {
+      const { line, sequence } = entry;
+      const record = line && joinHeader(line, taskId ?? "");
+      const whole = line && joinLogRecord(line, taskId ?? "");
+      const reason = whole ? findRecordDamage(whole) : entry.damage;
+      if (record) yield { checked: { kind: "checked", ...owner, sizeBytes: record.sizeBytes } };
+      if (reason === undefined) continue;
+      const location = describeRecord(path, sequence);
+      const at = { ...(sequence > 0 && { sequence }), ...(record && { createdAt: record.createdAt }) };
+      yield { finding: { kind: "damaged", location, reason, ...owner, ...at }, line: entry };
+    }
+  } catch (error) {
+    yield { finding: { ...describeWrong(error), location: path, ...known } };
+  }
+}
+
 type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
 function examinePart<Result>(ask: () => Result): Result | Wrong {
   try {
     return ask();
   } catch (error) {
-    if (error instanceof UnreadableError) return { kind: "damaged", reason: error.message };
-    // The data was written by a newer program, or belongs to another task.
-    if (error instanceof CheckpointError) return { kind: "refused", reason: error.message };
-    throw error;
+    return describeWrong(error);
   }
+}
+
+function describeWrong(error: unknown): Wrong {
+  if (error instanceof UnreadableError) return { kind: "damaged", reason: error.message };
+  // The data was written by a newer program, or belongs to another task.
+  if (error instanceof CheckpointError) return { kind: "refused", reason: error.message };
+  throw error;
 }
 
 /** The damage that a whole checkpoint shows, or a merge. The seal of a head was checked when it was read. */
@@ -176,7 +232,7 @@ async function keepInQuarantine(
   const root = dirname(folder);
   const { kind: _kind, location, ...rest } = finding;
   // If the location is a line of a file, only the file's name is used.
-  const stem = basename(location).replace(/\.json( .*)?$/, "");
+  const stem = basename(location).replace(/\.jsonl?( .*)?$/, "");
   const to = join(root, QUARANTINE, basename(folder), `${stem}-${shortDigest(bytes)}.json`);
   for (const own of [dirname(dirname(to)), dirname(to)]) isFolder(own);
   if (lock === undefined) return to;

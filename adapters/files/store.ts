@@ -4,7 +4,9 @@ import {
   type CheckpointQuery,
   matchRetry,
   nextSequence,
+  type StatusOptions,
   type StorageAdapter,
+  type StoredTask,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
@@ -16,23 +18,35 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
-  type TaskSummary,
   toSummary,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { type AppendCondition, requireNewest } from "../../src/contract/conditions.js";
+import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
+import { copyRecordDraft, type TaskLog } from "../../src/contract/log.js";
 import type { DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
 import { FolderCalls } from "./calls.js";
 import { claimDue, claimFirst, type DueTask, DueTasks } from "./due.js";
 import type { FailedCall } from "./failure.js";
 import { isFolder, makeFolder, makeFolders, readStats, syncFolder, UnreadableError } from "./file-io.js";
+import { HeldLog } from "./held-log.js";
 import { readLease, readLeases, requireLease, writeLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
+import {
+  appendRecords,
+  findPosition,
+  type HeldTask,
+  matchEvents,
+  readLog,
+  removeRecords,
+  replaceRecord,
+  storeWithRecords,
+} from "./log.js";
+import { requireOwner } from "./log-file.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { toFileName } from "./names.js";
 import {
@@ -70,13 +84,14 @@ export abstract class FolderStore implements StorageAdapter {
   readonly name: string;
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly maintenance: StorageMaintenance = {
-    verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, quick)),
+    verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, this.#logName, quick)),
     repair: (options) =>
       this.#iterate(
         repairFolders(
           this.#root,
           this.#load,
           (folder, work) => this.write(folder, "repair a task", work, () => undefined),
+          this.#logName,
           options,
         ),
       ),
@@ -99,7 +114,8 @@ export abstract class FolderStore implements StorageAdapter {
     claimNext: async (query, holder, ttlMs) =>
       claimFirst(await this.#findDue(query), (taskId) => {
         const path = this.findFolder(taskId);
-        const claim = (lock: FolderLock) => claimDue(this.#load, { path, taskId }, query.dueBy, lock, holder, ttlMs);
+        const place = { path, taskId, logName: this.#logName };
+        const claim = (lock: FolderLock) => claimDue(this.#load, place, query.dueBy, lock, holder, ttlMs);
         return this.write(path, `claim ${nameTask(taskId)}`, claim, () => undefined);
       }),
     count: async (query) => {
@@ -107,8 +123,35 @@ export abstract class FolderStore implements StorageAdapter {
       return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
     },
   };
+  readonly log: TaskLog = {
+    append: async (taskId, records, condition, options) => {
+      const copies = records.map(copyRecordDraft);
+      const [expected, chosen] = [{ ...condition }, { ...options }];
+      return this.#hold("append to", taskId, (held) => appendRecords(held, copies, expected, chosen));
+    },
+    read: (query) => {
+      const folder = this.findFolder(query.taskId);
+      const items = readLog(folder, this.#findLog(folder), query, () => this.#loadExisting(query.taskId));
+      return this.#calls.iterate(this.#describeRead(query.taskId, "read"), items);
+    },
+    remove: async (taskId, selection, condition) => {
+      const [selected, expected] = [{ ...selection }, { ...condition }];
+      return this.#change("remove from", taskId, expected, async (held) => {
+        if (held) return removeRecords(held, selected, expected);
+        requireNewest(taskId, 0, expected);
+        return 0;
+      });
+    },
+    replacePayload: async (taskId, sequence, payload, expectedSha256) => {
+      const copy = copyPayload(payload);
+      return this.#change("replace a payload of", taskId, undefined, async (held) =>
+        held ? replaceRecord(held, sequence, copy, expectedSha256) : false,
+      );
+    },
+  };
   readonly #root: string;
   readonly #load: LoadTask;
+  readonly #logName: string;
   readonly #lockTimeoutMs: number;
   readonly #calls: FolderCalls;
   readonly #dueTasks = new DueTasks();
@@ -118,9 +161,10 @@ export abstract class FolderStore implements StorageAdapter {
 
   /**
    * @param options - The subclass has checked that there are no other keys.
+   * @param logName - The name of a log's file in its task's folder.
    * @throws {TypeError | RangeError} An option is wrong.
    */
-  constructor(name: string, options: FolderStoreOptions, load: LoadTask) {
+  constructor(name: string, options: FolderStoreOptions, load: LoadTask, logName: string) {
     const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
     if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);
@@ -132,31 +176,37 @@ export abstract class FolderStore implements StorageAdapter {
     this.#root = resolve(path);
     this.#calls = new FolderCalls(name, this.#root);
     this.#load = load;
+    this.#logName = logName;
     this.#lockTimeoutMs = lockTimeoutMs;
   }
 
   async append(
     draft: CheckpointDraft,
     condition?: AppendCondition,
-    { sequence: exact, replaces }: AppendOptions = {},
+    { sequence: exact, replaces, records = [] }: AppendOptions = {},
   ): Promise<number> {
     const copy = copyRecord(draft);
+    const drafts = records.map(copyRecordDraft);
     const { taskId, id } = copy;
-    const folder = this.findFolder(taskId);
-    return this.write(folder, `save to ${nameTask(taskId)}`, async (lock) => {
-      const task = this.#loadOwn(folder, lock);
+    return this.#hold("save to", taskId, async (held) => {
+      const { folder, task, lock, log } = held;
       const replaced = replaces === id ? [] : findReplaced(task, replaces);
       const stored = task.find(id)?.checkpoint();
       if (stored) {
         const same = matchRetry(requireIntact(stored), copy);
+        await log.syncLazy();
         // The process that stored the checkpoint may have died before it synced the folder, or before it removed the
         // checkpoints that this one replaced.
         await task.remove(replaced, lock);
         return same;
       }
+      matchEvents(held, drafts);
       requireLease(folder, taskId, condition);
-      const sequence = nextSequence(taskId, task, condition, { sequence: exact });
-      await task.add(sealDraft(copy, sequence), lock, replaced);
+      const position = findPosition(held);
+      const sequence = nextSequence(taskId, position, condition, { sequence: exact, records: drafts });
+      const checkpoint = sealDraft(copy, sequence);
+      const first = sequence - drafts.length;
+      await storeWithRecords(held, checkpoint, drafts, () => task.add(checkpoint, lock, replaced), first);
       return sequence;
     });
   }
@@ -181,24 +231,43 @@ export abstract class FolderStore implements StorageAdapter {
     });
   }
 
-  tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    return this.#iterate(scanTasks(this.#root, query, this.#load));
+  tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {
+    return this.#iterate(scanTasks(this.#root, query, this.#load, this.#logName));
   }
 
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+  async setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    { records = [] }: StatusOptions = {},
+  ): Promise<boolean> {
     const wanted = structuredClone(change);
-    return this.#replace("change a status of", taskId, id, condition, (stored, { newestSequence }) => {
-      requireNewest(taskId, newestSequence, condition);
+    const drafts = records.map(copyRecordDraft);
+    return this.#change("change a status of", taskId, condition, async (held) => {
+      const entry = held?.task.find(id);
+      const stored = entry?.checkpoint();
+      if (!held || !entry || !stored) return this.#replaceNothing(held);
+      matchEvents(held, drafts);
+      requireNewest(taskId, held.task.newestSequence, condition);
+      requireNoEvent(taskId, held.log.index?.lastEvent ?? 0, condition);
       // The state's bytes and digest stay as they are, so damage stays visible.
-      return withStatus(stored, wanted);
+      const changed = withStatus(stored, wanted);
+      await storeWithRecords(held, changed, drafts, () => held.task.replace(entry, changed, held.lock));
+      return true;
     });
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     const copy = copyPayload(payload);
-    return this.#replace("replace a payload of", taskId, id, undefined, (stored) =>
-      stored.payload.sha256 === expectedSha256 ? withPayload(stored, copy) : undefined,
-    );
+    return this.#change("replace a payload of", taskId, undefined, async (held) => {
+      const entry = held?.task.find(id);
+      const stored = entry?.checkpoint();
+      if (!held || !entry || stored?.payload.sha256 !== expectedSha256) return this.#replaceNothing(held);
+      await held.log.syncLazy();
+      await held.task.replace(entry, withPayload(stored, copy), held.lock);
+      return true;
+    });
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
@@ -206,12 +275,16 @@ export abstract class FolderStore implements StorageAdapter {
     return this.#change("remove from", taskId, condition, async (held) => {
       requireNewest(taskId, held?.task.newestSequence ?? 0, condition);
       if (held === undefined) return 0;
-      const { task, lock } = held;
+      const { folder, task, lock, log } = held;
+      requireNoEvent(taskId, log.index?.lastEvent ?? 0, condition);
+      await log.syncLazy();
       const entries = doomed === "all" ? doomed : doomed.flatMap((id) => task.find(id) ?? []);
       const removed = await task.remove(entries, lock);
       if (doomed === "all") {
+        // The log goes last, since it keeps the numbering.
+        if (log.remove()) await syncFolder(folder);
         lock.releaseAndRemoveFolder();
-        this.#known.delete(this.findFolder(taskId));
+        this.#known.delete(folder);
         await syncFolder(this.#root);
       }
       return removed;
@@ -231,7 +304,7 @@ export abstract class FolderStore implements StorageAdapter {
   protected write<Result>(
     folder: string,
     doing: string,
-    work: (lock: FolderLock) => Promise<Result>,
+    work: (lock: FolderLock, log: HeldLog) => Promise<Result>,
     absent?: () => Result | Promise<Result>,
   ): Promise<Result> {
     const makeFolder = (): Promise<void> => this.#makeTaskFolder(folder);
@@ -241,7 +314,7 @@ export abstract class FolderStore implements StorageAdapter {
       return withLock(folder, options, async (lock) => {
         // This makes the folder durable, since a process may have made it and died before syncing its name.
         if (!this.#known.has(folder)) await makeFolder();
-        return work(lock);
+        return work(lock, await HeldLog.open(this.#findLog(folder), lock, () => this.#load(folder, lock)));
       });
     });
   }
@@ -255,45 +328,43 @@ export abstract class FolderStore implements StorageAdapter {
     return task;
   }
 
+  /** Runs a write under the lock of a task's folder, which is made if it is missing. */
+  #hold<Result>(verb: string, taskId: string, work: (held: HeldTask) => Promise<Result>): Promise<Result> {
+    const folder = this.findFolder(taskId);
+    return this.write(folder, `${verb} ${nameTask(taskId)}`, (lock, log) => work(this.#own(taskId, lock, log)));
+  }
+
   /** Loads and changes a task under its lease and its folder's lock. If the task has no folder, `held` is undefined. */
   #change<Result>(
     verb: string,
     taskId: string,
     condition: AppendCondition | undefined,
-    work: (held: { readonly task: LoadedTask; readonly lock: FolderLock } | undefined) => Promise<Result>,
+    work: (held: HeldTask | undefined) => Promise<Result>,
   ): Promise<Result> {
     const folder = this.findFolder(taskId);
-    const change = async (lock?: FolderLock): Promise<Result> => {
+    const change = async (lock?: FolderLock, log?: HeldLog): Promise<Result> => {
       requireLease(folder, taskId, condition);
-      return work(lock && { task: this.#loadOwn(folder, lock), lock });
+      return work(lock && log && this.#own(taskId, lock, log));
     };
     return this.write(folder, `${verb} ${nameTask(taskId)}`, change, change);
   }
 
-  /** Replaces a checkpoint by the result of `change`. Returns false if there is no such checkpoint, or no result. */
-  #replace(
-    verb: string,
-    taskId: string,
-    id: string,
-    condition: AppendCondition | undefined,
-    change: (stored: StoredCheckpoint, task: LoadedTask) => StoredCheckpoint | undefined,
-  ): Promise<boolean> {
-    return this.#change(verb, taskId, condition, async (held) => {
-      if (held === undefined) return false;
-      const { task, lock } = held;
-      const entry = task.find(id);
-      const stored = entry?.checkpoint();
-      const changed = stored && change(stored, task);
-      // The process that changed or removed the checkpoint may have died before syncing.
-      if (entry === undefined || changed === undefined) await syncFolder(this.findFolder(taskId));
-      else await task.replace(entry, changed, lock);
-      return changed !== undefined;
-    });
+  /** @throws {StorageError} The folder holds another task. */
+  #own(taskId: string, lock: FolderLock, log: HeldLog): HeldTask {
+    const folder = this.findFolder(taskId);
+    requireOwner(log.index, folder);
+    return { taskId, folder, task: this.#loadOwn(folder, lock), lock, log };
+  }
+
+  /** There is nothing to replace. The process that changed or removed the checkpoint may have died before syncing. */
+  async #replaceNothing(held: HeldTask | undefined): Promise<false> {
+    if (held) await syncFolder(held.folder);
+    return false;
   }
 
   #findDue(query: DueQuery): Promise<readonly DueTask[]> {
     return this.#calls.run({ doing: "read tasks", path: this.#root, isRead: true }, () =>
-      this.#dueTasks.find(this.#root, this.#load, query),
+      this.#dueTasks.find(this.#root, this.#load, this.#logName, query),
     );
   }
 
@@ -320,6 +391,10 @@ export abstract class FolderStore implements StorageAdapter {
 
   #iterate<Item>(items: AsyncGenerator<Item, void, void>): AsyncGenerator<Item, void, void> {
     return this.#calls.iterate({ doing: "read tasks", path: this.#root, isRead: true }, items);
+  }
+
+  #findLog(folder: string): string {
+    return join(folder, this.#logName);
   }
 
   protected findFolder(taskId: string): string {

@@ -26,6 +26,8 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
   readonly adopt?: AdoptRecord | undefined;
 }
 
+const LOG_NAME = "checkpoints.log.jsonl";
+
 /** A file that could not be read, and its new path. */
 export interface SetAside {
   /** The file's former path. */
@@ -59,7 +61,7 @@ export class TaskFileAdapter extends FolderStore {
     );
     const { adopt, ...rest } = options;
     checkFunction("TaskFileAdapterOptions.adopt", adopt);
-    super("task-file", rest, (folder) => loadTaskFile(folder, adopt));
+    super("task-file", rest, (folder) => loadTaskFile(folder, adopt), LOG_NAME);
     this.#adopt = adopt;
   }
 

@@ -1,11 +1,22 @@
 import { type Dirent, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { compareTasks, matchesTaskId, type OrderedTask, type TaskQuery } from "../../src/contract/adapter.js";
-import { type TaskSummary, toSummary } from "../../src/contract/checkpoint.js";
+import {
+  compareTasks,
+  matchesTaskId,
+  type OrderedTask,
+  type StoredTask,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
+import { toSummary } from "../../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
+import type { RecordHeader } from "../../src/contract/log.js";
+import { findDueTime } from "../../src/contract/transient.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
+import { type LogIndex, readIndex, requireOwner } from "./log-file.js";
+import { joinHeader } from "./log-line.js";
+import { findCompanion } from "./log-pages.js";
 import { isHashedName, parseFileName } from "./names.js";
 import {
   type LoadedTask,
@@ -38,16 +49,17 @@ export async function* scanTasks(
   root: string,
   query: TaskQuery,
   load: LoadTask,
-): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+  logName: string,
+): AsyncGenerator<StoredTask | CorruptRecord, void, void> {
   let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
   const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents?: Contents | undefined })[] = [];
   for (const folder of listTaskFolders(root)) {
     if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
     // A folder must be read now if the query orders by time, or if the folder's name doesn't tell the task.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
-    const contents = isNeeded ? readContents(folder, load) : undefined;
-    const { taskId, newest } = contents?.task ?? { taskId: folder.taskId };
-    if (taskId === undefined || matchesTaskId(taskId, query)) candidates.push({ taskId, newest, folder, contents });
+    const contents = isNeeded ? await readContents(folder, load, logName) : undefined;
+    const { taskId, ...task } = contents?.task ?? { taskId: folder.taskId };
+    if (taskId === undefined || matchesTaskId(taskId, query)) candidates.push({ ...task, taskId, folder, contents });
     seen += 1;
     if (seen % SLICE === 0) await setImmediate();
   }
@@ -55,9 +67,9 @@ export async function* scanTasks(
 
   for (const { folder, contents } of candidates) {
     if (left === 0) return;
-    const { task, corrupt } = contents ?? readContents(folder, load);
+    const { task, corrupt } = contents ?? (await readContents(folder, load, logName));
     yield* corrupt;
-    if (task && (query.status?.includes(task.newest.status) ?? true)) {
+    if (task && (query.status === undefined || (task.newest && query.status.includes(task.newest.status)))) {
       left -= 1;
       yield task;
     }
@@ -70,15 +82,24 @@ export async function* scanTasks(
  * A task's folder as lists show it: the task with its newest readable checkpoint, and newer checkpoints that can't be
  * read.
  */
-type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly CorruptRecord[] };
+interface Contents {
+  readonly task?: StoredTask;
+  readonly corrupt: readonly CorruptRecord[];
+}
 
 /** Reads a folder. If checkpoints are damaged, older ones and other tasks are still found. */
-export function readContents({ path, taskId }: TaskFolder, load: LoadTask): Contents {
+export async function readContents({ path, taskId }: TaskFolder, load: LoadTask, logName: string): Promise<Contents> {
+  const logPath = join(path, logName);
   const corrupt: CorruptRecord[] = [];
-  let count = 0;
+  // The log is read first. A checkpoint that is stored since is newer than its records.
+  const index = await readOwnIndex(logPath, path).catch((error: unknown) => {
+    if (!(error instanceof UnreadableError || error instanceof StorageError)) throw error;
+    corrupt.push({ corrupt: true, location: logPath, reason: error.message, ...(taskId !== undefined && { taskId }) });
+    return undefined;
+  });
+  let task: LoadedTask | undefined;
   const loadCounted = (): LoadedTask => {
-    const task = load(path);
-    count = task.count;
+    task = load(path);
     return task;
   };
   const readHead = (entry: RecordSource): RecordHead | CorruptRecord | undefined =>
@@ -91,7 +112,37 @@ export function readContents({ path, taskId }: TaskFolder, load: LoadTask): Cont
     });
   for (const head of readEntries(loadCounted, { order: "newest" }, readHead)) {
     if (isCorrupt(head)) corrupt.push(head);
-    else return { task: { taskId: head.taskId, count, newest: toSummary(head) }, corrupt };
+    else {
+      const last = findLast(index, task);
+      const dueAt = index ? index.findDueTime(head) : findDueTime(head);
+      const removedUpTo = index?.removedUpTo ?? 0;
+      const found = {
+        ...{ taskId: head.taskId, count: task?.count ?? 0, newest: toSummary(head) },
+        ...(last && last.sequence > head.sequence && { last }),
+        ...(dueAt !== undefined && { dueAt }),
+        ...(removedUpTo > 0 && { removedUpTo }),
+      };
+      return { task: found, corrupt };
+    }
   }
-  return { corrupt };
+  const last = findLast(index, task);
+  const id = index?.taskId ?? taskId;
+  if (last === undefined || id === undefined) return { corrupt };
+  const removedUpTo = index?.removedUpTo ?? 0;
+  const found = { taskId: id, count: task?.count ?? 0, last, ...(removedUpTo > 0 && { removedUpTo }) };
+  return { task: found, corrupt };
+}
+
+/** The last record. A batch at the end counts if its checkpoint was stored. */
+function findLast(index: LogIndex | undefined, task: LoadedTask | undefined): RecordHeader | undefined {
+  const pending = index?.scan.pending;
+  const line = pending && findCompanion(pending, task) ? pending.entries.at(-1)?.line : undefined;
+  return (line && joinHeader(line, index?.taskId ?? "")) ?? index?.last;
+}
+
+/** @throws {StorageError} The log belongs to another task. */
+async function readOwnIndex(path: string, folder: string): Promise<LogIndex | undefined> {
+  const index = await readIndex(path);
+  requireOwner(index, folder);
+  return index;
 }

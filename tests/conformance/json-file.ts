@@ -7,7 +7,7 @@ export function registerJsonFile(part: Part): void {
     name: "json-file",
     module: new URL("./stores/json-file.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["leases", "maintenance", "queue", "replacePayload"],
+    offers: ["leases", "log", "maintenance", "queue", "replacePayload"],
     newLocation: tempFolder,
   });
 }

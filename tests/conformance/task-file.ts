@@ -7,7 +7,7 @@ export function registerTaskFile(part: Part): void {
     name: "task-file",
     module: new URL("./stores/task-file.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["leases", "maintenance", "queue", "replacePayload"],
+    offers: ["leases", "log", "maintenance", "queue", "replacePayload"],
     newLocation: tempFolder,
   });
 }

@@ -25,3 +25,22 @@ function pathOf(location, taskId, id) {
   }
   throw new Error(`No file in ${location} holds checkpoint ${id} of ${taskId}.`);
 }
+
+/** Each record has a line of its own, with its value at the end. */
+export function damageRecord(location, taskId, sequence) {
+  for (const folder of readdirSync(location).filter((name) => !name.startsWith("."))) {
+    const path = join(location, folder, "log.jsonl");
+    const lines = readFileSync(path, "utf8").split("\n");
+    if (JSON.parse(lines[0]).taskId !== taskId) continue;
+    const index = lines.findIndex((line) => line.includes(`"sequence":${sequence},`));
+    lines[index] = changedState(lines[index]);
+    writeFileSync(path, lines.join("\n"));
+    return;
+  }
+  throw new Error(`No file in ${location} holds record ${sequence} of ${taskId}.`);
+}
+
+function changedState(line) {
+  const valueAt = line.lastIndexOf('"value":');
+  return line.slice(0, valueAt) + line.slice(valueAt).replace(/[0-9](?=[^0-9]*$)/, "x");
+}

@@ -36,3 +36,18 @@ function changedState(line) {
   const stateAt = line.lastIndexOf('"state":');
   return line.slice(0, stateAt) + line.slice(stateAt).replace(/[0-9](?=[^0-9]*$)/, "x");
 }
+
+/** Each record has a line of its own, with its value at the end. */
+export function damageRecord(location, taskId, sequence) {
+  for (const folder of readdirSync(location).filter((name) => !name.startsWith("."))) {
+    const path = join(location, folder, "checkpoints.log.jsonl");
+    const lines = readFileSync(path, "utf8").split("\n");
+    if (JSON.parse(lines[0]).taskId !== taskId) continue;
+    const index = lines.findIndex((line) => line.includes(`"sequence":${sequence},`));
+    const valueAt = lines[index].lastIndexOf('"value":');
+    lines[index] = lines[index].slice(0, valueAt) + lines[index].slice(valueAt).replace(/[0-9](?=[^0-9]*$)/, "x");
+    writeFileSync(path, lines.join("\n"));
+    return;
+  }
+  throw new Error(`No file in ${location} holds record ${sequence} of ${taskId}.`);
+}

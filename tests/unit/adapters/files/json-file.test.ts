@@ -279,7 +279,7 @@ describe("a damaged file", () => {
 
     const shown = async (order: "taskId" | "recent") =>
       (await collect(adapter.tasks({ order }))).map((task) =>
-        "corrupt" in task ? `!${task.taskId} ${task.sequence}` : `${task.taskId} ${task.newest.id} of ${task.count}`,
+        "corrupt" in task ? `!${task.taskId} ${task.sequence}` : `${task.taskId} ${task.newest?.id} of ${task.count}`,
       );
     expect(await shown("taskId")).toEqual(["a 3 of 3", "!t 3", "!t 2", "t 1 of 3", "!z 3", "!z 2", "!z 1"]);
     expect(await shown("recent")).toEqual(["!z 3", "!z 2", "!z 1", "a 3 of 3", "!t 3", "!t 2", "t 1 of 3"]);

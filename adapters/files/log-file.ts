@@ -1,0 +1,166 @@
+import { closeSync, fstatSync, readSync } from "node:fs";
+import { setImmediate } from "node:timers/promises";
+import type { CheckpointSummary, SealedSummary } from "../../src/contract/checkpoint.js";
+import type { RecordHeader, StoredEvent } from "../../src/contract/log.js";
+import { findDueTime } from "../../src/contract/transient.js";
+import { openToRead, UnreadableError } from "./file-io.js";
+import { type DueMark, joinHeader } from "./log-line.js";
+import { type LogEntry, LogScan, type PendingBatch, readLines, type ScanPosition } from "./log-scan.js";
+import { shortDigest } from "./names.js";
+import { assertOwner } from "./record.js";
+
+/** After this many bytes, a scan lets timers, sockets and other tasks run. */
+const SLICE_BYTES = 4 * 1024 * 1024;
+/** A read begins at most this far before the first line that it needs. */
+const SEGMENT_BYTES = 256 * 1024;
+/** The most logs in the cache. */
+const MAX_LOGS = 1_000;
+
+/** The sum of a log's lines up to an offset. It is kept, so that an append costs the same at any length. */
+export class LogIndex {
+  readonly path: string;
+  readonly scan: LogScan;
+  /** Places where a read can begin, the first one at the beginning of the file. */
+  readonly segments: ScanPosition[];
+  /** The events, by id. */
+  readonly events = new Map<string, StoredEvent>();
+  lastEvent = 0;
+  /** The number of its records. */
+  count = 0;
+  /** The last readable record. */
+  last: RecordHeader | undefined;
+  /** The file's size when it was read last. The rest after the last line isn't one. */
+  size = 0;
+  /** Whether it was read up to `size`. */
+  isComplete = false;
+  #due: DueMark | undefined;
+  /** Line one. */
+  #beginning = Buffer.alloc(0);
+
+  constructor(path: string) {
+    this.path = path;
+    this.scan = new LogScan(path);
+    this.segments = [this.scan.position];
+  }
+
+  get taskId(): string | undefined {
+    return this.scan.first?.taskId;
+  }
+
+  get lastSequence(): number {
+    return this.scan.position.lastSequence;
+  }
+
+  /** The highest removed sequence; 0 if none was removed. */
+  get removedUpTo(): number {
+    return this.scan.first?.removedUpTo ?? 0;
+  }
+
+  get due(): DueMark | undefined {
+    return this.#due ?? this.scan.first?.due;
+  }
+
+  /** Whether an open file is this one. Inode numbers are used again, so line one decides. */
+  isOf(file: number): boolean {
+    const beginning = Buffer.alloc(this.#beginning.length);
+    readSync(file, beginning, 0, beginning.length, 0);
+    return beginning.length > 0 && beginning.equals(this.#beginning);
+  }
+
+  take(bytes: Buffer, offset: number): void {
+    // A copy, since the bytes are a part of a large buffer.
+    if (offset === 0) this.#beginning = Buffer.from(bytes);
+    for (const entry of this.scan.take(bytes, offset)) this.#note(entry);
+    const { position } = this.scan;
+    const [segment] = this.segments.slice(-1);
+    if (this.scan.isBetween && position.offset - (segment?.offset ?? 0) >= SEGMENT_BYTES) this.segments.push(position);
+  }
+
+  /** When the task is due, if this is its newest checkpoint. */
+  findDueTime(newest: CheckpointSummary | undefined): string | undefined {
+    const own = newest && findDueTime(newest);
+    const isEarlier = own !== undefined && this.due !== undefined && this.due.at < own;
+    return isEarlier && this.due?.for === digestForDue(newest) ? this.due?.at : own;
+  }
+
+  #note({ line, sequence }: LogEntry): void {
+    const header = line && joinHeader(line, this.taskId ?? "");
+    if (line === undefined || header === undefined) return;
+    this.count += 1;
+    this.last = header;
+    const { id, name, payload } = header;
+    if (id !== undefined) {
+      this.events.set(id, { sequence, payload, ...(name !== undefined && { name }) });
+      this.lastEvent = sequence;
+    }
+    const { due } = line;
+    if (due && !(this.#due?.for === due.for && this.#due.at <= due.at)) this.#due = due;
+  }
+}
+
+/** Identifies a checkpoint in its present status: a time that a record sets holds until either changes. */
+export function digestForDue(newest: CheckpointSummary | undefined): string {
+  const { sequence, id, status, error } = newest ?? {};
+  return shortDigest(Buffer.from(JSON.stringify([sequence, id, status, error])));
+}
+
+/** Whether a checkpoint is the one that a batch was stored with. */
+export function isCompanion({ with: companion }: PendingBatch, head: SealedSummary | undefined): boolean {
+  return head !== undefined && head.id === companion.id && head.seal === companion.seal;
+}
+
+/** The logs that this process has read. */
+const known = new Map<string, LogIndex>();
+
+/**
+ * Reads the rest of a log, from where this process stopped reading it.
+ *
+ * @returns `undefined` if there is no log.
+ * @throws {UnreadableError} It isn't a file. @throws {UnsupportedFormatError} A newer program wrote it.
+ */
+export async function readIndex(path: string): Promise<LogIndex | undefined> {
+  for (;;) {
+    const index = withLog(path, (file, size) => readSlice(path, file, size));
+    if (index === undefined) known.delete(path);
+    if (index === undefined || index.isComplete) return index;
+    await setImmediate();
+  }
+}
+
+/** Runs `use` with the open log and its size; returns `undefined` if there is none. */
+export function withLog<Result>(path: string, use: (file: number, size: number) => Result): Result | undefined {
+  const file = openToRead(path);
+  if (file === undefined) return undefined;
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile()) throw new UnreadableError("it is not a file");
+    return use(file, stats.size);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Reads on, to the end of the file or for {@link SLICE_BYTES}. */
+function readSlice(path: string, file: number, size: number): LogIndex {
+  let index = known.get(path);
+  if (index === undefined || index.size > size || !index.isOf(file)) {
+    index = new LogIndex(path);
+    if (known.size >= MAX_LOGS) known.clear();
+    known.set(path, index);
+  }
+  const start = index.scan.position.offset;
+  index.isComplete = true;
+  index.size = size;
+  for (const { bytes, offset } of readLines(file, start, size)) {
+    index.take(bytes, offset);
+    if (offset - start < SLICE_BYTES) continue;
+    index.isComplete = false;
+    break;
+  }
+  return index;
+}
+
+/** @throws {StorageError} The log belongs to another task. */
+export function requireOwner(index: LogIndex | undefined, folder: string): void {
+  if (index?.taskId !== undefined) assertOwner(index.taskId, folder, index.path);
+}

@@ -1,0 +1,239 @@
+import { hash, randomBytes } from "node:crypto";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../src/contract/checkpoint.js";
+import { UnsupportedFormatError } from "../../src/contract/errors.js";
+import {
+  type LogRecord,
+  RECORD_KINDS,
+  type RecordDraft,
+  type RecordHeader,
+  type RecordKind,
+} from "../../src/contract/log.js";
+import { decodeText, UnreadableError } from "./file-io.js";
+import { attempt, embeddedSize, parseObject, renderBody } from "./record.js";
+
+/**
+ * The file with a task's log. Each line is a JSON document, so `jq` reads the file.
+ *
+ * ```
+ * {"waymark":1,"log":"d9c1…","taskId":"build-42","lastSequence":0,"check":"8f3a…"}
+ * {"at":81,"log":"d9c1…","follows":"8f3a…","sequence":1,"kind":"step","name":"compile",…,"check":"11c0…","value":{"ok":true}}
+ * ```
+ *
+ * `check` is a checksum over the text before it. The value has the record's SHA-256. A line counts only if it is
+ * intact, begins at the byte `at`, and has the `log` id of line one. So an append either takes its place or none, and
+ * the file alone decides.
+ */
+const FORMAT_VERSION = 1;
+const CHECK_KEY = ',"check":"';
+const CHECK_DIGITS = 16;
+const VALUE_KEY = ',"value":';
+const CLOSING_BRACE = 0x7d;
+
+/** A time that a record has set for its task. It holds for the newest checkpoint that had this digest then. */
+export interface DueMark {
+  readonly at: string;
+  readonly for: string;
+}
+
+/** The checkpoint, in one of its states, that a batch of records was stored with. */
+export interface Companion {
+  readonly id: string;
+  readonly seal: string;
+}
+
+/** Line one of a log. */
+export interface FirstLine {
+  /** Random, so that a line of another file doesn't count here. */
+  readonly log: string;
+  readonly taskId: string;
+  /** The last sequence that was taken when the file was made. */
+  readonly lastSequence: number;
+  readonly removedUpTo: number;
+  readonly due: DueMark | undefined;
+  readonly check: string;
+}
+
+/** A later line of a log. */
+export interface LogLine {
+  /** The offset of the line in the file, in bytes, as its writer expected it. */
+  readonly at: number;
+  readonly log: string;
+  /** The `check` of the line that counted last when this line was written. */
+  readonly follows: string;
+  readonly sequence: number;
+  /** `barrier`: moves the end of the log. `commit`: the batch before it was stored with its checkpoint. */
+  readonly kind: RecordKind | "barrier" | "commit";
+  /** The line's number in its batch, from 1, and the number of lines of the batch. */
+  readonly of: readonly [number, number];
+  /** Whether the text before this line is the rest of a killed writer's line. */
+  readonly afterRest: boolean;
+  /** Whether its writer didn't sync it. */
+  readonly isLazy: boolean;
+  readonly with: Companion | undefined;
+  readonly due: DueMark | undefined;
+  /** The record's header; `undefined` for other lines. */
+  readonly record: Omit<RecordHeader, "taskId"> | undefined;
+  readonly check: string;
+  /** The fields as they are in the file. */
+  readonly fields: JsonObject;
+  /** The text of the value; `undefined` if there is none. */
+  readonly value: Buffer | undefined;
+  /** Whether the line has its whole length. */
+  readonly isWhole: boolean;
+}
+
+/** The first line of a new file, and the place after it. */
+export function renderFirstLine(first: {
+  readonly taskId: string;
+  readonly lastSequence: number;
+  readonly removedUpTo?: number | undefined;
+  readonly due?: DueMark | undefined;
+}): { readonly bytes: Buffer; readonly log: string; readonly at: number; readonly check: string } {
+  const { taskId, lastSequence, removedUpTo, due } = first;
+  const log = randomBytes(12).toString("hex");
+  const fields = { waymark: FORMAT_VERSION, log, taskId, lastSequence, removedUpTo: removedUpTo || undefined, due };
+  const bytes = renderFields(fields);
+  return { bytes, log, at: bytes.length, check: readCheck(bytes) };
+}
+
+/** The fields of a record's line, without those of its place. */
+export function recordFields(record: LogRecord): { readonly fields: object; readonly value: string } {
+  const { kind, sequence, name, recordKey, id, createdAt, payload, seal } = record;
+  const { encoding, sha256, body } = payload;
+  const { bodyIs, text } = renderBody(payload);
+  const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+  const described = { sequence, kind, name, recordKey, id, createdAt };
+  return { fields: { ...described, encoding, bodyIs, sizeBytes, sha256, seal }, value: text };
+}
+
+/** The `check` of a line that was rendered. */
+export function readCheck(line: Buffer): string {
+  const checkAt = line.indexOf(CHECK_KEY) + CHECK_KEY.length;
+  return line.toString("latin1", checkAt, checkAt + CHECK_DIGITS);
+}
+
+/** A line of the file, with its line feed. Fields that are `undefined` are left out. */
+export function renderFields(fields: object, value?: string | Uint8Array): Buffer {
+  const header = JSON.stringify(fields).slice(0, -1);
+  const start = Buffer.from(`${header}${CHECK_KEY}${checksum(header)}"${value === undefined ? "}\n" : VALUE_KEY}`);
+  return value === undefined ? start : Buffer.concat([start, Buffer.from(value), Buffer.from("}\n")]);
+}
+
+/** @throws {UnreadableError} @throws {UnsupportedFormatError} A newer program wrote the file. */
+export function parseFirstLine(bytes: Buffer, path: string): FirstLine {
+  const { fields, check } = parseFields(bytes);
+  const { waymark, log, taskId, lastSequence, removedUpTo = 0, due } = fields as FieldsOf<"removedUpTo" | "waymark">;
+  if (typeof waymark === "number" && waymark !== FORMAT_VERSION) {
+    throw new UnsupportedFormatError(
+      `${path} has format version ${waymark}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
+        "use the newer program.",
+    );
+  }
+  const isComplete =
+    typeof log === "string" &&
+    typeof taskId === "string" &&
+    typeof lastSequence === "number" &&
+    typeof removedUpTo === "number";
+  if (!isComplete || waymark === undefined) throw new UnreadableError("its first line isn't that of a log");
+  return { log, taskId, lastSequence, removedUpTo, due: parseDue(due), check };
+}
+
+/** Parses a line, without its line feed, if its `check` holds. Its value may be damaged. */
+export function parseLine(bytes: Buffer): LogLine | undefined {
+  const parsed = attempt(() => parseFields(bytes));
+  if (parsed instanceof UnreadableError) return undefined;
+  const { fields, check, end } = parsed;
+  const { at, log, follows, sequence, kind, of, afterRest, lazy, due } = fields as FieldsOf<"follows" | "lazy">;
+  const known = KINDS.find((one) => one === kind);
+  if (typeof at !== "number" || typeof log !== "string" || typeof follows !== "string") return undefined;
+  if (typeof sequence !== "number" || known === undefined) return undefined;
+  const record = known === "barrier" || known === "commit" ? undefined : parseRecord(fields, known, sequence);
+  const size = record && !record.isEmptied ? VALUE_KEY.length + record.valueSize : 0;
+  const [number, count] = Array.isArray(of) ? of : [1, 1];
+  return {
+    ...{ at, log, follows, sequence, kind: known, check, fields },
+    of: [Number(number), Number(count)],
+    afterRest: afterRest === true,
+    isLazy: lazy === true,
+    with: parseCompanion(fields),
+    due: parseDue(due),
+    record: record?.header,
+    value: size > 0 ? bytes.subarray(end + VALUE_KEY.length, end + size) : undefined,
+    isWhole: bytes.length === end + size + 1 && bytes[end + size] === CLOSING_BRACE,
+  };
+}
+
+/** The whole record of a line; its header if an event's body was removed. */
+export function joinLogRecord(line: LogLine, taskId: string): LogRecord | RecordHeader | undefined {
+  const { record, value, fields } = line;
+  if (record === undefined) return undefined;
+  if (value === undefined) return { ...record, taskId };
+  const { sizeBytes: _size, payload, ...rest } = record;
+  const text = attempt(() => decodeText(value));
+  // If the text isn't UTF-8, its digest shows the damage.
+  const body = text instanceof UnreadableError ? value.toString("latin1") : text;
+  const isBase64 = fields["bodyIs"] === "base64";
+  const decoded = isBase64 ? new Uint8Array(Buffer.from(body.slice(1, -1), "base64")) : body;
+  return { ...rest, taskId, payload: { ...payload, body: decoded } };
+}
+
+/** The header of a record's line. */
+export function joinHeader({ record }: LogLine, taskId: string): RecordHeader | undefined {
+  return record && { ...record, taskId };
+}
+
+/** The sequence in the text of a line that can't be parsed, if it can be found. */
+export function findSequence(bytes: Buffer): number | undefined {
+  const [, digits] = /"sequence":(\d{1,16}),/.exec(bytes.toString("latin1", 0, 1000)) ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+const KINDS = [...RECORD_KINDS, "barrier", "commit"] as const;
+/** The body's form of an event whose body was removed. */
+export const EMPTIED = "none";
+
+type FieldsOf<More extends string> = Partial<
+  Record<"at" | "log" | "taskId" | "sequence" | "lastSequence" | "kind" | "of" | "afterRest" | "due" | More, JsonValue>
+>;
+
+function parseFields(bytes: Buffer): { readonly fields: JsonObject; readonly check: string; readonly end: number } {
+  const headerEnd = bytes.indexOf(CHECK_KEY);
+  const checkAt = headerEnd + CHECK_KEY.length;
+  const check = bytes.toString("latin1", checkAt, checkAt + CHECK_DIGITS);
+  const header = headerEnd === -1 ? "" : decodeText(bytes.subarray(0, headerEnd));
+  if (header === "" || check !== checksum(header)) throw new UnreadableError("it doesn't match its checksum");
+  return { fields: parseObject(`${header}}`), check, end: checkAt + CHECK_DIGITS + 1 };
+}
+
+function parseRecord(fields: JsonObject, kind: RecordKind, sequence: number) {
+  const { name, recordKey, id, createdAt, encoding, bodyIs, sizeBytes, sha256, seal } = fields as Partial<
+    Record<keyof RecordDraft | "encoding" | "bodyIs" | "sizeBytes" | "sha256" | "seal", JsonValue>
+  >;
+  if (typeof createdAt !== "string" || typeof encoding !== "string" || typeof sizeBytes !== "number") return undefined;
+  if (typeof sha256 !== "string" || typeof seal !== "string") return undefined;
+  const header = {
+    ...{ sequence, kind },
+    ...(typeof name === "string" && { name }),
+    ...(typeof recordKey === "string" && { recordKey }),
+    ...(typeof id === "string" && { id }),
+    ...{ createdAt, payload: { encoding, sha256 }, seal, sizeBytes },
+  };
+  const valueSize = embeddedSize({ ...(bodyIs === "base64" && { bodyIs }), sizeBytes });
+  return { header, valueSize, isEmptied: bodyIs === EMPTIED };
+}
+
+function parseCompanion({ with: companion }: JsonObject): Companion | undefined {
+  if (!isJsonObject(companion)) return undefined;
+  const { id, seal } = companion as Partial<Record<keyof Companion, JsonValue>>;
+  return typeof id === "string" && typeof seal === "string" ? { id, seal } : undefined;
+}
+
+function parseDue(due: JsonValue | undefined): DueMark | undefined {
+  if (!isJsonObject(due)) return undefined;
+  const { at, for: digest } = due as Partial<Record<keyof DueMark, JsonValue>>;
+  return typeof at === "string" && typeof digest === "string" ? { at, for: digest } : undefined;
+}
+
+function checksum(header: string): string {
+  return hash("sha256", header, "hex").slice(0, CHECK_DIGITS);
+}

@@ -1,0 +1,211 @@
+import { readSync } from "node:fs";
+import { UnreadableError } from "./file-io.js";
+import { type Companion, type FirstLine, findSequence, type LogLine, parseFirstLine, parseLine } from "./log-line.js";
+import { attempt } from "./record.js";
+
+/** A line that counts, or a damaged one. */
+export interface LogEntry {
+  /** The line's offset in the file, in bytes. */
+  readonly offset: number;
+  /** The line without its line feed. */
+  readonly bytes: Buffer;
+  /** That of a damaged line is a guess if it can't be read. */
+  readonly sequence: number;
+  /** `undefined` if the line is damaged, or is line one. */
+  readonly line?: LogLine;
+  readonly damage?: string;
+}
+
+/** A batch that counts only if its checkpoint was stored. */
+export interface PendingBatch {
+  readonly with: Companion;
+  readonly entries: readonly LogEntry[];
+}
+
+/** The state of a scan between two lines, where another scan can begin. */
+export interface ScanPosition {
+  /** The id of the file. */
+  readonly log: string | undefined;
+  /** The offset of the next line. */
+  readonly offset: number;
+  /** The highest sequence, also of damaged lines. */
+  readonly lastSequence: number;
+  /** The last line that counts: its sequence, its `check`, and its end. */
+  readonly last: { readonly sequence: number; readonly check: string; readonly end: number };
+}
+
+const START: ScanPosition = { log: undefined, offset: 0, lastSequence: 0, last: { sequence: 0, check: "", end: 0 } };
+
+/**
+ * Decides which lines of a log count. {@link LogScan.take} gets each line in order, and returns the lines that are known
+ * to count since.
+ *
+ * - A batch counts with its last line. If the batch names a checkpoint, it counts with the `commit` line after it.
+ * - Text that isn't a line, before a line that says `afterRest`, is the rest of a killed writer's line. So is text with a
+ *   NUL, which a power cut leaves in place of data that wasn't synced. Other text is damage.
+ * - An intact line in another place is that of a writer whose place was taken, unless its sequence is above all before
+ *   it. Then it is damage: two files were merged, or line ends were changed.
+ */
+export class LogScan {
+  first: FirstLine | undefined;
+  /** The damage of line one. */
+  firstDamage: string | undefined;
+  /** Whether the last line that counts wasn't synced by its writer. */
+  isLazy = false;
+  #position: ScanPosition;
+  /** The lines of a batch without its last line, and the number of lines still missing. */
+  #batch: { readonly entries: LogEntry[]; next: number } | undefined;
+  #pending: PendingBatch | undefined;
+  /** Text that isn't a line. The next line decides whether it is damage. */
+  #broken: LogEntry | undefined;
+  readonly #path: string;
+
+  constructor(path: string, position: ScanPosition = START) {
+    this.#path = path;
+    this.#position = position;
+  }
+
+  get position(): ScanPosition {
+    return this.#position;
+  }
+
+  /** The batch at the end whose checkpoint must be looked for. */
+  get pending(): PendingBatch | undefined {
+    return this.#pending;
+  }
+
+  /** Whether the position is between two calls' lines, so that another scan can begin here. */
+  get isBetween(): boolean {
+    return this.#batch === undefined && this.#pending === undefined && this.#broken === undefined;
+  }
+
+  /** @throws {UnsupportedFormatError} A newer program wrote the file. */
+  take(bytes: Buffer, offset: number): readonly LogEntry[] {
+    const end = offset + bytes.length + 1;
+    this.#position = { ...this.#position, offset: end };
+    if (offset === 0) return this.#takeFirst(bytes, end);
+    if (bytes.includes(0)) return [];
+    const line = parseLine(bytes);
+    const { log = line?.log, last } = this.#position;
+    if (line === undefined || (line.at === offset && line.log === log && !line.isWhole)) {
+      const damaged = this.#finishBroken();
+      const sequence = line?.sequence ?? findSequence(bytes) ?? this.#position.lastSequence + 1;
+      const damage = line ? "its value was cut short or changed" : "it doesn't match its checksum";
+      this.#broken = { offset, bytes, sequence, damage };
+      return damaged;
+    }
+    const entry = { offset, bytes, sequence: line.sequence, line };
+    if (line.at !== offset || line.log !== log) {
+      const first = line.sequence - line.of[0] + 1;
+      if (first <= last.sequence || (line.follows === last.check && line.at >= last.end)) return [];
+      const damage = "it isn't in its place in the file";
+      return [...this.#finishBroken(), ...this.#put({ offset, bytes, sequence: line.sequence, damage })];
+    }
+    // Line one is damaged. Every other line names the file, too.
+    if (this.#position.log === undefined) this.#position = { ...this.#position, log };
+    if (line.afterRest) this.#broken = undefined;
+    const damaged = this.#finishBroken();
+    const counting = this.#takeCounting(entry, line, end);
+    return damaged.length === 0 ? counting : [...damaged, ...counting];
+  }
+
+  /** Ends the scan. Returns the damage at the end. */
+  finish(): readonly LogEntry[] {
+    return this.#finishBroken();
+  }
+
+  #takeFirst(bytes: Buffer, end: number): readonly LogEntry[] {
+    const first = attempt(() => parseFirstLine(bytes, this.#path));
+    if (first instanceof UnreadableError) {
+      this.firstDamage = first.message;
+      return [{ offset: 0, bytes, sequence: 0, damage: first.message }];
+    }
+    this.first = first;
+    const { log, lastSequence, check } = first;
+    this.#position = { log, offset: end, lastSequence, last: { sequence: lastSequence, check, end } };
+    return [];
+  }
+
+  #takeCounting(entry: LogEntry, line: LogLine, end: number): readonly LogEntry[] {
+    const [number, count] = line.of;
+    const pending = this.#pending;
+    this.#pending = undefined;
+    if (pending && line.kind === "commit" && isSame(line.with, pending.with)) {
+      this.#count([...pending.entries, entry], line, end);
+      return pending.entries;
+    }
+    if (this.#batch?.next !== number) this.#batch = { entries: [], next: number };
+    this.#batch.entries.push(entry);
+    this.#batch.next += 1;
+    if (number < count) return [];
+    const { entries } = this.#batch;
+    this.#batch = undefined;
+    this.#count(line.with && line.kind !== "commit" ? [] : entries, line, end);
+    if (line.kind === "barrier" || line.kind === "commit") return [];
+    if (line.with === undefined) return entries;
+    this.#pending = { with: line.with, entries };
+    return [];
+  }
+
+  /** Notes that a line was the last one of its call to take its place. */
+  #count(entries: readonly LogEntry[], { sequence, check, isLazy }: LogLine, end: number): void {
+    this.isLazy = isLazy;
+    const taken = Math.max(this.#position.last.sequence, sequence);
+    const lastSequence = Math.max(this.#position.lastSequence, ...entries.map((entry) => entry.sequence));
+    this.#position = { ...this.#position, lastSequence, last: { sequence: taken, check, end } };
+  }
+
+  #finishBroken(): readonly LogEntry[] {
+    const broken = this.#broken;
+    this.#broken = undefined;
+    if (broken === undefined) return [];
+    // A pending batch is followed by a commit line or a barrier. A damaged one is taken for a commit, since a barrier
+    // follows only a failed call.
+    const pending = this.#pending?.entries ?? [];
+    this.#pending = undefined;
+    return [...pending.flatMap((entry) => this.#put(entry)), ...this.#put(broken)];
+  }
+
+  /** Returns an entry, or its whole batch if it stands for a damaged line in one. */
+  #put(entry: LogEntry): readonly LogEntry[] {
+    const lastSequence = Math.max(this.#position.lastSequence, entry.sequence);
+    this.#position = { ...this.#position, lastSequence };
+    const batch = this.#batch;
+    if (batch === undefined) return [entry];
+    batch.entries.push(entry);
+    batch.next += 1;
+    const count = batch.entries.find(({ line }) => line)?.line?.of[1] ?? 0;
+    if (batch.next <= count) return [];
+    this.#batch = undefined;
+    return batch.entries;
+  }
+}
+
+function isSame(a: Companion | undefined, b: Companion): boolean {
+  return a?.id === b.id && a.seal === b.seal;
+}
+
+const CHUNK_BYTES = 256 * 1024;
+
+/** Yields the complete lines of an open file between two offsets, without their line feeds. */
+export function* readLines(
+  file: number,
+  from: number,
+  to: number,
+): Generator<{ readonly bytes: Buffer; readonly offset: number }, void, void> {
+  let size = CHUNK_BYTES;
+  for (let offset = from; offset < to; ) {
+    const chunk = Buffer.allocUnsafe(Math.min(size, to - offset));
+    const read = chunk.subarray(0, readSync(file, chunk, 0, chunk.length, offset));
+    let start = 0;
+    for (let end = read.indexOf("\n"); end !== -1; end = read.indexOf("\n", start)) {
+      yield { bytes: read.subarray(start, end), offset: offset + start };
+      start = end + 1;
+    }
+    // A line may be longer than the chunk. The rest of the file may be no whole line.
+    if (start === 0 && offset + read.length >= to) return;
+    if (read.length === 0) return;
+    size = start === 0 ? 4 * size : CHUNK_BYTES;
+    offset += start;
+  }
+}

@@ -1,0 +1,377 @@
+import { nextSequence, type TaskPosition } from "../../src/contract/adapter.js";
+import {
+  type CheckpointSummary,
+  type Payload,
+  type StoredCheckpoint,
+  toSummary,
+} from "../../src/contract/checkpoint.js";
+import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import {
+  findRecordDamage,
+  type LogItem,
+  type LogOptions,
+  matchEventRetry,
+  matchesRecords,
+  type RecordDraft,
+  type RecordQuery,
+  type RecordSelection,
+  sealRecord,
+  sealRecordDraft,
+} from "../../src/contract/log.js";
+import { syncFolder, UnreadableError } from "./file-io.js";
+import { type HeldLog, type LineDraft, renderBatch, syncLog } from "./held-log.js";
+import { requireLease } from "./leases.js";
+import type { FolderLock } from "./lock.js";
+import { digestForDue, type LogIndex, readIndex, requireOwner } from "./log-file.js";
+import {
+  EMPTIED,
+  joinHeader,
+  joinLogRecord,
+  type LogLine,
+  readCheck,
+  recordFields,
+  renderFirstLine,
+} from "./log-line.js";
+import { findMoment, LogReplacedError, readPages } from "./log-pages.js";
+import type { LogEntry } from "./log-scan.js";
+import { attempt, type LoadedTask, readEntry } from "./record.js";
+
+/** A task under the lock of its folder. */
+export interface HeldTask {
+  readonly taskId: string;
+  readonly folder: string;
+  readonly task: LoadedTask;
+  readonly lock: FolderLock;
+  readonly log: HeldLog;
+}
+
+/** The numbering of a task's checkpoints and records together. */
+export function findPosition({ task, log: { index } }: Pick<HeldTask, "task" | "log">): Required<TaskPosition> {
+  return {
+    newestSequence: task.newestSequence,
+    lastSequence: Math.max(task.lastSequence, index?.lastSequence ?? 0),
+    lastEvent: index?.lastEvent ?? 0,
+  };
+}
+
+/** Appends records under the lock, and returns the last one's sequence. */
+export async function appendRecords(
+  held: HeldTask,
+  records: readonly RecordDraft[],
+  condition: AppendCondition,
+  { lazy, firstSequence, dueAt }: LogOptions,
+): Promise<number> {
+  const { taskId, folder, task, log } = held;
+  const stored = matchEvents(held, records);
+  if (stored !== undefined) {
+    // The process that stored the events may have died before it synced them.
+    await log.sync();
+    return stored;
+  }
+  requireLease(folder, taskId, condition);
+  const position = findPosition(held);
+  const first = nextSequence(taskId, position, condition, { sequence: firstSequence });
+  const due = dueAt === undefined ? undefined : { at: dueAt, for: digestForDue(readNewest(task)) };
+  await log.append(taskId, renderDrafts(taskId, records, first), position.lastSequence, { isLazy: lazy, due });
+  return first + records.length - 1;
+}
+
+/** The last sequence if the records are events that are stored: see `matchEventRetry`. */
+export function matchEvents({ taskId, log }: HeldTask, records: readonly RecordDraft[]): number | undefined {
+  return matchEventRetry(taskId, records, (id) => log.index?.events.get(id));
+}
+
+/**
+ * Stores a checkpoint, or its new status, together with records: both or none.
+ *
+ * @param store - Stores the checkpoint.
+ * @param first - The sequence of the first record. Default: the next one.
+ * @throws {LockLostError} Nothing was stored.
+ */
+export async function storeWithRecords(
+  held: HeldTask,
+  { id, seal }: StoredCheckpoint,
+  records: readonly RecordDraft[],
+  store: () => Promise<void>,
+  first?: number,
+): Promise<void> {
+  const { taskId, log } = held;
+  if (records.length === 0) {
+    await log.syncLazy();
+    return store();
+  }
+  const { lastSequence } = findPosition(held);
+  const lines = renderDrafts(taskId, records, first ?? lastSequence + 1);
+  await log.append(taskId, lines, lastSequence, { with: { id, seal } });
+  await store();
+  try {
+    await log.commit({ id, seal });
+  } catch {
+    // Both are stored. The next holder of the lock finds the checkpoint, and appends the line.
+  }
+}
+
+/** The lines of records from a sequence on. */
+function renderDrafts(taskId: string, records: readonly RecordDraft[], first: number): LineDraft[] {
+  return records.map((draft, index) => recordFields(sealRecordDraft(taskId, draft, first + index)));
+}
+
+/**
+ * Yields a task's records and the summaries of its checkpoints, from one moment.
+ *
+ * @param load - Loads the task's checkpoints; `undefined` if there is no folder.
+ */
+export async function* readLog(
+  folder: string,
+  path: string,
+  query: RecordQuery,
+  load: () => LoadedTask | undefined,
+): AsyncGenerator<LogItem, void, void> {
+  let { limit: left = Number.POSITIVE_INFINITY, ...rest } = query;
+  let isOutdated = true;
+  while (isOutdated && left > 0) {
+    isOutdated = false;
+    try {
+      for await (const { item, sequence } of readItems(folder, path, rest, load)) {
+        rest = query.order === "oldest" ? { ...rest, afterSequence: sequence } : { ...rest, beforeSequence: sequence };
+        yield item;
+        if (!("corrupt" in item)) left -= 1;
+        if (left === 0) return;
+      }
+    } catch (error) {
+      if (!(error instanceof LogReplacedError)) throw error;
+      isOutdated = true;
+    }
+  }
+}
+
+interface OrderedItem {
+  readonly item: LogItem;
+  readonly sequence: number;
+}
+
+async function* readItems(
+  folder: string,
+  path: string,
+  query: Omit<RecordQuery, "limit">,
+  load: () => LoadedTask | undefined,
+): AsyncGenerator<OrderedItem, void, void> {
+  const { taskId, order, kinds, afterSequence = 0, durableOnly = false } = query;
+  const newestBefore = load()?.newestSequence ?? 0;
+  const index = await readIndex(path);
+  requireOwner(index, folder);
+  const task = load();
+  const moment = index && findMoment(index, task, newestBefore);
+  const end = (moment?.lastSequence ?? newestBefore) + 1;
+  if (durableOnly && task) {
+    await syncLog(path);
+    await syncFolder(folder);
+  }
+  const beforeSequence = Math.min(query.beforeSequence ?? end, end);
+  const hasCheckpoints = kinds?.includes("checkpoint") !== false && query.name === undefined;
+  const sources = hasCheckpoints ? (task?.select({ order, afterSequence, beforeSequence }) ?? []) : [];
+  const checkpoints = readSummaries(sources, taskId)[Symbol.iterator]();
+  let checkpoint = checkpoints.next();
+  const isNext = (a: number, b: number): boolean => (order === "oldest" ? a < b : a > b);
+  for await (const page of moment ? readPages(moment, order, afterSequence, beforeSequence) : []) {
+    for (const entry of page) {
+      for (; !checkpoint.done && isNext(checkpoint.value.sequence, entry.sequence); checkpoint = checkpoints.next()) {
+        yield checkpoint.value;
+      }
+      const item = toItem(entry, query, path);
+      if (item) yield { item, sequence: entry.sequence };
+    }
+  }
+  for (; !checkpoint.done; checkpoint = checkpoints.next()) yield checkpoint.value;
+}
+
+function* readSummaries(
+  sources: Iterable<Parameters<typeof readEntry>[0] & { head(): CheckpointSummary | undefined }>,
+  taskId: string,
+): Generator<OrderedItem, void, void> {
+  let sequence = 0;
+  for (const entry of sources) {
+    const item = readEntry(entry, taskId, () => {
+      const head = entry.head();
+      return head && toSummary(head);
+    });
+    // A checkpoint whose sequence can't be read comes directly after the one before it.
+    sequence = entry.known.sequence ?? item?.sequence ?? sequence;
+    if (item) yield { item, sequence };
+  }
+}
+
+function toItem(entry: LogEntry, query: Omit<RecordQuery, "limit">, path: string): LogItem | undefined {
+  const { taskId, headersOnly = false } = query;
+  if (entry.line === undefined) return toCorrupt(entry, taskId, path);
+  const { line } = entry;
+  if (line.record === undefined || !matchesRecords(line.record, query)) return undefined;
+  return headersOnly ? joinHeader(line, taskId) : joinLogRecord(line, taskId);
+}
+
+export function toCorrupt(
+  { sequence, damage = "" }: LogEntry,
+  taskId: string | undefined,
+  path: string,
+): CorruptRecord {
+  return {
+    corrupt: true,
+    location: describeRecord(path, sequence),
+    reason: damage,
+    ...(taskId !== undefined && { taskId }),
+    sequence,
+  };
+}
+
+/** The place of a record, for messages. */
+export function describeRecord(path: string, sequence: number): string {
+  return sequence === 0 ? `${path} (line 1)` : `${path} (record ${sequence})`;
+}
+
+/** Removes records under the lock. Returns their number. */
+export async function removeRecords(
+  held: HeldTask,
+  selection: RecordSelection,
+  condition: AppendCondition,
+): Promise<number> {
+  const { taskId, log } = held;
+  const position = findPosition(held);
+  requireNewest(taskId, position.newestSequence, condition);
+  requireNoEvent(taskId, position.lastEvent, condition);
+  const { index } = log;
+  if (index === undefined) return 0;
+  const isSelected = ({ line, sequence }: LogEntry): boolean =>
+    line?.record !== undefined &&
+    line.fields["bodyIs"] !== EMPTIED &&
+    matchesRecords({ ...line.record, sequence }, selection);
+  let [removed, removedUpTo] = [0, index.removedUpTo];
+  for await (const entry of readEntries(index)) {
+    if (!isSelected(entry)) continue;
+    removed += 1;
+    const { kind } = entry.line ?? {};
+    if (kind !== "event" && kind !== "mark") removedUpTo = Math.max(removedUpTo, entry.sequence);
+  }
+  const change = (entry: LogEntry): LineDraft | Buffer | undefined => {
+    if (!isSelected(entry)) return keepLine(entry);
+    return entry.line?.kind === "event"
+      ? { fields: { ...ownFields(entry.line), bodyIs: EMPTIED, sizeBytes: 0 } }
+      : undefined;
+  };
+  if (removed > 0) await rewriteLog(held, change, removedUpTo);
+  return removed;
+}
+
+/** Replaces a record's payload under the lock. Returns false if there is no such record. */
+export async function replaceRecord(
+  held: HeldTask,
+  sequence: number,
+  payload: Payload,
+  expectedSha256: string,
+): Promise<boolean> {
+  const { taskId, log } = held;
+  if (log.index === undefined) return false;
+  for await (const { line, damage, ...entry } of readEntries(log.index, sequence)) {
+    const record = line && joinHeader(line, taskId);
+    const reason = record ? findRecordDamage(record) : damage;
+    if (reason !== undefined) {
+      throw new CheckpointCorruptError(
+        `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${reason}. Nothing was changed, and it was left untouched.`,
+      );
+    }
+    if (record === undefined || line?.value === undefined || record.payload.sha256 !== expectedSha256) return false;
+    const { sizeBytes: _size, ...header } = record;
+    const changed = { ...header, payload, seal: sealRecord({ ...header, payload }) };
+    const { fields, value } = recordFields(changed);
+    const draft = { fields: { ...fields, due: line.fields["due"] }, value };
+    await rewriteLog(held, (other) => (other.offset === entry.offset ? draft : keepLine(other)));
+    return true;
+  }
+  return false;
+}
+
+/**
+ * Writes the log anew, with another id. Damaged lines are kept as they are, unless `change` drops them.
+ *
+ * @param change - Returns a line's new form, its bytes if they stay as they are, or `undefined` to drop it.
+ */
+export async function rewriteLog(
+  { taskId, task, log }: Pick<HeldTask, "taskId" | "task" | "log">,
+  change: (entry: LogEntry) => LineDraft | Buffer | undefined,
+  removedUpTo?: number,
+): Promise<void> {
+  const { index } = log;
+  if (index === undefined) return;
+  const first = renderFirstLine({
+    taskId: index.taskId ?? taskId,
+    lastSequence: Math.max(index.lastSequence, task.newestSequence),
+    removedUpTo: removedUpTo ?? index.removedUpTo,
+    due: index.due,
+  });
+  await log.replace(renderChanged(index, first, change));
+}
+
+async function* renderChanged(
+  index: LogIndex,
+  first: ReturnType<typeof renderFirstLine>,
+  change: (entry: LogEntry) => LineDraft | Buffer | undefined,
+): AsyncGenerator<Uint8Array, void, void> {
+  yield first.bytes;
+  let { at, check } = first;
+  for await (const page of readPages({ index, end: index.scan.position.offset, pending: undefined })) {
+    const lines: Buffer[] = [];
+    for (const entry of page) {
+      const draft = change(entry);
+      if (draft === undefined) continue;
+      const rendered = Buffer.isBuffer(draft)
+        ? [draft, LINE_FEED]
+        : renderBatch({ log: first.log, at, check }, [draft], {});
+      const line = Buffer.concat(rendered);
+      if (!Buffer.isBuffer(draft)) check = readCheck(line);
+      at += line.length;
+      lines.push(line);
+    }
+    yield Buffer.concat(lines);
+  }
+}
+
+const LINE_FEED = Buffer.from("\n");
+
+/** A line that stays as it is, in its new place. A damaged one keeps its bytes. */
+export function keepLine({ line, bytes, offset }: LogEntry): LineDraft | Buffer | undefined {
+  if (line) return { fields: ownFields(line), value: line.value };
+  // Line one is written anew.
+  return offset === 0 ? undefined : bytes;
+}
+
+/** The fields of a line without those of its place. */
+function ownFields({ fields }: LogLine): object {
+  const {
+    at: _at,
+    log: _log,
+    follows: _follows,
+    of: _of,
+    afterRest: _rest,
+    lazy: _lazy,
+    with: _with,
+    ...own
+  } = fields as Record<string, unknown>;
+  return own;
+}
+
+/** The lines of a log; with `sequence`, those with this sequence. */
+export async function* readEntries(index: LogIndex, sequence?: number): AsyncGenerator<LogEntry, void, void> {
+  const [after, before] = sequence === undefined ? [] : [sequence - 1, sequence + 1];
+  const all = { index, end: index.scan.position.offset, pending: undefined };
+  for await (const page of readPages(all, "oldest", after, before)) yield* page;
+}
+
+/** The newest checkpoint that can be read. */
+export function readNewest(task: LoadedTask): CheckpointSummary | undefined {
+  for (const entry of task.select({ order: "newest" })) {
+    const head = attempt(() => entry.head());
+    if (head && !(head instanceof UnreadableError)) return toSummary(head);
+  }
+  return undefined;
+}
