@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { isCorrupt, type StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { PostgresAdapter } from "waymark/adapters/postgres";
 import { draft } from "../../conformance/drafts.js";
 import { event } from "../../conformance/records.js";
