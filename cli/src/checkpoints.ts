@@ -19,8 +19,8 @@ import type { QuerySession } from "./store.js";
  *
  * @throws {CommandError} There is no such task.
  */
-export async function requireTask(session: QuerySession, word: string): Promise<string> {
-  const taskId = await taskNamed(session, word);
+export async function requireTask(session: QuerySession, word: string, options?: TaskOptions): Promise<string> {
+  const taskId = await taskNamed(session, word, options);
   if (taskId !== undefined) return taskId;
   const alike = await tasksBeginningWith(session, word);
   const [only] = alike;
@@ -34,22 +34,39 @@ export async function requireTask(session: QuerySession, word: string): Promise<
  *
  * @throws {CommandError} There is no such task.
  */
-export async function requireTaskToChange(session: QuerySession, word: string): Promise<string> {
+export async function requireTaskToChange(session: QuerySession, word: string, options?: TaskOptions): Promise<string> {
   if (isEventsTask(word)) {
     throw new CommandError(
       ExitCode.usage,
       `Task ${JSON.stringify(word)} holds the events of task ${JSON.stringify(ownerTaskId(word))}, and changes with it. Nothing was changed; name that task.`,
     );
   }
-  const taskId = await taskNamed(session, word);
+  const taskId = await taskNamed(session, word, options);
   if (taskId !== undefined) return taskId;
   throw await noSuchTask(session, word, await tasksBeginningWith(session, word));
 }
 
-async function taskNamed({ manager }: QuerySession, word: string): Promise<string | undefined> {
+async function hasLog({ storage }: QuerySession, taskId: string): Promise<boolean> {
+  const query = { taskId, order: "newest", limit: 1, headersOnly: true } as const;
+  for await (const _item of storage.log?.read(query) ?? []) return true;
+  return false;
+}
+
+interface TaskOptions {
+  /** Whether a task counts that has records only, such as an event that was sent before its run. */
+  readonly orRecordsOnly?: boolean;
+}
+
+async function taskNamed(
+  session: QuerySession,
+  word: string,
+  { orRecordsOnly = false }: TaskOptions = {},
+): Promise<string | undefined> {
+  const { manager } = session;
   if (await manager.has(word)) return word;
   const thread = checkpointsTask({ threadId: word, namespace: "" });
-  return (await manager.has(thread)) ? thread : undefined;
+  if (await manager.has(thread)) return thread;
+  return orRecordsOnly && (await hasLog(session, word)) ? word : undefined;
 }
 
 /** Returns at most four tasks. */

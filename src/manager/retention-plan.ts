@@ -1,5 +1,6 @@
 import { type CheckpointStatus, type CheckpointSummary, toSummary } from "../contract/checkpoint.js";
 import { isTransient } from "../contract/transient.js";
+import { formatBytes, formatDuration } from "./amounts.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-times.js";
 import {
@@ -322,36 +323,6 @@ function newestOfEach(name: string, limit: number, formatBucket: (ms: number) =>
     seen.add(bucket);
     return isNewest ? `${name} ${bucket}` : undefined;
   };
-}
-
-const TIME_UNITS = [
-  ["day", 24 * 60 * 60 * 1000],
-  ["hour", 60 * 60 * 1000],
-  ["minute", 60 * 1000],
-  ["second", 1000],
-] as const;
-
-/** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
-function formatDuration(ms: number): string {
-  const [unit, size] = TIME_UNITS.find(([, size]) => ms % size === 0) ?? ["millisecond", 1];
-  return formatCount(ms / size, unit);
-}
-
-/** The size in its largest unit, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
-function formatBytes(bytes: number): string {
-  const [unit, size] = BYTE_UNITS.find(([, size]) => bytes >= size) ?? ["byte", 1];
-  return size === 1 ? formatCount(bytes, unit) : `${Number((bytes / size).toFixed(2))} ${unit}`;
-}
-
-const BYTE_UNITS = [
-  ["TiB", 2 ** 40],
-  ["GiB", 2 ** 30],
-  ["MiB", 2 ** 20],
-  ["KiB", 2 ** 10],
-] as const;
-
-function formatCount(count: number, unit: string): string {
-  return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
 function totalBytes(verdicts: readonly Verdict[]): number {

@@ -141,7 +141,18 @@ describe("a task's log", () => {
 
   it("is removed with its task, also if it has records only", async () => {
     const { run, storage } = await placeWithLogs();
+    const asked = await run("delete", "t");
+    expect(asked.stderr).toContain('task "t" with 2 checkpoints (14 B) and 4 records');
     expect((await run("delete", "t", "--yes")).stdout).toBe("Removed 2 checkpoints.\n");
-    expect((await contentsOf(storage))[0]).toEqual([]);
+    expect((await run("delete", "early", "--yes")).stdout).toBe("Removed 0 checkpoints.\n");
+    expect(await contentsOf(storage)).toEqual([[], [], []]);
+  });
+
+  it("is exported by its task's name, also if the task has records only", async () => {
+    const { run } = await placeWithLogs();
+    expect((await run("export", "early", "--out", "early.ndjson")).stdout).toBe(
+      "Exported 0 checkpoints and 1 record of 1 task.\n",
+    );
+    expect((await run("list", "early")).code).not.toBe(0);
   });
 });

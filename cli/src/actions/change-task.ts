@@ -142,7 +142,7 @@ export interface Removal {
  * @throws {CommandError} There is no such task or checkpoint, or it is only a part of a thread.
  */
 export async function findRemoval(session: QuerySession, task: string, id?: string): Promise<Removal> {
-  const taskId = await requireTaskToChange(session, task);
+  const taskId = await requireTaskToChange(session, task, { orRecordsOnly: id === undefined });
   return id === undefined ? wholeTask(session, taskId) : findOne(session, taskId, id);
 }
 
@@ -214,6 +214,8 @@ interface FoundRecords {
   readonly count: number;
   readonly bytes: number;
   readonly damaged: number;
+  /** In the tasks' logs, without checkpoints. */
+  readonly records: number;
   readonly events: number;
 }
 
@@ -221,22 +223,26 @@ async function readRecords(
   { storage }: QuerySession,
   taskIds: AsyncIterable<string> | Iterable<string>,
 ): Promise<FoundRecords> {
-  const found = { count: 0, bytes: 0, damaged: 0, events: 0 };
+  const found = { count: 0, bytes: 0, damaged: 0, records: 0, events: 0 };
   for await (const taskId of taskIds) {
     for await (const record of storage.read({ taskId, order: "newest" })) {
       found.count += 1;
       if (!isCorrupt(record)) found.bytes += record.sizeBytes;
       if (!isWhole(record)) found.damaged += 1;
     }
+    for await (const item of storage.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []) {
+      if ("kind" in item) found.records += 1;
+    }
     for await (const _event of storage.list({ taskId: eventsTaskId(taskId), order: "oldest" })) found.events += 1;
   }
   return found;
 }
 
-/** `3 checkpoints (1.5 KiB; 1 of them damaged) and 2 events` */
-function recordsText({ count, bytes, damaged, events }: FoundRecords, noun: string): string {
+/** `3 checkpoints (1.5 KiB; 1 of them damaged) and 4 records and 2 events` */
+function recordsText({ count, bytes, damaged, records, events }: FoundRecords, noun: string): string {
   const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
-  return `${counted(count, noun)} (${size})${events === 0 ? "" : ` and ${counted(events, "event")}`}`;
+  const log = records === 0 ? "" : ` and ${counted(records, "record")}`;
+  return `${counted(count, noun)} (${size})${log}${events === 0 ? "" : ` and ${counted(events, "event")}`}`;
 }
 
 async function findOne(session: QuerySession, taskId: string, word: string): Promise<Removal> {

@@ -27,7 +27,7 @@ export const exportCommand: CommandFile = {
           const { storage, damage, output } = session;
           const named = new Set<string>();
           for (const task of tasks) {
-            for await (const id of listTasks(session, await requireTask(session, task)))
+            for await (const id of listTasks(session, await requireTask(session, task, { orRecordsOnly: true })))
               named.add(eventsTaskId(id)).add(id);
           }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);

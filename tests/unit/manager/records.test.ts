@@ -14,9 +14,15 @@ import {
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import type { RecordDraft } from "../../../src/contract/log.js";
+import { Calls } from "../../../src/manager/calls.js";
+import { NotificationHub } from "../../../src/manager/notifications.js";
 import { resolveOptions } from "../../../src/manager/options.js";
+import { CheckpointReader } from "../../../src/manager/reader.js";
 import { draftRecord, type NewRecord } from "../../../src/manager/record-drafts.js";
 import { requireLog } from "../../../src/manager/records.js";
+import { Removal } from "../../../src/manager/removal.js";
+import { Retention } from "../../../src/manager/retention.js";
+import { CheckpointWriter } from "../../../src/manager/writer.js";
 import { collect } from "../../support/collect.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
@@ -314,6 +320,14 @@ describe("damaged records", () => {
   });
 });
 
+/** A writer as runs use it. */
+function writerOn(storage: StorageAdapter): CheckpointWriter {
+  const options = resolveOptions({ storage });
+  const [calls, hub] = [new Calls(), new NotificationHub(options.logger)];
+  const reader = new CheckpointReader(options, hub);
+  return new CheckpointWriter(options, calls, hub, new Retention(options, calls, reader, new Removal(options, hub)));
+}
+
 describe("a storage without a log", () => {
   const storage = hide(new MemoryAdapter(), "log");
 
@@ -322,4 +336,25 @@ describe("a storage without a log", () => {
     await expect(collect(manager.records("t"))).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
     expect(() => draftRecord(resolveOptions({ storage }), step("model", 1))).toThrow(/memory adapter keeps no log/);
   });
+
+  it("refuses a save with records or a condition on events before it is called", async () => {
+    const writer = writerOn(storage);
+    const append = async (request: object) => writer.append(writer.draft("t", {}), writer.encode("t", 1), request);
+    await expect(append({ noEventAfter: 0 })).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
+    await expect(append({ records: [] })).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
+    expect(await collect(storage.tasks({ order: "taskId" }))).toEqual([]);
+  });
+});
+
+it("a save takes its records along, and its condition on events", async () => {
+  const storage = new MemoryAdapter();
+  const writer = writerOn(storage);
+  const record = async (fields: Partial<NewRecord>) =>
+    draftRecord(resolveOptions({ storage }), { ...step("model", 1), ...fields });
+  const append = async (request: object) => writer.append(writer.draft("t", {}), writer.encode("t", 1), request);
+  expect((await append({ records: [await record({})], noEventAfter: 0 })).sequence).toBe(2);
+  await storage.log.append("t", [await record({ kind: "event", id: "e1" })]);
+  await expect(append({ noEventAfter: 0 })).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+  const log = await collect(storage.log.read({ taskId: "t", order: "oldest" }));
+  expect(log.map(({ sequence }) => sequence)).toEqual([1, 2, 3]);
 });

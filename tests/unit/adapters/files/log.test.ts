@@ -1,0 +1,146 @@
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { StorageAdapter } from "waymark";
+import { nameLog, record, requireLog } from "../../../../conformance/records.js";
+import { collect, draft } from "./drafts.js";
+import { newJsonStore } from "./stores.js";
+
+async function newLog(count = 4) {
+  const { root, open, adapter } = await newJsonStore();
+  for (let n = 1; n <= count; n++) await requireLog(adapter).append("t", [record(`r${n}`)]);
+  const path = join(root, "t", "log.jsonl");
+  /** Rewrites the file, and opens it with an adapter whose process hasn't read it. */
+  const change = (edit: (text: string) => string) => writeFileSync(path, edit(readFileSync(path, "utf8")));
+  return { root, open, adapter, path, change };
+}
+
+async function findDamage({ maintenance }: StorageAdapter) {
+  const findings = maintenance ? await collect(maintenance.verify({ quick: false })) : [];
+  return findings.flatMap((finding) => (finding.kind === "damaged" ? [finding.sequence] : []));
+}
+
+async function repair({ maintenance }: StorageAdapter) {
+  const steps = maintenance?.repair({ leftoversOlderThanMs: 0, dryRun: false });
+  return (steps ? await collect(steps) : []).map(({ action }) => action);
+}
+
+describe("the log of json-file", () => {
+  it("has one JSON document per line, with the values as they were given", async () => {
+    const { path } = await newLog(1);
+    const [first, second] = readFileSync(path, "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(first).toMatchObject({ waymark: 1, taskId: "t", lastSequence: 0 });
+    expect(second).toMatchObject({ log: first.log, sequence: 1, kind: "step", name: "r1", value: { name: "r1" } });
+  });
+
+  it.each([
+    ["value", (line: string) => line.replace('"value":{"name":"r2"', '"value":{"name":"x2"')],
+    ["header", (line: string) => line.replace('"kind":"step"', '"kind":"stop"')],
+    ["length", (line: string) => line.slice(0, -3)],
+  ])("reports a line with a damaged %s by its sequence, and repair moves it into quarantine", async (part, damage) => {
+    const { adapter, change } = await newLog();
+    change((text) => {
+      const lines = text.split("\n");
+      lines[2] = damage(lines[2] ?? "");
+      return lines.join("\n");
+    });
+    // If the length changes, the later lines aren't in their places.
+    const damaged = part === "length" ? [2, 3, 4] : [2];
+    expect(await findDamage(adapter)).toEqual(damaged);
+    expect(await requireLog(adapter).append("t", [record("next")])).toBe(5);
+    expect(await repair(adapter)).toEqual(damaged.map(() => "quarantined"));
+    expect(await findDamage(adapter)).toEqual([]);
+    const left = part === "length" ? ["1 r1", "5 next"] : ["1 r1", "3 r3", "4 r4", "5 next"];
+    expect(await nameLog(adapter)).toEqual(left);
+  });
+
+  it("doesn't call the rest of a killed writer's line damage, and writes on after it", async () => {
+    const { adapter, path } = await newLog(2);
+    appendFileSync(path, '{"at":500,"log":"cut sh');
+    expect(await nameLog(adapter)).toEqual(["1 r1", "2 r2"]);
+    await requireLog(adapter).append("t", [record("r3")]);
+    appendFileSync(path, "\0".repeat(300));
+    await requireLog(adapter).append("t", [record("r4")]);
+    expect(await nameLog(adapter)).toEqual(["1 r1", "2 r2", "3 r3", "4 r4"]);
+    expect(await findDamage(adapter)).toEqual([]);
+  });
+
+  it("reports every line of a file whose line ends were changed", async () => {
+    const { adapter, change } = await newLog();
+    change((text) => text.replaceAll("\n", "\r\n"));
+    expect(await findDamage(adapter)).toEqual([1, 2, 3, 4]);
+    expect(await requireLog(adapter).append("t", [record("next")])).toBe(5);
+  });
+
+  it("reports the lines that a merge of two branches appended, but those of a stopped writer don't count", async () => {
+    const { adapter, change, path } = await newLog(2);
+    const base = readFileSync(path, "utf8");
+    await requireLog(adapter).append("t", [record("a3")]);
+    const ours = readFileSync(path, "utf8");
+    writeFileSync(path, base);
+    await requireLog(adapter).append("t", [record("b3")]);
+    await requireLog(adapter).append("t", [record("b4")]);
+    const theirs = readFileSync(path, "utf8").slice(base.length);
+    change(() => ours + theirs);
+    expect(await findDamage(adapter)).toEqual([4]);
+    expect(await requireLog(adapter).append("t", [record("next")])).toBe(5);
+  });
+
+  it("reports a damaged first line, and keeps the records and the numbering", async () => {
+    const { adapter, change } = await newLog(2);
+    change((text) => text.replace('"lastSequence":0', '"lastSequence":9'));
+    expect(await nameLog(adapter)).toEqual(["1 r1", "2 r2"]);
+    expect(await findDamage(adapter)).toEqual([undefined]);
+    expect(await requireLog(adapter).append("t", [record("r3")])).toBe(3);
+    expect(await repair(adapter)).toEqual(["quarantined"]);
+    expect(await findDamage(adapter)).toEqual([]);
+    expect(await nameLog(adapter)).toEqual(["1 r1", "2 r2", "3 r3"]);
+  });
+
+  it("finds a task due that another process's record made due, though its folder's time stays", async () => {
+    const { open, adapter } = await newLog(1);
+    const later = "2026-01-02T04:00:00.000Z";
+    const sooner = "2026-01-02T03:30:00.000Z";
+    await adapter.append(draft("t", "c1", { status: "paused", dueAt: later }));
+    const query = { prefix: "", dueBy: sooner };
+    expect((await adapter.queue?.count(query))?.tasks).toBe(0);
+    await requireLog(open()).append("t", [record("r")], {}, { dueAt: sooner });
+    expect(await adapter.queue?.count(query)).toEqual({ tasks: 1, oldestDueAt: sooner });
+  });
+
+  it("counts a batch whose checkpoint was stored, though its commit line is missing", async () => {
+    const { adapter, change } = await newLog(1);
+    await adapter.append(draft("t", "c1"), {}, { records: [record("a"), record("b")] });
+    change((text) => text.replace(/[^\n]*"kind":"commit"[^\n]*\n/, ""));
+    const all = ["1 r1", "2 a", "3 b", "4 c1"];
+    expect(await nameLog(adapter)).toEqual(all);
+    expect(await requireLog(adapter).append("t", [record("next")])).toBe(5);
+    await adapter.remove("t", ["c1"]);
+    expect(await nameLog(adapter)).toEqual(["1 r1", "2 a", "3 b", "5 next"]);
+  });
+
+  it("writes no barrier after a holder that ended, and one after a holder that was killed", async () => {
+    const { adapter, path, root } = await newLog(2);
+    const barriers = () => readFileSync(path, "utf8").split('"kind":"barrier"').length - 1;
+    expect(barriers()).toBe(0);
+    rmSync(join(root, "t", ".lock"), { recursive: true });
+    expect(await requireLog(adapter).append("t", [record("r3")])).toBe(4);
+    expect(barriers()).toBe(1);
+    await adapter.append(draft("t", "c1"));
+    await requireLog(adapter).append("t", [record("r4")]);
+    expect(barriers()).toBe(1);
+  });
+
+  it("reads thousands of records in either order, from anywhere", async () => {
+    const { adapter } = await newLog(1);
+    const many = Array.from({ length: 3000 }, (_, n) => record(`s${n}`, { body: JSON.stringify("x".repeat(300)) }));
+    for (let at = 0; at < many.length; at += 100) await requireLog(adapter).append("t", many.slice(at, at + 100));
+    const oldest = await nameLog(adapter);
+    expect(oldest).toHaveLength(3001);
+    expect(await nameLog(adapter, { order: "newest" })).toEqual(oldest.toReversed());
+    expect(await nameLog(adapter, { afterSequence: 1500, beforeSequence: 1600 })).toEqual(oldest.slice(1500, 1599));
+  });
+});
