@@ -25,9 +25,6 @@ import { draft } from "../unit/adapters/files/drafts.js";
 export const STORES = ["json-file", "task-file", "sqlite"] as const;
 export type StoreKind = (typeof STORES)[number] | "sqlite-normal";
 
-/** The stores with a log. */
-const LOGGING: readonly StoreKind[] = ["sqlite", "sqlite-normal"];
-
 /** A call of an adapter, in the form that is sent to another process. */
 export type Call =
   | readonly ["append", CheckpointDraft, AppendCondition?, AppendOptions?]
@@ -78,7 +75,7 @@ const RECORDED = [
 export const DAMAGED: readonly string[] = ["a1", "a3"];
 export const REPAIR: Call = ["repair", { leftoversOlderThanMs: 0, dryRun: false }];
 
-const RECORD_OPERATIONS: readonly Omit<Operation, "only">[] = [
+const RECORD_OPERATIONS: readonly Operation[] = [
   // An event can be appended again after a failure: its id counts once.
   {
     name: "record",
@@ -109,7 +106,6 @@ const RECORD_OPERATIONS: readonly Omit<Operation, "only">[] = [
     before: "records",
     calls: [["log.replacePayload", "t", 4, rewritten, RECORDED[0].payload.sha256]],
   },
-  { name: "removal of a task with records", before: "records", calls: [["remove", "t", "all"]] },
 ];
 
 /**
@@ -131,12 +127,12 @@ export const OPERATIONS: readonly Operation[] = [
     calls: [["setStatus", "t", "a2", { status: "failed", error: { message: "disk on fire" } }]],
   },
   { name: "removal", before: "history", calls: [["remove", "t", ["a1", "a3"]]] },
-  { name: "removal of the task", before: "history", calls: [["remove", "t", "all"]] },
+  { name: "removal of the task", before: "records", calls: [["remove", "t", "all"]] },
   { name: "removal of tasks", before: "history", calls: [["removePrefix", "t"]], only: ["sqlite"] },
   { name: "payload", before: "history", calls: [["replacePayload", "t", "a2", rewritten, former.sha256]] },
   { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
   { name: "repair", before: "damaged", calls: [REPAIR] },
-  ...RECORD_OPERATIONS.map((operation): Operation => ({ ...operation, only: LOGGING })),
+  ...RECORD_OPERATIONS,
 ];
 
 /** Many writes in one process: only for power losses, where later writes may depend on earlier ones. */
@@ -175,7 +171,6 @@ const SESSION_OF_RECORDS: Operation = {
     ["remove", "u", "all"],
     ["log.append", "u", [record("r2")]],
   ],
-  only: LOGGING,
 };
 
 export const SESSIONS: readonly Operation[] = [SESSION, SESSION_OF_RECORDS];
