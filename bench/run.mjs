@@ -11,6 +11,7 @@ import { benchFleet } from "./fleet.mjs";
 import { benchHistories } from "./histories.mjs";
 import { benchImporting } from "./importing.mjs";
 import { benchLanggraph } from "./langgraph.mjs";
+import { benchLog } from "./log.mjs";
 import { benchPhaseCheckpoints } from "./phase-checkpoints.mjs";
 import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
@@ -28,6 +29,7 @@ const benchmarks = {
   histories: benchHistories,
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
+  log: benchLog,
   runs: benchRuns,
   workers: benchWorkers,
   fleet: benchFleet,

@@ -61,7 +61,7 @@ export class PostgresAppender {
    * @param isLoaded - Whether `PostgresHistories.load` has just read the last text.
    */
   async insert(appends: readonly PreparedAppend[], isLoaded = false): Promise<ReadonlyMap<string, number>> {
-    const placed = await Promise.all(appends.map((append) => this.#place(append, isLoaded)));
+    const placed = await Promise.all(appends.map((append) => this.#choosePiece(append, isLoaded)));
     try {
       const stored = await this.#insertRows(this.#parts.connection, placed);
       for (const append of placed) {
@@ -124,7 +124,7 @@ export class PostgresAppender {
       lastEvent: Number(event),
     });
     const isLoaded = "draft" in append && (await this.#parts.histories.load(run, append.draft));
-    const placed = await this.#place(append, isLoaded);
+    const placed = await this.#choosePiece(append, isLoaded);
     return { placed, sequence: (await this.#insertRows(run, [placed])).get(taskId) };
   }
 
@@ -142,10 +142,10 @@ export class PostgresAppender {
     return undefined;
   }
 
-  async #place(append: PreparedAppend, isLoaded: boolean): Promise<PlacedAppend | LogAppend> {
+  async #choosePiece(append: PreparedAppend, isLoaded: boolean): Promise<PlacedAppend | LogAppend> {
     if (!("draft" in append)) return append;
     const { taskId, payload } = append.draft;
-    return { ...append, piece: await this.#parts.histories.place(taskId, payload, isLoaded) };
+    return { ...append, piece: await this.#parts.histories.choosePiece(taskId, payload, isLoaded) };
   }
 
   async #insertRows(

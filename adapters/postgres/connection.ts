@@ -55,7 +55,7 @@ export interface PostgresConnectionOptions {
   readonly pool: PostgresPool | (() => PostgresPool);
   readonly prepare: boolean;
   readonly retryForMs: number;
-  readonly place: string;
+  readonly location: string;
 }
 
 const FIRST_PAUSE_MS = 10;
@@ -160,7 +160,7 @@ export class PostgresConnection implements Statements {
       if (isLost(error)) broke();
       if (isBroken && isCommitting && !twice) {
         throw new StorageError(
-          `The connection to ${this.#options.place} broke during the commit, so the change was stored as a whole or not ` +
+          `The connection to ${this.#options.location} broke during the commit, so the change was stored as a whole or not ` +
             "at all. Earlier checkpoints are intact. Read the task again, then decide.",
           { cause: error, retryable: true },
         );

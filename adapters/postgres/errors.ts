@@ -58,35 +58,35 @@ export function isMissing(error: unknown): boolean {
 /**
  * Turns an error of PostgreSQL, pg or the network into an error that a caller of the adapter can act on.
  *
- * @param place - The tables' place, without a password.
+ * @param location - The tables' location, without a password.
  */
-export function explain(error: unknown, place: string): unknown {
+export function explain(error: unknown, location: string): unknown {
   if (!isError(error) || error instanceof CheckpointError) return error;
   const code = readCode(error);
   const reason = error.message.trim();
   const told = code === "" ? reason : `${reason} (${code})`;
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
   const known = ADVICE.find(({ codes }) => codes.includes(code));
-  if (known !== undefined) return failure(`${place}${known.what}: ${told}. ${known.advice}`, known.retryable);
+  if (known !== undefined) return failure(`${location}${known.what}: ${told}. ${known.advice}`, known.retryable);
   if (mayPass(error)) {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for now";
     return failure(
-      `${place} ${what}: ${told}. Earlier checkpoints are intact. ` +
+      `${location} ${what}: ${told}. Earlier checkpoints are intact. ` +
         "Check the address if it is new. Otherwise try again; a save under the same id is stored once.",
       true,
     );
   }
   if (code === "XX001" || code === "XX002") {
     return new CheckpointCorruptError(
-      `${place} is damaged: ${told}. Nothing was changed. First copy the server's data, then ` +
+      `${location} is damaged: ${told}. Nothing was changed. First copy the server's data, then ` +
         "read its log, and restore a backup.",
       { cause: error },
     );
   }
   if (REFUSED_MESSAGE.test(reason))
-    return failure(`${place} refuses the connection: ${reason}. Nothing was read or written.`);
+    return failure(`${location} refuses the connection: ${reason}. Nothing was read or written.`);
   // An error without a PostgreSQL code is a bug in a program, so it is returned as it is.
-  return /^[0-9A-Z]{5}$/.test(code) ? failure(`PostgreSQL failed on ${place}: ${told}. ${INTACT}`) : error;
+  return /^[0-9A-Z]{5}$/.test(code) ? failure(`PostgreSQL failed on ${location}: ${told}. ${INTACT}`) : error;
 }
 
 const INTACT = "This call changed nothing, and earlier checkpoints are intact.";

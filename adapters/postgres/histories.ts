@@ -14,7 +14,7 @@ import {
   makeWholeOffLoop,
   type Piece,
   PLACES,
-  staysAlone,
+  staysStandalone,
   TextCache,
   textAt,
 } from "../sql/history.js";
@@ -43,7 +43,7 @@ interface TaskText extends CachedText {
   /** The number of the whole text on which this text builds. */
   readonly first: number;
   /** The number of payloads that were stored outside the history since then. */
-  readonly alone: number;
+  readonly standaloneCount: number;
 }
 
 const NO_TEXT = Buffer.alloc(0);
@@ -66,14 +66,14 @@ export class PostgresHistories {
   }
 
   /** Decides in which form a payload is stored. @param isLoaded - True if {@link load} has just read the last text. */
-  async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
-    if (!isCompared(body)) return { form: FORM.alone, body };
+  async choosePiece(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
+    if (!isCompared(body)) return { form: FORM.standalone, body };
     const bytes = encodeUtf8(body);
     const before = this.#texts.get(taskId);
     if (before !== undefined) {
       const delta = before.number - before.first < PLACES - 1 ? deltaAfter(before, bytes) : undefined;
       if (delta !== undefined) return { ...delta, after: before.name, first: before.first };
-      if (staysAlone(before, bytes, before.alone)) return { form: FORM.alone, body };
+      if (staysStandalone(before, bytes, before.standaloneCount)) return { form: FORM.standalone, body };
     }
     const whole = await makeWholeOffLoop(bytes);
     return before || isLoaded ? whole : { ...whole, after: NO_TEXT };
@@ -83,7 +83,7 @@ export class PostgresHistories {
     const before = this.#texts.get(taskId);
     if (text) {
       this.#cache(taskId, text, { number: sequence, first: first ?? sequence, sha256, name: lastTextName(sha256, id) });
-    } else if (before) this.#texts.set(taskId, { ...before, alone: before.alone + 1 });
+    } else if (before) this.#texts.set(taskId, { ...before, standaloneCount: before.standaloneCount + 1 });
   }
 
   /** Makes a bundle of the task's single deltas, if there are enough of them. */
@@ -164,8 +164,8 @@ export class PostgresHistories {
     return text.text.toString();
   }
 
-  #cache(taskId: string, text: HistoryText, place: Pick<TaskText, "number" | "first" | "sha256" | "name">): void {
-    this.#texts.set(taskId, { ...text, ...place, alone: 0 });
+  #cache(taskId: string, text: HistoryText, at: Pick<TaskText, "number" | "first" | "sha256" | "name">): void {
+    this.#texts.set(taskId, { ...text, ...at, standaloneCount: 0 });
   }
 }
 

@@ -18,9 +18,12 @@ import type { SqlRow } from "../sql/rows.js";
 import { bytesIn, digestId } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
-import { PAGE_BYTES, type PostgresReader } from "./reader.js";
+import type { PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
+/** Records are small and many, so a page has more of them than of checkpoints: each page waits for the server. */
+export const LOG_PAGE_ROWS = 1024;
+const LOG_PAGE_BYTES = 1024 * 1024;
 const WIDTH = RECORD_COLUMNS.length;
 /** The column of a checkpoint's sequence in a row of the log: after the record and its body. */
 const CHECKPOINT = WIDTH + 2;
@@ -43,7 +46,7 @@ export class PostgresLog implements LogTable {
   async read(query: RecordQuery, rows: number): Promise<LogPage> {
     const { taskId, order, kinds, headersOnly = false } = query;
     const statement = this.#parts.sql.records.read[order][headersOnly ? "headers" : "whole"];
-    const part = [rows, headersOnly ? Number.MAX_SAFE_INTEGER : PAGE_BYTES];
+    const part = [rows, headersOnly ? Number.MAX_SAFE_INTEGER : LOG_PAGE_BYTES];
     const selected = kinds ?? (selectsCheckpoints(query) ? [...RECORD_KINDS, "checkpoint"] : RECORD_KINDS);
     const values = selectionValues(query, selected);
     const found = await this.#parts.connection.rows(statement, ...values, ...part);
@@ -51,7 +54,7 @@ export class PostgresLog implements LogTable {
     // Without a limit, a page ends early if its bodies fill it.
     const bytes = headersOnly ? 0 : found.reduce((sum, row) => sum + Number(row[WIDTH - 1] ?? 0), 0);
     const [last] = found.at(-1) ?? [];
-    return { items, next: found.length < rows && bytes < PAGE_BYTES ? undefined : Number(last) };
+    return { items, next: found.length < rows && bytes < LOG_PAGE_BYTES ? undefined : Number(last) };
   }
 
   async sync(taskId: string): Promise<void> {

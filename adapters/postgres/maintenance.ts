@@ -1,9 +1,10 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { makeFinding, makeRecordFinding } from "../../src/contract/header-index.js";
+import { RECORD_KINDS } from "../../src/contract/log.js";
 import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
-import { recordsInPages } from "../sql/records.js";
+import { logInPages } from "../sql/records.js";
 import type { SqlRow } from "../sql/rows.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
@@ -24,7 +25,7 @@ interface OpenTables {
 type Access = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
-export function maintainedTables(place: string, histories: PostgresHistories, access: Access): MaintainedTables {
+export function maintainedTables(location: string, histories: PostgresHistories, access: Access): MaintainedTables {
   const underLock = async (
     taskId: string,
     work: (run: Statements, tables: OpenTables) => Promise<boolean>,
@@ -38,7 +39,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
     return isChanged ?? false;
   };
   return {
-    place,
+    location,
     names: { tasks: "tasks", quarantine: "quarantine" },
     advice: "Repair doesn't write to a damaged database. Copy the server's data, then restore a backup.",
 
@@ -63,13 +64,13 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
       );
     },
 
-    locate: (taskId, sequence) => describeRow(place, taskId, sequence),
+    locate: (taskId, sequence) => describeRow(location, taskId, sequence),
     taskRow: (taskId) => access(({ connection, sql }) => taskRow(connection, sql, taskId)),
 
     moveCheckpoint: (taskId, key) =>
       underLock(taskId, async (run, { reader, sql }) => {
         const found = await reader.at(run, taskId, key);
-        const finding = found && makeFinding(found, () => describeRow(place, taskId, key));
+        const finding = found && makeFinding(found, () => describeRow(location, taskId, key));
         if (finding === undefined) return false;
         await run.change(sql.maintenance.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
         const removed = await run.change(sql.maintenance.removeAt, taskId, key);
@@ -79,14 +80,16 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
       }),
 
     records: (taskId, quick) =>
-      recordsInPages(taskId, quick, (rest, rows) => access(({ log }) => log.read(rest, rows))),
+      logInPages({ taskId, order: "oldest", kinds: RECORD_KINDS, headersOnly: quick }, PAGE_ROWS, (rest, rows) =>
+        access(({ log }) => log.read(rest, rows)),
+      ),
 
-    locateRecord: (taskId, sequence) => describeRecord(place, taskId, sequence),
+    locateRecord: (taskId, sequence) => describeRecord(location, taskId, sequence),
 
     moveRecord: (taskId, sequence) =>
       underLock(taskId, async (run, { log, sql }) => {
         const found = await log.at(run, taskId, sequence);
-        const finding = found && makeRecordFinding(found, () => describeRecord(place, taskId, sequence));
+        const finding = found && makeRecordFinding(found, () => describeRecord(location, taskId, sequence));
         if (finding === undefined) return false;
         const note = [new Date().toISOString(), finding.reason];
         await run.change(sql.maintenance.quarantineRecord, taskId, sequence, ...note);

@@ -25,7 +25,7 @@ import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
-import { PostgresLog } from "./log.js";
+import { LOG_PAGE_ROWS, PostgresLog } from "./log.js";
 import { maintainedTables } from "./maintenance.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { hasTables, makeTables } from "./schema.js";
@@ -102,6 +102,7 @@ export interface PostgresTablesOptions {
 export class PostgresAdapter extends SqlAdapter {
   override readonly name = "postgres";
   readonly log = new SqlLog({
+    pageRows: LOG_PAGE_ROWS,
     store: (append) => this.store(append),
     reading: (work) => this.#reading(({ log }) => work(log)),
     changing: (work) => this.#reading(({ log }) => work(log)),
@@ -125,7 +126,7 @@ export class PostgresAdapter extends SqlAdapter {
       return (await this.#reading(({ leases }) => leases.countDue(asked))) ?? NOTHING_DUE;
     },
   };
-  readonly #settings: { readonly schema: string; readonly migrate: boolean; readonly place: string };
+  readonly #settings: { readonly schema: string; readonly migrate: boolean; readonly location: string };
   readonly #tables: Tables;
   readonly #calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
   #looking: Promise<boolean> | undefined;
@@ -137,21 +138,21 @@ export class PostgresAdapter extends SqlAdapter {
     checkOptions(options);
     const { pool, url, migrate = true, prepare = false, retryForMs = 10_000 } = options;
     const schema = findSchema(options);
-    const place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoteName(schema)}`;
-    this.#settings = { schema, migrate, place };
+    const location = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoteName(schema)}`;
+    this.#settings = { schema, migrate, location };
     // `checkOptions` has made sure that there is a pool or a URL.
     const source = pool ?? (() => newPool(url ?? ""));
-    const connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
+    const connection = new PostgresConnection({ pool: source, prepare, retryForMs, location });
     const sql = statementsOn(schema);
     const histories = new PostgresHistories(connection, sql);
     const transient = new TransientCheckpoints();
-    const reader = new PostgresReader({ connection, sql, histories, transient, place });
+    const reader = new PostgresReader({ connection, sql, histories, transient, location });
     const leases = new PostgresLeases(connection, sql);
     const log = new PostgresLog({ connection, sql, reader, leases });
     const writer = new PostgresWriter({ connection, sql, reader, leases, transient, log });
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient, log });
     this.#tables = { connection, sql, reader, leases, log, writer, appender, groupCommit: new GroupCommit(appender) };
-    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.#reading(work)));
+    this.maintenance = new SqlMaintenance(maintainedTables(location, histories, (work) => this.#reading(work)));
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
@@ -197,8 +198,8 @@ export class PostgresAdapter extends SqlAdapter {
   /** Whether the tables exist. Once they do, this isn't checked again. */
   async #looked(): Promise<boolean> {
     if (this.#hasTables) return true;
-    const { schema, place } = this.#settings;
-    this.#looking ??= hasTables(this.#tables.connection, schema, place).finally(() => {
+    const { schema, location } = this.#settings;
+    this.#looking ??= hasTables(this.#tables.connection, schema, location).finally(() => {
       this.#looking = undefined;
     });
     this.#hasTables = await this.#looking;
@@ -208,20 +209,20 @@ export class PostgresAdapter extends SqlAdapter {
   /** The tables. Makes them if they are missing. */
   async #madeTables(): Promise<Tables> {
     if (await this.#looked()) return this.#tables;
-    const { schema, migrate, place } = this.#settings;
+    const { schema, migrate, location } = this.#settings;
     if (!migrate) {
       throw new StorageError(
-        `${place} has no tables, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
+        `${location} has no tables, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
       );
     }
-    await makeTables(this.#tables.connection, schema, place);
+    await makeTables(this.#tables.connection, schema, location);
     this.#hasTables = true;
     return this.#tables;
   }
 
   #explained(error: unknown): unknown {
     if (isMissing(error)) this.#hasTables = false;
-    return explain(error, this.#settings.place);
+    return explain(error, this.#settings.location);
   }
 }
 

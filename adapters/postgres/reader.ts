@@ -27,8 +27,8 @@ interface ReaderParts {
   readonly sql: PostgresStatements;
   readonly histories: PostgresHistories;
   readonly transient: TransientCheckpoints;
-  /** The place of the tables, for messages. */
-  readonly place: string;
+  /** The location of the tables, for messages. */
+  readonly location: string;
 }
 
 /** Reads the tables. A row that can't be read becomes a CorruptRecord, and the other rows are still returned. */
@@ -114,7 +114,7 @@ export class PostgresReader {
       const [count, newestSequence, dueAt, removedUpTo, lastRecord, ...columns] = rows.get(taskId) ?? [];
       const row = [count, newestSequence, dueAt, numberIn(removedUpTo), numberIn(lastRecord), ...columns];
       return findTask(taskId, row, {
-        locate: (sequence) => describeRow(this.#parts.place, taskId, sequence),
+        locate: (sequence) => describeRow(this.#parts.location, taskId, sequence),
         readSummary: (columns) => this.parseSummary(taskId, columns),
         readRecord: (columns) => this.parseRecordHeader(taskId, columns),
       });
@@ -122,25 +122,27 @@ export class PostgresReader {
   }
 
   parseSummary(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkSummary(this.#parseSealed(taskId, row), () => describeRow(this.#parts.place, taskId, row[0]));
+    return checkSummary(this.#parseSealed(taskId, row), () => describeRow(this.#parts.location, taskId, row[0]));
   }
 
   /** The header of the record in a row of RECORD_COLUMNS. The seal isn't checked. */
   parseRecordHeader(taskId: string, row: SqlRow): RecordHeader | CorruptRecord {
-    return parseRecordHeader(taskId, row.map(recordValueAt), () => describeRecord(this.#parts.place, taskId, row[0]));
+    return parseRecordHeader(taskId, row.map(recordValueAt), () =>
+      describeRecord(this.#parts.location, taskId, row[0]),
+    );
   }
 
   /** Like {@link parseRecordHeader}, with `is_text` and `body` in the two columns after those of the header. */
   parseRecord(taskId: string, row: SqlRow): LogRecord | RecordHeader | CorruptRecord {
     const [isText, bytes] = row.slice(RECORD_COLUMNS.length);
     const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : bytes;
-    const locate = () => describeRecord(this.#parts.place, taskId, row[0]);
+    const locate = () => describeRecord(this.#parts.location, taskId, row[0]);
     return parseRecord(taskId, row.map(recordValueAt), body, locate);
   }
 
   #parseSealed(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
     return parseSealedSummary(taskId, row.slice(0, WIDTH).map(numberAt), () =>
-      describeRow(this.#parts.place, taskId, row[0]),
+      describeRow(this.#parts.location, taskId, row[0]),
     );
   }
 
@@ -179,7 +181,7 @@ export class PostgresReader {
       return { ...found, payload: { ...found.payload, body } };
     } catch (error) {
       if (!(error instanceof BrokenHistoryError)) throw error;
-      return damagedRow(describeRow(this.#parts.place, taskId, row[0]), found, error.message, error);
+      return damagedRow(describeRow(this.#parts.location, taskId, row[0]), found, error.message, error);
     }
   }
 }
@@ -200,12 +202,12 @@ function toBody(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }
 
-export function describeRow(place: string, taskId: string, sequence: unknown): string {
-  return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
+export function describeRow(location: string, taskId: string, sequence: unknown): string {
+  return `${location}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 
-export function describeRecord(place: string, taskId: string, sequence: unknown): string {
-  return `${place}, table records, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
+export function describeRecord(location: string, taskId: string, sequence: unknown): string {
+  return `${location}, table records, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 
 const NUMBERS_OF_RECORD: readonly number[] = (["sequence", "size_bytes"] as const).map((name) =>

@@ -170,41 +170,41 @@ const LOOK = `
  * @throws {StorageError} A setting of the driver or of the server changes what statements return.
  * @throws {UnsupportedFormatError} A newer program or another program made the tables.
  */
-export async function hasTables(statements: Statements, schema: string, place: string): Promise<boolean> {
+export async function hasTables(statements: Statements, schema: string, location: string): Promise<boolean> {
   // The first row is the table `tasks`, whose comment contains the version.
   const [[bytes, flag, number, encoding, table, note] = []] = await statements.rows(LOOK, schema);
-  if (!isDeepStrictEqual([bytes, flag, numberIn(number), encoding], SAMPLES)) throw unreadable(place);
+  if (!isDeepStrictEqual([bytes, flag, numberIn(number), encoding], SAMPLES)) throw unreadable(location);
   if (table === null) return false;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
   if (version === VERSION) return true;
   throw new UnsupportedFormatError(
     version === undefined
-      ? `${place} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
-      : `${place} has version ${version} of the tables; this program knows versions up to ${VERSION}. ` +
+      ? `${location} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
+      : `${location} has version ${version} of the tables; this program knows versions up to ${VERSION}. ` +
           "They were left untouched; use the newer program, or choose another schema.",
   );
 }
 
-function unreadable(place: string): StorageError {
+function unreadable(location: string): StorageError {
   return new StorageError(
-    `The pool of ${place} returns values in another form than the adapter asks for, so intact checkpoints would look ` +
+    `The pool of ${location} returns values in another form than the adapter asks for, so intact checkpoints would look ` +
       "damaged. Nothing was read or written. Set `binary` to false and `client_encoding` to UTF8. A wrapper of the pool " +
       "must pass on a query's `types` and `rowMode`. pg-native ignores `types`, so don't set type parsers with it.",
   );
 }
 
 /** Makes the tables in one transaction. Changes nothing if another process has already made them. */
-export async function makeTables(connection: PostgresConnection, schema: string, place: string): Promise<void> {
+export async function makeTables(connection: PostgresConnection, schema: string, location: string): Promise<void> {
   const make = async (statements: Statements) => {
     await statements.rows("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK);
-    if (await hasTables(statements, schema, place)) return;
+    if (await hasTables(statements, schema, location)) return;
     const [[encoding, existing] = []] = await statements.rows(
       "SELECT current_setting('server_encoding'), to_regnamespace($1)::text",
       quoteName(schema),
     );
     if (encoding !== "UTF8") {
       throw new StorageError(
-        `The database of ${place} has the encoding ${String(encoding)}. Nothing was created; choose a database with UTF8.`,
+        `The database of ${location} has the encoding ${String(encoding)}. Nothing was created; choose a database with UTF8.`,
       );
     }
     // If the schema exists, only the tables are made, because the role may not have the right to make schemas.

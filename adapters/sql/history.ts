@@ -21,7 +21,7 @@ export const PLACES = 1024;
 /** The forms in which payloads are stored. */
 export const FORM = {
   /** The payload itself. Nothing builds on it. */
-  alone: 0,
+  standalone: 0,
   /** A text that others build on. */
   plain: 1,
   /** A text that others build on, compressed by Brotli. */
@@ -69,10 +69,10 @@ export function isCompared(body: string | Uint8Array): body is string {
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
 /**
- * The most texts in a row that are stored alone, outside the history. After them, the next text that doesn't become a
+ * The most texts in a row that are stored standalone, outside the history. After them, the next text that doesn't become a
  * delta begins a new history.
  */
-export const MAX_ALONE = 8;
+export const MAX_STANDALONE = 8;
 /** Texts smaller than this aren't compressed. */
 const MIN_PACKED = 32 * 1024;
 /** Larger texts aren't compressed on the event loop: 1 MB takes some 4 ms. */
@@ -147,14 +147,14 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
 }
 
 /**
- * Whether a text that doesn't become a delta is stored alone, instead of beginning a new history. If it is much smaller
+ * Whether a text that doesn't become a delta is stored standalone, instead of beginning a new history. If it is much smaller
  * than `text`, it may be of another kind, and the next text may resemble `text` again. But if a delta can turn the
  * smaller text into `text`, the next text may build on the smaller one, so that one begins a history.
  *
- * @param alone - The number of payloads that were stored alone since the history's last text.
+ * @param standaloneCount - The number of payloads that were stored standalone since the history's last text.
  */
-export function staysAlone({ text }: HistoryText, bytes: Buffer, alone: number): boolean {
-  const isSmaller = bytes.length * 2 < text.length && alone < MAX_ALONE;
+export function staysStandalone({ text }: HistoryText, bytes: Buffer, standaloneCount: number): boolean {
+  const isSmaller = bytes.length * 2 < text.length && standaloneCount < MAX_STANDALONE;
   return isSmaller && deltaBetween(bytes, text, text.length / 2) === undefined;
 }
 

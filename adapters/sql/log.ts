@@ -21,6 +21,8 @@ export interface LogTable {
 }
 
 interface LogCalls {
+  /** The most rows that are read at a time. */
+  readonly pageRows: number;
   store(append: LogAppend): Promise<number>;
   /** Runs `work` with the table. Resolves to `undefined` if there is no store. */
   reading<Result>(work: (table: LogTable) => Maybe<Result>): Promise<Result | undefined>;
@@ -49,7 +51,7 @@ export class SqlLog implements TaskLog {
   }
 
   async *read(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
-    yield* logInPages(query, async (rest, rows) => {
+    yield* logInPages(query, this.#calls.pageRows, async (rest, rows) => {
       const page = await this.#calls.reading((table) => table.read(rest, rows));
       // The sync follows the read, since what was committed between them would be yielded without a sync.
       if (query.durableOnly && page?.items.length) await this.#calls.changing((table) => table.sync(query.taskId));

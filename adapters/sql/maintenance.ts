@@ -20,7 +20,7 @@ import type { SqlRow } from "./rows.js";
 
 /** Gives maintenance access to a database's tables. If there are no tables, the methods find nothing. */
 export interface MaintainedTables {
-  readonly place: string;
+  readonly location: string;
   readonly names: { readonly tasks: string; readonly quarantine: string };
   /** Advice for a database that is damaged as a whole. */
   readonly advice: string;
@@ -64,7 +64,7 @@ export class SqlMaintenance implements StorageMaintenance {
   }
 
   async *repair({ dryRun, signal }: StorageRepair): AsyncGenerator<RepairStep, void, void> {
-    const { place, names, advice } = this.#tables;
+    const { location, names, advice } = this.#tables;
     if (signal?.aborted) return;
     for await (const item of this.#inspect(false)) {
       if (signal?.aborted) return;
@@ -74,14 +74,14 @@ export class SqlMaintenance implements StorageMaintenance {
         yield { action: "left", finding, advice: "It isn't damaged. The finding's reason says what to do." };
       } else if (move === undefined) yield { action: "left", finding, advice };
       else if (dryRun || (await move())) {
-        yield { action: "quarantined", finding, to: `${place}, table ${names.quarantine}` };
+        yield { action: "quarantined", finding, to: `${location}, table ${names.quarantine}` };
       }
     }
   }
 
   async *#inspect(quick: boolean): AsyncGenerator<Wrong | CheckedRecord, void, void> {
     const tables = this.#tables;
-    const location = tables.place;
+    const location = tables.location;
     try {
       const reasons = (await tables.integrity?.(quick)) ?? [];
       for (const reason of reasons) yield { finding: { kind: "damaged", location, reason } };
@@ -122,7 +122,7 @@ export class SqlMaintenance implements StorageMaintenance {
     const row = isIntact ? await tables.taskRow(taskId) : undefined;
     const reason = row && damageInTaskRow(row);
     if (reason === undefined) return;
-    const location = `${tables.place}, table ${tables.names.tasks}, task ${JSON.stringify(taskId)}`;
+    const location = `${tables.location}, table ${tables.names.tasks}, task ${JSON.stringify(taskId)}`;
     yield { finding: { kind: "damaged", location, reason, taskId }, move: () => tables.rewriteTaskRow(taskId) };
   }
 }

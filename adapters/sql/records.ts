@@ -16,9 +16,6 @@ import {
 } from "../../src/contract/log.js";
 import { damagedRow, type SqlRow } from "./rows.js";
 
-/** The most rows that are read at a time. */
-const MAX_ROWS = 256;
-
 /** The arguments of an append to a task's log. */
 export interface LogAppend {
   readonly taskId: string;
@@ -128,24 +125,20 @@ export function selectsCheckpoints({ kinds, name }: RecordQuery): boolean {
   return kinds?.includes("checkpoint") !== false && name === undefined;
 }
 
-/** Yields a task's records and damaged ones, the oldest first. */
-export function recordsInPages(
-  taskId: string,
-  headersOnly: boolean,
-  read: (rest: RecordQuery, rows: number) => Promise<LogPage | undefined>,
-): AsyncGenerator<LogItem, void, void> {
-  return logInPages({ taskId, order: "oldest", kinds: RECORD_KINDS, headersOnly }, read);
-}
-
-/** Yields the items of a query page by page. Corrupt ones don't count towards its limit. */
+/**
+ * Yields the items of a query page by page. Corrupt ones don't count towards its limit.
+ *
+ * @param pageRows - The most rows that are read at a time.
+ */
 export async function* logInPages(
   query: RecordQuery,
+  pageRows: number,
   read: (rest: RecordQuery, rows: number) => Promise<LogPage | undefined>,
 ): AsyncGenerator<LogItem, void, void> {
   const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
   let wanted = query.limit ?? Number.POSITIVE_INFINITY;
   for (let rest = query; wanted > 0; ) {
-    const page = await read(rest, Math.min(wanted, MAX_ROWS));
+    const page = await read(rest, Math.min(wanted, pageRows));
     for (const item of page?.items ?? []) {
       yield item;
       if (!isCorrupt(item)) wanted -= 1;

@@ -14,7 +14,7 @@ import {
   makeWhole,
   type Piece,
   PLACES,
-  staysAlone,
+  staysStandalone,
   TextCache,
   textAt,
 } from "../sql/history.js";
@@ -85,18 +85,18 @@ export class SqliteHistories {
    *
    * @param nearBy - The number of the checkpoint that the payload follows, if there is one.
    */
-  place({ body }: Payload, nearBy: unknown): PlacedPiece {
+  choosePiece({ body }: Payload, nearBy: unknown): PlacedPiece {
     const near = typeof nearBy === "number" ? nearBy : undefined;
     if (!isCompared(body)) {
       const next = near === undefined ? undefined : numberAfter(this.#last(toRowids(near)));
-      return { number: next ?? this.#newHistory(), form: FORM.alone, body };
+      return { number: next ?? this.#newHistory(), form: FORM.standalone, body };
     }
     const bytes = encodeUtf8(body);
     const { next, before } = this.#end(near, bytes);
     const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
     if (next === undefined || before === undefined) return { number: next ?? this.#newHistory(), ...makeWhole(bytes) };
-    if (staysAlone(before, bytes, next - before.number - 1)) return { number: next, form: FORM.alone, body };
+    if (staysStandalone(before, bytes, next - before.number - 1)) return { number: next, form: FORM.standalone, body };
     return { number: this.#newHistory(), ...makeWhole(bytes) };
   }
 
@@ -128,7 +128,7 @@ export class SqliteHistories {
    * more.
    */
   trim(numbers: readonly number[]): void {
-    // No text builds on a payload that is stored alone, so it can be removed at once.
+    // No text builds on a payload that is stored standalone, so it can be removed at once.
     const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
     for (const history of new Set(others.map(findHistory))) {
       const [first, last] = toRowids(history);

@@ -1,10 +1,11 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { makeFinding, makeRecordFinding } from "../../src/contract/header-index.js";
+import { RECORD_KINDS } from "../../src/contract/log.js";
 import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
-import { RECORD_COLUMNS, recordsInPages } from "../sql/records.js";
+import { logInPages, RECORD_COLUMNS } from "../sql/records.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
 import { toRowids } from "./histories.js";
@@ -47,7 +48,7 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
   const atomically = async (work: (store: SqliteStore) => boolean): Promise<boolean> =>
     (await queue.change((store) => store.database.atomically(() => work(store)))) ?? false;
   return {
-    place: path,
+    location: path,
     names: { tasks: "waymark_tasks", quarantine: "waymark_quarantine" },
     advice:
       "Repair doesn't write to a malformed database. First copy the file and its -wal file. Then restore a backup, or recover " +
@@ -86,7 +87,9 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
       }),
 
     records: (taskId, quick) =>
-      recordsInPages(taskId, quick, (rest, rows) => queue.read(({ log }) => log.read(rest, rows))),
+      logInPages({ taskId, order: "oldest", kinds: RECORD_KINDS, headersOnly: quick }, PAGE_ROWS, (rest, rows) =>
+        queue.read(({ log }) => log.read(rest, rows)),
+      ),
 
     locateRecord: (taskId, sequence) => describeRecord(path, taskId, sequence),
 

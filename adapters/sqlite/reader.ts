@@ -108,7 +108,7 @@ export class SqliteReader {
       if (!isDamaged(error)) throw error;
       // SQLite doesn't say which payload it can't read, so each is read by itself.
       const rows = this.#parts.database.each(SUMMARIES[query.order], ...values);
-      return this.#page(query, size, rows, ([number]) => this.#aloneAt(number));
+      return this.#page(query, size, rows, ([number]) => this.#standaloneAt(number));
     }
   }
 
@@ -136,7 +136,7 @@ export class SqliteReader {
     query: CheckpointQuery,
     size: number,
     rows: Iterable<SqlRow>,
-    aloneIn: (row: SqlRow) => SqlRow,
+    readStandalone: (row: SqlRow) => SqlRow,
   ): Page<StoredCheckpoint> {
     const entries: PageRow<StoredCheckpoint>[] = [];
     let [seen, bytes] = [0, 0];
@@ -146,7 +146,7 @@ export class SqliteReader {
       bytes += isCorrupt(found) ? 0 : found.sizeBytes;
       if (isCorrupt(found)) entries.push({ key: row[0], found });
       else if (matchesQuery(found, query))
-        entries.push({ key: row[0], found: this.#withBody(found, row, aloneIn(row)) });
+        entries.push({ key: row[0], found: this.#withBody(found, row, readStandalone(row)) });
       if (seen === size || bytes >= PAGE_BYTES) return { entries, next: boundAfter(row, query) };
     }
     return { entries, next: undefined };
@@ -160,14 +160,14 @@ export class SqliteReader {
 
   #parseCheckpoint(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
     const found = parseSealedSummary(taskId, row, this.#parts.path);
-    return isCorrupt(found) ? found : this.#withBody(found, row, this.#aloneAt(row[0]));
+    return isCorrupt(found) ? found : this.#withBody(found, row, this.#standaloneAt(row[0]));
   }
 
-  #aloneAt(number: unknown): SqlRow {
+  #standaloneAt(number: unknown): SqlRow {
     return this.#parts.database.one(BODY, number) ?? [];
   }
 
-  /** @param alone - The form and the body, if the payload is stored alone. */
+  /** @param standalone - The form and the body, if the payload is stored standalone. */
   #withBody(summary: SealedSummary, row: SqlRow, [form, body]: SqlRow): StoredCheckpoint | CorruptRecord {
     try {
       const value = typeof form === "number" ? body : this.#parts.histories.readText(numberOr0(row[0]), summary);

@@ -52,7 +52,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
   waymark_checkpoints_by_id: "CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id)",
   waymark_payloads: `CREATE TABLE waymark_payloads (
     number INTEGER NOT NULL PRIMARY KEY,
-    form INTEGER NOT NULL, -- 0: alone, 1: whole, 2: whole, by Brotli, 3: a delta, 4: a bundle of deltas, with the number of the last
+    form INTEGER NOT NULL, -- 0: standalone, 1: whole, 2: whole, by Brotli, 3: a delta, 4: a bundle of deltas, with the number of the last
     body ANY NOT NULL -- of form 0: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
   waymark_records: `CREATE TABLE waymark_records (

@@ -77,6 +77,7 @@ const LOCK_SLICE_MS = 3;
 export class SqliteAdapter extends SqlAdapter {
   override readonly name = "sqlite";
   readonly log = new SqlLog({
+    pageRows: PAGE_ROWS,
     store: (append) => this.#queue.append(append),
     reading: (work) => this.#queue.read(({ log }) => work(log)),
     changing: (work) => this.#queue.change(({ log }) => work(log)),

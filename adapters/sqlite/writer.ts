@@ -158,7 +158,7 @@ export class SqliteWriter {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
       // The new payload gets its own place, since other texts may build on the old one.
-      const placed = this.#parts.histories.place(payload, undefined);
+      const placed = this.#parts.histories.choosePiece(payload, undefined);
       this.#parts.histories.store(placed, { id, payload });
       const digests = [parseHex(payload.sha256), parseHex(seal)];
       this.#parts.database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
@@ -227,7 +227,7 @@ export class SqliteWriter {
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
     this.#parts.log.insert(taskId, records, sequence - records.length);
     const replaced = options.replaces === undefined ? undefined : this.#findTransient(taskId, options.replaces);
-    const placed = this.#parts.histories.place(payload, this.#findSource(payload, options) ?? near);
+    const placed = this.#parts.histories.choosePiece(payload, this.#findSource(payload, options) ?? near);
     const columns = listColumns(draft).slice(0, -1);
     const digests = [parseHex(payload.sha256), parseHex(seal)];
     this.#parts.database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);

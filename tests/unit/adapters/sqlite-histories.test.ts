@@ -169,7 +169,7 @@ describe("a history of states that grow", () => {
     await adapter.append(draft("t", "part", { body: JSON.stringify(part) }));
     await adapter.append(draft("t", "more", { body: JSON.stringify(part + part) }));
     const forms = connect(path).prepare("SELECT form FROM waymark_payloads ORDER BY number").pluck().all();
-    expect(forms).toEqual([FORM.packed, FORM.alone, FORM.alone]);
+    expect(forms).toEqual([FORM.packed, FORM.standalone, FORM.standalone]);
   });
 
   it("makes a bundle of large deltas before there are many", async () => {
@@ -262,7 +262,7 @@ describe("a text that stands alone", () => {
     await adapter.append(draft("t", "other", { body: JSON.stringify(other) }));
     expect(connect(path).prepare("SELECT form FROM waymark_payloads ORDER BY number").pluck().all()).toEqual([
       FORM.packed,
-      FORM.alone,
+      FORM.standalone,
     ]);
     expect(await bodyOf(adapter, "t", "other")).toBe(JSON.stringify(other));
     const found = await collect(adapter.read({ taskId: "t", order: "oldest" }));

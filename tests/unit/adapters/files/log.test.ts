@@ -1,8 +1,11 @@
-import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { StorageAdapter } from "waymark";
+import { HeldLog } from "../../../../adapters/files/held-log.js";
+import { FolderLock } from "../../../../adapters/files/lock.js";
 import { nameLog, record, requireLog } from "../../../../conformance/records.js";
+import { tempFolder } from "../../../support/temp-folder.js";
 import { collect, draft } from "./drafts.js";
 import { newJsonStore } from "./stores.js";
 
@@ -143,4 +146,21 @@ describe("the log of json-file", () => {
     expect(await nameLog(adapter, { order: "newest" })).toEqual(oldest.toReversed());
     expect(await nameLog(adapter, { afterSequence: 1500, beforeSequence: 1600 })).toEqual(oldest.slice(1500, 1599));
   });
+});
+
+it("doesn't start over if the lock is stolen once the first record was stored", async () => {
+  const folder = await tempFolder();
+  const lockFolder = join(folder, ".lock");
+  const lock = await FolderLock.acquire(lockFolder, 0);
+  const write = lock.write.bind(lock);
+  lock.write = async (...args) => {
+    await write(...args);
+    renameSync(lockFolder, join(folder, ".stolen"));
+  };
+  const log = await HeldLog.open(join(folder, "log.jsonl"), lock, () => {
+    throw new Error("There is no log, so no checkpoint is needed.");
+  });
+  await log.append("t", [{ fields: { sequence: 1, kind: "barrier" } }], 0);
+  expect(log.index?.lastSequence).toBe(1);
+  lock.release();
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { FOLD, FORM, MAX_ALONE } from "../../../../adapters/sql/history.js";
+import { FOLD, FORM, MAX_STANDALONE } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../conformance/drafts.js";
 import {
   bodyOf,
@@ -230,14 +230,14 @@ describe("a history of states of two kinds", () => {
     const { adapter, ...place } = await newStore();
     const [large = "", larger = ""] = [...take(turns(), 19)].slice(-2);
     const small = JSON.stringify(messages(2000).next().value.toUpperCase());
-    const states = [large, small, larger, ...Array<string>(MAX_ALONE + 2).fill(small)];
+    const states = [large, small, larger, ...Array<string>(MAX_STANDALONE + 2).fill(small)];
     for (const [index, body] of states.entries()) await adapter.append(draft("t", `c${index + 1}`, { body }));
     const forms = await administer(
       place.url,
       `SELECT form FROM "${place.schema}".checkpoints c LEFT JOIN "${place.schema}".pieces ON number = sequence ORDER BY sequence`,
     );
     const { plain, delta } = FORM;
-    const alone = Array(MAX_ALONE).fill(null);
+    const alone = Array(MAX_STANDALONE).fill(null);
     expect(forms.map(({ form }) => form)).toEqual([plain, null, delta, ...alone, plain, delta]);
   });
 });

@@ -103,9 +103,9 @@ it("a repeated lazy event is acknowledged after a synced commit", async () => {
   expect(await administer(url, `SELECT FROM "${schema}".records`)).toHaveLength(1);
 });
 
-it("reads a long log in pages of some 256 KiB of bodies", async () => {
+it("reads a long log in pages of some 1 MiB of bodies", async () => {
   const { adapter } = await newStore();
-  const body = JSON.stringify("x".repeat(100_000));
+  const body = JSON.stringify("x".repeat(400_000));
   for (let number = 1; number <= 9; number++) await adapter.log.append("t", [record(`r${number}`, { body })]);
   const items = await collect(adapter.log.read({ taskId: "t", order: "newest" }));
   expect(items.map(({ sequence }) => sequence)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1]);
