@@ -18,7 +18,7 @@ const ROUNDS = 400;
 const WARMUP = 400;
 const BATCH = 500;
 
-/** @typedef {NonNullable<import("waymark/adapter").StorageAdapter["log"]>} TaskLog */
+/** @typedef {NonNullable<import("waymark").StorageAdapter["log"]>} TaskLog */
 /** @typedef {Parameters<TaskLog["append"]>[1][number]} RecordDraft */
 
 /**
@@ -66,7 +66,7 @@ async function benchSqlite(folder, durability, limit) {
 /** @param {string} folder */
 async function benchFiles(folder) {
   const adapter = new JsonFileAdapter({ path: join(folder, "log-files") });
-  const log = /** @type {import("waymark/adapter").StorageAdapter} */ (adapter).log;
+  const log = /** @type {import("waymark").StorageAdapter} */ (adapter).log;
   if (log === undefined) return;
   const file = openSync(join(folder, "bare.jsonl"), "a");
   let number = 0;
