@@ -170,11 +170,20 @@ async function* examineLog(
       const record = line && joinHeader(line, taskId ?? "");
       const whole = line && joinLogRecord(line, taskId ?? "");
       const reason = whole ? findRecordDamage(whole) : entry.damage;
-      if (record) yield { checked: { kind: "checked", ...owner, sizeBytes: record.sizeBytes } };
+      if (record) yield { checked: { kind: "checked", ...owner, isRecord: true, sizeBytes: record.sizeBytes } };
       if (reason === undefined) continue;
       const location = describeRecord(path, sequence);
-      const at = { ...(sequence > 0 && { sequence }), ...(record && { createdAt: record.createdAt }) };
-      yield { finding: { kind: "damaged", location, reason, ...owner, ...at }, line: entry };
+      const { id, createdAt } = record ?? {};
+      const known = { ...(id !== undefined && { id }), ...(createdAt !== undefined && { createdAt }) };
+      const finding = {
+        kind: "damaged",
+        location,
+        reason,
+        ...owner,
+        ...known,
+        ...(sequence > 0 && { sequence }),
+      } as const;
+      yield { finding, line: entry };
     }
   } catch (error) {
     yield { finding: { ...describeWrong(error), location: path, ...known } };

@@ -110,7 +110,12 @@ export class SqlMaintenance implements StorageMaintenance {
     }
     for await (const item of tables.records(taskId, quick)) {
       if (!isCorrupt(item) && !isRecord(item)) continue;
-      yield { kind: "checked", taskId, sizeBytes: isCorrupt(item) ? 0 : toRecordHeader(item).sizeBytes };
+      yield {
+        kind: "checked",
+        taskId,
+        isRecord: true,
+        sizeBytes: isCorrupt(item) ? 0 : toRecordHeader(item).sizeBytes,
+      };
       const { sequence } = item;
       const finding = makeRecordFinding(item, () => tables.locateRecord(taskId, item.sequence ?? 0));
       if (finding === undefined) continue;

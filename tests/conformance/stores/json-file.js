@@ -13,7 +13,7 @@ export function damage(location, taskId, id, part) {
   const lineTwo = text.indexOf("\n") + 1;
   if (part === "summary") truncateSync(path, Math.floor(lineTwo / 2));
   else if (part === "missing") truncateSync(path, lineTwo);
-  else writeFileSync(path, text.slice(0, lineTwo) + text.slice(lineTwo).replace(/[0-9](?=[^0-9]*$)/, "x"));
+  else writeFileSync(path, text.slice(0, lineTwo) + text.slice(lineTwo).replace(/[0-9a-z](?=[^0-9a-z]*$)/, "X"));
 }
 
 function pathOf(location, taskId, id) {
@@ -42,5 +42,5 @@ export function damageRecord(location, taskId, sequence) {
 
 function changedState(line) {
   const valueAt = line.lastIndexOf('"value":');
-  return line.slice(0, valueAt) + line.slice(valueAt).replace(/[0-9](?=[^0-9]*$)/, "x");
+  return line.slice(0, valueAt) + line.slice(valueAt).replace(/[0-9a-z](?=[^0-9a-z]*$)/, "X");
 }

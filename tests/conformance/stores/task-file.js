@@ -34,7 +34,7 @@ function withoutState(line) {
 
 function changedState(line) {
   const stateAt = line.lastIndexOf('"state":');
-  return line.slice(0, stateAt) + line.slice(stateAt).replace(/[0-9](?=[^0-9]*$)/, "x");
+  return line.slice(0, stateAt) + line.slice(stateAt).replace(/[0-9a-z](?=[^0-9a-z]*$)/, "X");
 }
 
 /** Each record has a line of its own, with its value at the end. */
@@ -45,7 +45,7 @@ export function damageRecord(location, taskId, sequence) {
     if (JSON.parse(lines[0]).taskId !== taskId) continue;
     const index = lines.findIndex((line) => line.includes(`"sequence":${sequence},`));
     const valueAt = lines[index].lastIndexOf('"value":');
-    lines[index] = lines[index].slice(0, valueAt) + lines[index].slice(valueAt).replace(/[0-9](?=[^0-9]*$)/, "x");
+    lines[index] = lines[index].slice(0, valueAt) + lines[index].slice(valueAt).replace(/[0-9a-z](?=[^0-9a-z]*$)/, "X");
     writeFileSync(path, lines.join("\n"));
     return;
   }
