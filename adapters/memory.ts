@@ -2,11 +2,9 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   matchRetry,
-  nextSequence,
   type StatusOptions,
   type StorageAdapter,
   type StoredTask,
-  type TaskPosition,
   type TaskQuery,
 } from "../src/contract/adapter.js";
 import {
@@ -26,9 +24,11 @@ import {
 import {
   type AppendCondition,
   type ExpectedTask,
+  nextSequence,
   requireNewest,
   requireNoEvent,
   requireUnchangedTasks,
+  type TaskPosition,
 } from "../src/contract/conditions.js";
 import { isCorrupt } from "../src/contract/corrupt-record.js";
 import { ClosedError } from "../src/contract/errors.js";

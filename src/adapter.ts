@@ -5,7 +5,6 @@ export {
   type CheckpointQuery,
   matchesTaskId,
   matchRetry,
-  nextSequence,
   type StoredTask,
   type TaskQuery,
 } from "./contract/adapter.js";
@@ -27,6 +26,7 @@ export {
 } from "./contract/checkpoint.js";
 export {
   type AppendCondition,
+  nextSequence,
   requireNewest,
   requireNoEvent,
   requireUnchangedTasks,

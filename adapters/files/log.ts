@@ -1,11 +1,16 @@
-import { nextSequence, type TaskPosition } from "../../src/contract/adapter.js";
 import {
   type CheckpointSummary,
   type Payload,
   type StoredCheckpoint,
   toSummary,
 } from "../../src/contract/checkpoint.js";
-import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
+import {
+  type AppendCondition,
+  nextSequence,
+  requireNewest,
+  requireNoEvent,
+  type TaskPosition,
+} from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { type CheckpointQuery, matchesQuery, type TaskPosition } from "../../src/contract/adapter.js";
+import { type CheckpointQuery, matchesQuery } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
   type CheckpointSummary,
@@ -12,6 +12,7 @@ import {
   type StoredCheckpoint,
   toSummary,
 } from "../../src/contract/checkpoint.js";
+import type { TaskPosition } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
 import { parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";

@@ -3,7 +3,6 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   matchRetry,
-  nextSequence,
   type StatusOptions,
   type StorageAdapter,
   type StoredTask,
@@ -22,7 +21,7 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
+import { type AppendCondition, nextSequence, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";

@@ -1,12 +1,10 @@
-import {
-  type AppendOptions,
-  type CheckpointQuery,
-  nextSequence,
-  type StatusOptions,
-  type StorageAdapter,
-  type StoredTask,
-  type TaskPosition,
-  type TaskQuery,
+import type {
+  AppendOptions,
+  CheckpointQuery,
+  StatusOptions,
+  StorageAdapter,
+  StoredTask,
+  TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
   type CheckpointDraft,
@@ -20,8 +18,10 @@ import {
 import {
   type AppendCondition,
   type ExpectedTask,
+  nextSequence,
   requireNewest,
   requireUnchangedTasks,
+  type TaskPosition,
 } from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";

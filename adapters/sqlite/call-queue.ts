@@ -51,8 +51,7 @@ export class CallQueue {
   readonly #file: DatabaseFile<SqliteStore>;
   readonly #path: string;
   readonly #busyTimeoutMs: number;
-  /** Tells watchers of the database. */
-  readonly changes = new ChangeWatch(() => this.read(({ database }) => database.pragma("data_version")));
+  #changes: ChangeWatch | undefined;
   readonly #calls = new AdapterCalls({ name: "sqlite", explain: (error) => this.#explained(error) });
   #waiting: WaitingAppend[] = [];
   #bytes = 0;
@@ -68,6 +67,12 @@ export class CallQueue {
     this.#file = file;
     this.#path = path;
     this.#busyTimeoutMs = busyTimeoutMs;
+  }
+
+  /** Calls `changed` after each change of the database, also by another process. Returns a function that ends this. */
+  watch(changed: () => void): () => void {
+    this.#changes ??= new ChangeWatch(() => this.read(({ database }) => database.pragma("data_version")));
+    return this.#changes.add(changed);
   }
 
   /** Queues an append. It is committed in the next microtask, with all others that are queued until then. */
@@ -103,7 +108,7 @@ export class CallQueue {
   close(): Promise<void> {
     this.#flush();
     this.#isClosed = true;
-    this.changes.end();
+    this.#changes?.end();
     return this.#calls.close(async () => this.#file.close());
   }
 
@@ -124,7 +129,7 @@ export class CallQueue {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
       }
-      this.changes.tell();
+      this.#changes?.tell();
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
@@ -165,7 +170,7 @@ export class CallQueue {
     const written = this.#calls.inTurn("", () => this.#untilFree(() => this.#file.change(work), calledMs));
     return written.finally(() => {
       this.#pendingWrites -= 1;
-      this.changes.tell();
+      this.#changes?.tell();
     });
   }
 
@@ -193,6 +198,6 @@ export class CallQueue {
 
 function measure(append: Append | LogAppend): number {
   return "draft" in append
-    ? append.draft.sizeBytes + sizeOfRecords(append.options.records ?? [])
+    ? append.draft.sizeBytes + (append.options.records ? sizeOfRecords(append.options.records) : 0)
     : sizeOfRecords(append.records);
 }

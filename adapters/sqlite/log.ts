@@ -1,6 +1,5 @@
-import { nextSequence } from "../../src/contract/adapter.js";
 import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
-import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
+import { type AppendCondition, nextSequence, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import {
   type LogItem,
@@ -23,11 +22,11 @@ import {
   requireIntactRecord,
   selectsCheckpoints,
 } from "../sql/records.js";
-import { numberOr0, type SqlRow } from "../sql/rows.js";
+import { numberOr0, parseHex, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
-import { parseHex, parseRecord, parseRecordHeader, toHex } from "./rows.js";
+import { parseRecord, parseRecordHeader, toHex } from "./rows.js";
 
 /** The numbering of a task. The highest sequences come from the tables, since the task's row isn't written by a record. */
 const POSITION = `

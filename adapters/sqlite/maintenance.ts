@@ -9,7 +9,7 @@ import { logInPages, RECORD_COLUMNS } from "../sql/records.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
 import { toRowids } from "./histories.js";
-import { COLUMNS, describePlace, describeRecord } from "./rows.js";
+import { COLUMNS, describeRecord, describeRow } from "./rows.js";
 
 const TASK_IDS = `SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints
   UNION SELECT task_id FROM waymark_records ORDER BY task_id`;
@@ -71,14 +71,14 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
         queue.read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows))),
       ),
 
-    locate: (_taskId, number) => describePlace(path, number),
+    locate: (_taskId, number) => describeRow(path, number),
     taskRow: (taskId) => queue.read(({ database }) => database.one(TASK_ROW, taskId) ?? []),
 
     moveCheckpoint: (taskId, key) =>
       atomically(({ database, reader, writer }) => {
         const number = numberOr0(key);
         const found = reader.at(taskId, number);
-        const finding = found && makeFinding(found, () => describePlace(path, number));
+        const finding = found && makeFinding(found, () => describeRow(path, number));
         if (!finding) return false;
         const [, last] = toRowids(number);
         database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);

@@ -16,7 +16,7 @@ import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
-import { BY_ID, COLUMNS, describePlace, parseRecordHeader, parseSealedSummary } from "./rows.js";
+import { BY_ID, COLUMNS, describeRow, parseRecordHeader, parseSealedSummary } from "./rows.js";
 
 /**
  * The limits are expressions, because SQLite would plan the statement again at each call if they were bare variables.
@@ -125,7 +125,7 @@ export class SqliteReader {
   tasks(taskIds: readonly string[]): readonly TaskFound[] {
     return taskIds.flatMap((taskId) =>
       findTask(taskId, this.#parts.database.one(TASK, taskId) ?? [], {
-        locate: () => describePlace(this.#parts.path, "unknown"),
+        locate: () => describeRow(this.#parts.path, "unknown"),
         readSummary: (columns) => this.#parseSummary(taskId, columns),
         readRecord: (columns) => parseRecordHeader(taskId, columns, this.#parts.path),
       }),
@@ -153,9 +153,7 @@ export class SqliteReader {
   }
 
   #parseSummary(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkSummary(parseSealedSummary(taskId, row, this.#parts.path), () =>
-      describePlace(this.#parts.path, row[0]),
-    );
+    return checkSummary(parseSealedSummary(taskId, row, this.#parts.path), () => describeRow(this.#parts.path, row[0]));
   }
 
   #parseCheckpoint(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
@@ -174,13 +172,13 @@ export class SqliteReader {
       // The driver returns a Buffer, and callers get a plain Uint8Array.
       const its = types.isUint8Array(value) ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof its !== "string" && !types.isUint8Array(its)) {
-        return damagedRow(describePlace(this.#parts.path, row[0]), summary, "its payload is missing");
+        return damagedRow(describeRow(this.#parts.path, row[0]), summary, "its payload is missing");
       }
       return { ...summary, payload: { ...summary.payload, body: its } };
     } catch (error) {
       if (!isDamaged(error) && !(error instanceof BrokenHistoryError)) throw error;
       const reason = error instanceof BrokenHistoryError ? error.message : "SQLite can't read its payload";
-      return damagedRow(describePlace(this.#parts.path, row[0]), summary, reason, error);
+      return damagedRow(describeRow(this.#parts.path, row[0]), summary, reason, error);
     }
   }
 }

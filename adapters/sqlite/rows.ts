@@ -17,7 +17,7 @@ export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id
 export function parseSealedSummary(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
   const [number, ...columns] = row.slice(0, SEAL + 1);
   const [sha256, seal] = [toHex(row[SEAL - 1]), toHex(row[SEAL])];
-  return sql.parseSealedSummary(taskId, [...columns.slice(0, -2), sha256, seal], () => describePlace(path, number));
+  return sql.parseSealedSummary(taskId, [...columns.slice(0, -2), sha256, seal], () => describeRow(path, number));
 }
 
 /** A digest's bytes as text. If the value isn't bytes, it is damaged, and is returned as it is. */
@@ -47,11 +47,6 @@ export function describeRecord(path: string, taskId: string, sequence: unknown):
   return `${path}, table waymark_records, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 
-/** A digest as bytes, which take half the space of its text in a column. */
-export function parseHex(hex: string): Buffer {
-  return Buffer.from(hex, "hex");
-}
-
-export function describePlace(path: string, number: unknown): string {
+export function describeRow(path: string, number: unknown): string {
   return `${path}, table waymark_checkpoints, number ${String(number)}`;
 }

@@ -81,7 +81,7 @@ export class SqliteAdapter extends SqlAdapter {
     store: (append) => this.#queue.append(append),
     reading: (work) => this.#queue.read(({ log }) => work(log)),
     changing: (work) => this.#queue.change(({ log }) => work(log)),
-    watch: (changed) => this.#queue.changes.add(changed),
+    watch: (changed) => this.#queue.watch(changed),
   });
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = leaseStore(

@@ -1,4 +1,4 @@
-import { type AppendOptions, matchRetry, nextSequence, type StatusOptions } from "../../src/contract/adapter.js";
+import { type AppendOptions, matchRetry, type StatusOptions } from "../../src/contract/adapter.js";
 import {
   type Payload,
   type SealedSummary,
@@ -10,6 +10,7 @@ import {
 import {
   type AppendCondition,
   type ExpectedTask,
+  nextSequence,
   requireNewest,
   requireUnchangedTasks,
 } from "../../src/contract/conditions.js";
@@ -20,14 +21,14 @@ import { isTransient } from "../../src/contract/transient.js";
 import type { Append } from "../sql/adapter.js";
 import { isCompared } from "../sql/history.js";
 import type { LogAppend } from "../sql/records.js";
-import { HIGHEST, listColumns, nextDueAt, nextDueAtIn, numberOr0, type SqlRow, toJson } from "../sql/rows.js";
+import { HIGHEST, listColumns, nextDueAt, nextDueAtIn, numberOr0, parseHex, type SqlRow, toJson } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteLog } from "./log.js";
 import type { SqliteReader } from "./reader.js";
-import { BY_ID, COLUMNS, parseHex, parseSealedSummary } from "./rows.js";
+import { BY_ID, COLUMNS, parseSealedSummary } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
@@ -215,17 +216,18 @@ export class SqliteWriter {
   #insert({ draft, condition, options }: Append): number {
     const { taskId, id, createdAt, status, payload } = draft;
     const { records = [] } = options;
+    const { log } = this.#parts;
     const [taken, last, due, newest, near, lastRecord] =
       this.#parts.database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId, taskId) ?? [];
     const existing = typeof taken === "number" ? this.#parts.reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
     if (condition.fencingToken !== undefined) checkLeaseIn(this.#parts.database, taskId, condition);
-    if (records.length > 0) this.#parts.log.matchEvents(taskId, records);
-    this.#parts.log.requireNoEvent(taskId, condition);
+    if (records.length > 0) log.matchEvents(taskId, records);
+    if (condition.noEventAfter !== undefined) log.requireNoEvent(taskId, condition);
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence, numberOr0(lastRecord)) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
-    this.#parts.log.insert(taskId, records, sequence - records.length);
+    if (records.length > 0) log.insert(taskId, records, sequence - records.length);
     const replaced = options.replaces === undefined ? undefined : this.#findTransient(taskId, options.replaces);
     const placed = this.#parts.histories.choosePiece(payload, this.#findSource(payload, options) ?? near);
     const columns = listColumns(draft).slice(0, -1);

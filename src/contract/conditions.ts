@@ -1,4 +1,4 @@
-import { CheckpointConflictError } from "./errors.js";
+import { CheckpointConflictError, StorageError } from "./errors.js";
 
 /** A write's condition, checked in the same atomic step as the write. If it doesn't hold, nothing is stored. */
 export interface AppendCondition {
@@ -15,6 +15,48 @@ export interface ExpectedTask {
   readonly taskId: string;
   /** The sequence of its newest checkpoint. */
   readonly newestSequence: number;
+}
+
+/** The state of a task's numbering. */
+export interface TaskPosition {
+  /** The sequence of the task's newest checkpoint; 0 if it has none. */
+  readonly newestSequence: number;
+  /** The highest sequence that the task has used, also for records; 0 if it has used none. */
+  readonly lastSequence: number;
+  /** The sequence of the task's last event. Default 0: it has none. */
+  readonly lastEvent?: number;
+}
+
+/**
+ * Returns the sequence for an append; that of a checkpoint leaves room for its `records`. For adapters; call it in the
+ * same atomic step as the write.
+ *
+ * @throws {CheckpointConflictError} The condition doesn't hold, or the exact sequence isn't free.
+ * @throws {StorageError} The last sequence is the highest safe integer, so there is no next one.
+ */
+export function nextSequence(
+  taskId: string,
+  position: TaskPosition,
+  condition: AppendCondition = {},
+  {
+    sequence,
+    records = [],
+  }: { readonly sequence?: number | undefined; readonly records?: readonly object[] | undefined } = {},
+): number {
+  requireNewest(taskId, position.newestSequence, condition);
+  requireNoEvent(taskId, position.lastEvent ?? 0, condition);
+  if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
+    throw new StorageError(
+      `Task ${JSON.stringify(taskId)} has no sequence left: its last one, ${position.lastSequence}, is the highest possible. ` +
+        "Nothing was stored, and its checkpoints are intact. Check the storage with verify(), and save under another task.",
+    );
+  }
+  if (sequence === undefined) return position.lastSequence + records.length + 1;
+  if (sequence - records.length > position.lastSequence) return sequence;
+  throw new CheckpointConflictError(
+    `Sequence ${sequence} of task ${JSON.stringify(taskId)} is taken: the task has used all sequences up to ${position.lastSequence}. ` +
+      "Nothing was stored; take a higher sequence.",
+  );
 }
 
 /**

@@ -101,16 +101,6 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
   };
 }
 
-/** The end of the year 9999. Later times have a longer ISO 8601 form, which doesn't sort by time. */
-const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-
-/** The manager's time, in milliseconds since 1970. @throws {RangeError} It isn't a time before the year 10000. */
-export function readClock(clock: () => number): number {
-  const nowMs = clock();
-  if (Math.abs(nowMs) <= MAX_TIME_MS) return nowMs;
-  throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
-}
-
 const OPTION_CHECKS: OptionChecks<CheckpointManagerOptions> = {
   storage: true,
   ownsStorage: checkBoolean,

@@ -2,8 +2,9 @@ import { types } from "node:util";
 import { encodeJson } from "../codec/json.js";
 import { type MadePayload, makePayloadFrom } from "../codec/payload.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
+import { readClock } from "../contract/arguments.js";
 import type { RecordDraft } from "../contract/log.js";
-import { type ResolvedOptions, readClock } from "./options.js";
+import type { ResolvedOptions } from "./options.js";
 import { requireLog } from "./records.js";
 
 /** A record to append to a task's log, with its value. */

@@ -6,7 +6,7 @@ import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { type MadePayload, makePayloadFrom, openText, stateDigest } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
 import { type AppendOptions, matchRetry } from "../contract/adapter.js";
-import { checkId, checkTaskId } from "../contract/arguments.js";
+import { checkId, checkTaskId, readClock } from "../contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -22,7 +22,7 @@ import { DroppedKeys } from "./dropped-keys.js";
 import type { Lease } from "./lease.js";
 import { warningLogger } from "./logger.js";
 import type { NotificationHub } from "./notifications.js";
-import { type ResolvedOptions, readClock } from "./options.js";
+import type { ResolvedOptions } from "./options.js";
 import { requireLog } from "./records.js";
 import type { Retention } from "./retention.js";
 import { checkSaveOptions, copyMetadata, readToken, type SaveOptions } from "./save-options.js";
