@@ -142,7 +142,7 @@ export class MemoryAdapter implements StorageAdapter {
     if (existing) return matchRetry(existing, draft);
 
     const { records = [] } = options ?? {};
-    matchEventRetry(taskId, records, (id) => task.events.get(id));
+    matchEventRetry(taskId, records, (id) => task.events.get(id), true);
     checkLease(taskId, this.#readLease(taskId), condition);
     const sequence = nextSequence(taskId, getPosition(task), condition, options);
     const replaced = task.checkpoints.get(options?.replaces ?? "");
@@ -190,7 +190,7 @@ export class MemoryAdapter implements StorageAdapter {
     const checkpoint = task?.checkpoints.get(id);
     checkLease(taskId, this.#readLease(taskId), condition);
     if (!task || !checkpoint) return false;
-    matchEventRetry(taskId, records, (event) => task.events.get(event));
+    matchEventRetry(taskId, records, (event) => task.events.get(event), true);
     const first = nextSequence(taskId, getPosition(task), condition);
     this.#put(task, withStatus(checkpoint, structuredClone(change)));
     if (task.newest?.id === id) task.dueAt = undefined;

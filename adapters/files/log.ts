@@ -84,8 +84,12 @@ export async function appendRecords(
 }
 
 /** The last sequence if the records are events that are stored: see `matchEventRetry`. */
-export function matchEvents({ taskId, log }: HeldTask, records: readonly RecordDraft[]): number | undefined {
-  return matchEventRetry(taskId, records, (id) => log.index?.events.get(id));
+export function matchEvents(
+  { taskId, log }: HeldTask,
+  records: readonly RecordDraft[],
+  isWithCheckpoint = false,
+): number | undefined {
+  return matchEventRetry(taskId, records, (id) => log.index?.events.get(id), isWithCheckpoint);
 }
 
 /**

@@ -199,7 +199,7 @@ export abstract class FolderStore implements StorageAdapter {
         await task.remove(replaced, lock);
         return same;
       }
-      matchEvents(held, drafts);
+      matchEvents(held, drafts, true);
       requireLease(folder, taskId, condition);
       const position = findPosition(held);
       const sequence = nextSequence(taskId, position, condition, { sequence: exact, records: drafts });
@@ -247,7 +247,7 @@ export abstract class FolderStore implements StorageAdapter {
       const entry = held?.task.find(id);
       const stored = entry?.checkpoint();
       if (!held || !entry || !stored) return this.#replaceNothing(held);
-      matchEvents(held, drafts);
+      matchEvents(held, drafts, true);
       requireNewest(taskId, held.task.newestSequence, condition);
       requireNoEvent(taskId, held.log.index?.lastEvent ?? 0, condition);
       // The state's bytes and digest stay as they are, so damage stays visible.

@@ -138,7 +138,7 @@ export class PostgresAppender {
     const { draft } = append;
     const existing = await this.#parts.reader.get(draft.taskId, draft.id, run);
     if (existing !== undefined) return matchRetry(requireIntact(existing), draft);
-    await this.#parts.log.matchEvents(run, draft.taskId, listRecords(append));
+    await this.#parts.log.matchEvents(run, draft.taskId, listRecords(append), true);
     return undefined;
   }
 

@@ -104,7 +104,12 @@ export class PostgresLog implements LogTable {
   }
 
   /** The last sequence if the records are events that are stored: see `matchEventRetry`. */
-  async matchEvents(run: Statements, taskId: string, drafts: readonly RecordDraft[]): Promise<number | undefined> {
+  async matchEvents(
+    run: Statements,
+    taskId: string,
+    drafts: readonly RecordDraft[],
+    isWithCheckpoint = false,
+  ): Promise<number | undefined> {
     const digests = drafts.flatMap(({ id }) => (id === undefined ? [] : [digestId(id)]));
     if (digests.length === 0) return undefined;
     const rows = await run.rows(this.#parts.sql.records.events, taskId, digests);
@@ -113,7 +118,7 @@ export class PostgresLog implements LogTable {
       return [id, typeof name === "string" ? { ...event, name } : event] as const;
     });
     const byId = new Map<unknown, (typeof events)[number][1]>(events);
-    return matchEventRetry(taskId, drafts, (id) => byId.get(id));
+    return matchEventRetry(taskId, drafts, (id) => byId.get(id), isWithCheckpoint);
   }
 
   #parseItem(taskId: string, row: SqlRow, headersOnly: boolean): LogItem {

@@ -57,7 +57,7 @@ export class PostgresWriter {
     return this.#change(taskId, id, condition, async (record, run, { lastEvent }) => {
       await this.#requireNewest(run, taskId, condition);
       requireNoEvent(taskId, lastEvent, condition);
-      await this.#parts.log.matchEvents(run, taskId, records);
+      await this.#parts.log.matchEvents(run, taskId, records, true);
       const { sequence, status, error, seal } = withStatus(record, change);
       await run.change(this.#parts.sql.changes.setStatus, taskId, sequence, status, toJson(error) ?? null, seal);
       const row = await run.rows(this.#parts.sql.changes.setTaskStatus, taskId, sequence, status);

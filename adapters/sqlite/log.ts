@@ -114,9 +114,9 @@ export class SqliteLog {
   }
 
   /** The last sequence if the records are events that are stored: see `matchEventRetry`. */
-  matchEvents(taskId: string, records: readonly RecordDraft[]): number | undefined {
+  matchEvents(taskId: string, records: readonly RecordDraft[], isWithCheckpoint = false): number | undefined {
     if (records.every(({ id }) => id === undefined)) return undefined;
-    return matchEventRetry(taskId, records, (id) => this.#findEvent(taskId, id));
+    return matchEventRetry(taskId, records, (id) => this.#findEvent(taskId, id), isWithCheckpoint);
   }
 
   requireNoEvent(taskId: string, condition: AppendCondition = {}): void {

@@ -143,7 +143,7 @@ export class SqliteWriter {
   ): boolean {
     const { log } = this.#parts;
     return this.#change(taskId, id, condition, (record, number) => {
-      log.matchEvents(taskId, records);
+      log.matchEvents(taskId, records, true);
       log.requireNoEvent(taskId, condition);
       log.insert(taskId, records, nextSequence(taskId, log.readNumbering(taskId), condition));
       const { sequence, status, error, seal } = withStatus(record, change);
@@ -222,7 +222,7 @@ export class SqliteWriter {
     const existing = typeof taken === "number" ? this.#parts.reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
     if (condition.fencingToken !== undefined) checkLeaseIn(this.#parts.database, taskId, condition);
-    if (records.length > 0) log.matchEvents(taskId, records);
+    if (records.length > 0) log.matchEvents(taskId, records, true);
     if (condition.noEventAfter !== undefined) log.requireNoEvent(taskId, condition);
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence, numberOr0(lastRecord)) };

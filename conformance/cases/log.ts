@@ -300,6 +300,10 @@ export const logCases: readonly ConformanceCase[] = [
       same(await requireLog(adapter).append("t", [first]), 1, "an event MUST be recognised after its body was removed");
       const changed = requireLog(adapter).append("t", [event("approve", { id: "one", body: "1" })]);
       await refused("CHECKPOINT_CONFLICT", changed, "its digest MUST be kept, too");
+      const withCheckpoint = adapter.append(draft("t", "c2"), {}, { records: [first] });
+      await refused("CHECKPOINT_CONFLICT", withCheckpoint, "a checkpoint with an event that is stored MUST be refused");
+      const withStatus = adapter.setStatus("t", "c1", { status: "paused" }, {}, { records: [first] });
+      await refused("CHECKPOINT_CONFLICT", withStatus, "a status with an event that is stored MUST be refused");
       same((await readLog(adapter)).length, 4, "nothing MUST be stored twice");
     },
   },

@@ -73,7 +73,7 @@ export class UnstorageAdapter implements StorageAdapter {
       const existing = entries.find(({ header }) => header.id === id);
       if (existing) return matchRetry(requireIntact(await this.#records.checkpoint(existing.header)), own);
 
-      matchEventRetry(taskId, records, (event) => findEvent(index, event));
+      matchEventRetry(taskId, records, (event) => findEvent(index, event), true);
       const sequence = nextSequence(taskId, readPosition(index), condition, options);
       const added = await storeRecords(this.#records, taskId, records, sequence - records.length);
       const record = sealDraft(own, sequence);
@@ -139,7 +139,7 @@ export class UnstorageAdapter implements StorageAdapter {
       const index = await this.#records.indexToChange(taskId);
       const entry = index.entries.find(({ header }) => header.id === id);
       if (entry === undefined) return false;
-      matchEventRetry(taskId, records, (event) => findEvent(index, event));
+      matchEventRetry(taskId, records, (event) => findEvent(index, event), true);
       const first = nextSequence(taskId, readPosition(index), condition);
       const changed = entryOf(withStatus(requireIntact(entry.header), ownChange));
       const added = await storeRecords(this.#records, taskId, records, first);

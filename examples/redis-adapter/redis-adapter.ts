@@ -86,7 +86,7 @@ export class RedisAdapter implements StorageAdapter {
         const [existing, replaced] = seen.headers;
         const stored = existing && (await this.#tasks.get(taskId, id));
         if (stored) return { answer: matchRetry(requireIntact(stored), own) };
-        matchEventRetry(taskId, drafts, seen.findEvent);
+        matchEventRetry(taskId, drafts, seen.findEvent, true);
         checkFence(seen, condition);
         const sequence = nextSequence(taskId, seen, condition, options);
         const removed = replaced && !isCorrupt(replaced) && isTransient(replaced) ? [replaced.id] : [];
@@ -139,7 +139,7 @@ export class RedisAdapter implements StorageAdapter {
         checkFence(seen, condition);
         const [header] = seen.headers;
         if (header === undefined) return { answer: false };
-        matchEventRetry(taskId, drafts, seen.findEvent);
+        matchEventRetry(taskId, drafts, seen.findEvent, true);
         const first = nextSequence(taskId, seen, condition);
         const put = withStatus(requireIntact(header), own);
         const lastSequence = seen.lastSequence + drafts.length;

@@ -278,6 +278,8 @@ export type StoredEvent = Pick<RecordHeader, "sequence" | "name"> & {
  * another. A lost answer can be repeated this way.
  *
  * @param findEvent - The task's event with this id.
+ * @param isWithCheckpoint - True for the `records` of a checkpoint or status: there a stored event is a conflict, since
+ *   the id of the checkpoint tells a retry. Default false.
  * @returns The last record's sequence if the append is a retry; `undefined` if no id is stored.
  * @throws {CheckpointConflictError} An id belongs to another event, or only a part of the append is stored.
  */
@@ -285,6 +287,7 @@ export function matchEventRetry(
   taskId: string,
   records: readonly RecordDraft[],
   findEvent: (id: string) => StoredEvent | undefined,
+  isWithCheckpoint = false,
 ): number | undefined {
   const stored = records.map(({ id }) => (id === undefined ? undefined : findEvent(id)));
   const first = stored.findIndex((event) => event !== undefined);
@@ -295,7 +298,7 @@ export function matchEventRetry(
     const isSame = event?.name === name && event?.payload.sha256 === payload.sha256;
     return !isSame || event?.sequence !== start + index;
   });
-  if (different === -1) return start + records.length - 1;
+  if (different === -1 && !isWithCheckpoint) return start + records.length - 1;
   throw new CheckpointConflictError(
     `Event ${JSON.stringify(records[stored[different] ? different : first]?.id)} of task ${JSON.stringify(taskId)} exists already, ` +
       "with another value or among other records. Nothing was stored; use another id.",
