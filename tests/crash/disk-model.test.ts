@@ -42,6 +42,20 @@ describe("the model of a forgetful disk", () => {
     expect(await leftBy(made, "zeros")).toHaveProperty(["t/new"], "\0\0\0");
   });
 
+  it("puts appended data at the end of the file, whatever its size was at open", async () => {
+    const appended = (folder: string) => [
+      `openat(AT_FDCWD, ${hex(join(folder, "t/old"))}, O_WRONLY|O_APPEND) = 5`,
+      write(" one"),
+      write(" two"),
+    ];
+    expect(await leftBy(appended, "kept")).toHaveProperty(["t/old"], "old one two");
+    expect(await leftBy(appended)).toHaveProperty(["t/old"], "old");
+    expect(await leftBy((folder) => [...appended(folder), "fdatasync(5) = 0"])).toHaveProperty(
+      ["t/old"],
+      "old one two",
+    );
+  });
+
   it("undoes a rename, and brings back what it replaced", async () => {
     const renamed = (folder: string) => [
       open(join(folder, "t/new")),

@@ -30,6 +30,8 @@ interface Change {
 interface Descriptor {
   readonly inode: Inode;
   offset: number;
+  /** Opened with O_APPEND: each write goes to the file's end. */
+  readonly appends: boolean;
 }
 
 const SECTOR = 512;
@@ -155,7 +157,7 @@ export class DiskModel {
     let inode = this.#find(path);
     const isNew = inode === undefined;
     inode ??= this.#newInode(false);
-    this.#descriptors.set(String(descriptor), { inode, offset: 0 });
+    this.#descriptors.set(String(descriptor), { inode, offset: 0, appends: flags.includes("O_APPEND") });
     if (isNew) this.#name(path, inode);
     else if (flags.includes("O_TRUNC")) return this.#resize(inode, 0);
     return isNew;
@@ -166,9 +168,20 @@ export class DiskModel {
     // The call is about something else: an answer, or a signal to another thread.
     if (descriptor === undefined) return args[0] === "1";
     if (data === undefined) throw new Error(`What ${name} wrote was not recorded.`);
-    const at = name === "write" ? descriptor.offset : Number(args[3]);
-    if (name === "write") descriptor.offset += length;
+    const start = descriptor.appends ? this.#sizeOf(descriptor.inode) : descriptor.offset;
+    const at = name === "write" ? start : Number(args[3]);
+    if (name === "write") descriptor.offset = at + length;
     return this.#change(descriptor.inode, { kind: "data", at, bytes: data.subarray(0, length) });
+  }
+
+  /** The file's size for processes, whatever is synced. */
+  #sizeOf(inode: Inode): number {
+    let size = inode.content.length;
+    for (const { inode: changed, what } of this.#changes) {
+      if (changed !== inode || what.kind === "names") continue;
+      size = what.kind === "size" ? what.size : Math.max(size, what.at + what.bytes.length);
+    }
+    return size;
   }
 
   #resize(inode: Inode | undefined, size: number): boolean {
