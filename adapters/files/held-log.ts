@@ -1,7 +1,8 @@
 import { constants, fdatasync, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { CheckpointCorruptError, readCode, StorageError } from "../../src/contract/errors.js";
-import { READ_FLAGS, UnreadableError, withOpenFile } from "./file-io.js";
+import { READ_FLAGS, syncFolder, UnreadableError, withOpenFile } from "./file-io.js";
 import { type FolderLock, LockLostError } from "./lock.js";
 import { isCompanion, type LogIndex, readIndex } from "./log-file.js";
 import { type Companion, type DueMark, renderFields, renderFirstLine } from "./log-line.js";
@@ -59,6 +60,8 @@ export class HeldLog {
     const head = pending && attempt(() => task.find(pending.with.id)?.head());
     if (pending && !(head instanceof UnreadableError) && isCompanion(pending, head)) await log.commit(pending.with);
     else await log.#write([{ fields: { sequence: log.#lastTaken(task) + 1, kind: "barrier" } }], {});
+    // The holder that made or replaced the log may have failed to sync its name.
+    await syncFolder(dirname(path));
     lock.markClean();
     return log;
   }

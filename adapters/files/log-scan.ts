@@ -56,6 +56,8 @@ export class LogScan {
   /** The lines of a batch without its last line, and the number of lines still missing. */
   #batch: { readonly entries: LogEntry[]; next: number } | undefined;
   #pending: PendingBatch | undefined;
+  /** Whether a power cut has taken lines since the last batch began, so that the rest of their batch doesn't count. */
+  #isTorn = false;
   /** Text that isn't a line. The next line decides whether it is damage. */
   #broken: LogEntry | undefined;
   readonly #path: string;
@@ -76,7 +78,7 @@ export class LogScan {
 
   /** Whether the position is between two calls' lines, so that another scan can begin here. */
   get isBetween(): boolean {
-    return this.#batch === undefined && this.#pending === undefined && this.#broken === undefined;
+    return this.#batch === undefined && this.#pending === undefined && this.#broken === undefined && !this.#isTorn;
   }
 
   /** @throws {UnsupportedFormatError} A newer program wrote the file. */
@@ -84,7 +86,11 @@ export class LogScan {
     const end = offset + bytes.length + 1;
     this.#position = { ...this.#position, offset: end };
     if (offset === 0) return this.#takeFirst(bytes, end);
-    if (bytes.includes(0)) return [];
+    if (bytes.includes(0)) {
+      this.#batch = undefined;
+      this.#isTorn = true;
+      return [];
+    }
     const line = parseLine(bytes);
     const { log = line?.log, last } = this.#position;
     if (line === undefined || (line.at === offset && line.log === log && !line.isWhole)) {
@@ -134,6 +140,8 @@ export class LogScan {
       this.#count([...pending.entries, entry], line, end);
       return pending.entries;
     }
+    if (number === 1) this.#isTorn = false;
+    if (this.#isTorn) return [];
     if (this.#batch?.next !== number) this.#batch = { entries: [], next: number };
     this.#batch.entries.push(entry);
     this.#batch.next += 1;

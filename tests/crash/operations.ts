@@ -20,6 +20,7 @@ import {
 } from "../../src/contract/log.js";
 import { transientMetadata } from "../../src/contract/transient.js";
 import { draft } from "../unit/adapters/files/drafts.js";
+import { tenth } from "./extent.js";
 
 /** The stores that the crash tests crash, under the names that program.mjs knows. */
 export const STORES = ["json-file", "task-file", "sqlite"] as const;
@@ -132,7 +133,11 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "payload", before: "history", calls: [["replacePayload", "t", "a2", rewritten, former.sha256]] },
   { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
   { name: "repair", before: "damaged", calls: [REPAIR] },
-  ...RECORD_OPERATIONS,
+  // On task-file the log has the same lock and format as on json-file, so CI leaves these out there.
+  ...RECORD_OPERATIONS.map(
+    (operation): Operation =>
+      tenth === undefined ? operation : { ...operation, only: ["json-file", "sqlite", "sqlite-normal"] },
+  ),
 ];
 
 /** Many writes in one process: only for power losses, where later writes may depend on earlier ones. */

@@ -142,6 +142,8 @@ describe("the README", () => {
       for (const _run of code.includes("registerConformance") ? [1] : [1, 2])
         execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
     },
+    // One program is the whole suite of an adapter on files, with its kills.
+    600_000,
   );
 });
 

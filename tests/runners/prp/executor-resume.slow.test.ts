@@ -287,7 +287,7 @@ describe("a PRP whose newest checkpoint is damaged", () => {
 
     expect(result).toMatchObject({ success: true, resumedFrom: { stage: "validation-gate-2" } });
     expect(await session.log()).toEqual(["code", "gate-1", "gate-2", "fix", ...GATES]);
-    expect(logger.lines[0]).toMatchObject({ level: "warn", message: expect.stringContaining("corrupt checkpoint") });
+    expect(logger.lines[0]).toMatchObject({ level: "warn", message: expect.stringContaining("corrupt record") });
   });
 });
 
