@@ -144,7 +144,7 @@ async function* listed(
       !isEventsTask(task.taskId) &&
       !(canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
   if (limit === undefined) {
-    for await (const task of storage.tasks(query)) if (isShown(task)) yield task;
+    for await (const task of storage.tasks(query)) if (isShown(task)) yield pickSummary(task);
     return;
   }
   for (let leftOut = 0; ; ) {
@@ -154,8 +154,13 @@ async function* listed(
     // high: there may be thousands of them.
     const isShort = tasks.length < limit && found.length >= limit + leftOut;
     if (isShort) leftOut = 2 * (found.length - tasks.length) + limit;
-    else return yield* tasks.slice(0, limit);
+    else return yield* tasks.slice(0, limit).map(pickSummary);
   }
+}
+
+/** Without what only adapters and plans need of a task. */
+function pickSummary(task: TaskSummary | CorruptRecord): TaskSummary | CorruptRecord {
+  return isCorrupt(task) ? task : { taskId: task.taskId, count: task.count, newest: task.newest };
 }
 
 async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGenerator<FoundTask, void, void> {
@@ -175,7 +180,8 @@ async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGe
       found = [];
     }
     if (thread !== undefined) found.push({ thread, task });
-    else if (parseThreadPrefix(taskId) === undefined && taskId.startsWith(prefix)) yield task;
+    else if (parseThreadPrefix(taskId) === undefined && taskId.startsWith(prefix))
+      yield { taskId, count: task.count, newest };
   }
   yield* asThread(found);
 }
