@@ -22,7 +22,7 @@ it.each(FLIPPED)(
     expect(wrong).toBe(0);
     // SQLite treats a damaged log as one that ends there.
     if (storage !== "sqlite's log") expect(reported + verified).toBeGreaterThan(0);
-    // On files a damaged byte is harmless or reported, so nothing is left for verify.
-    if (!storage.startsWith("sqlite")) expect(verified + torn).toBe(0);
+    // On files a damaged byte is harmless or reported, or cuts a log, so nothing is left for verify.
+    if (!storage.startsWith("sqlite")) expect(verified).toBe(0);
   },
 );

@@ -9,6 +9,8 @@ const [, , url = "", schema = "", seed = "", name = ""] = process.argv;
 const storage = url.startsWith("postgres") ? new PostgresAdapter({ url, schema }) : openStorage(url);
 const { log } = storage;
 const TASKS = [`${name}-one`, `${name}-two`];
+/** A removal from json-file takes one file after another. */
+const losesFiles = url.startsWith("files:");
 const KINDS = /** @type {const} */ (["step", "event", "chunk", "run", "mark"]);
 
 let state = (Number(seed) % 2_147_483_646) + 1;
@@ -69,9 +71,8 @@ function chooseCall(taskId, id) {
     kept[at] = { id: found.id, body: payload.body };
     return ["replacePayload", taskId, found.id, payload, sha256];
   }
-  if (kind < 99) {
-    // A json-file task loses one file after another.
-    const most = url.startsWith("files:") ? 1 : 4;
+  if (kind < 99 || losesFiles) {
+    const most = losesFiles ? 1 : 4;
     const gone = kept.splice(at, 1 + random(most)).map((one) => one.id);
     return ["remove", taskId, gone];
   }
