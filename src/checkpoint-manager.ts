@@ -12,7 +12,6 @@ import type { DueCount } from "./contract/task-queue.js";
 import { isCancelled, isChild } from "./contract/transient.js";
 import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 import { AutoSaves } from "./manager/auto-saves.js";
-import { Branches } from "./manager/branches.js";
 import { Calls } from "./manager/calls.js";
 import { countDue, type Lease, type LeaseInfo, type LeaseOptions, readLease, requireQueue } from "./manager/lease.js";
 import { Maintenance } from "./manager/maintenance.js";
@@ -40,12 +39,13 @@ import { firstWhere } from "./manager/search.js";
 import { compareStates, type StateChange } from "./manager/state-diff.js";
 import { StatusChanger } from "./manager/status.js";
 import { CheckpointWriter } from "./manager/writer.js";
+import { Branches } from "./runs/branches.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
 import { assertOutsideRun } from "./runs/nesting.js";
 import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
 import { RunStore } from "./runs/run-store.js";
 import { Runs } from "./runs/runs.js";
-import { TaskEvents } from "./runs/task-events.js";
+import { type SendOptions, TaskEvents } from "./runs/task-events.js";
 import { Worker, type WorkOptions } from "./runs/worker.js";
 
 /**
@@ -95,11 +95,11 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.retention = new Retention(options, this.#calls, this.#reader, this.#removal);
     this.maintenance = new Maintenance(options, this.#calls, this.#reader);
     this.#writer = new CheckpointWriter(options, this.#calls, this.#notifications, this.retention);
-    this.#branches = new Branches(options, this.#reader, this.#writer);
     this.#statuses = new StatusChanger(options, this.#reader);
     const parts = { options, notifications: this.#notifications, reader: this.#reader, writer: this.#writer };
     this.#autoSaves = new AutoSaves(parts);
     this.#runStore = new RunStore({ ...parts, closing: this.#calls.closing });
+    this.#branches = new Branches(this.#runStore, this.#writer);
     this.#events = new TaskEvents(this.#runStore);
     this.#runs = new Runs(this.#runStore, this.#autoSaves);
   }
@@ -159,13 +159,16 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Begins a new task with the state of a checkpoint. The new task's first checkpoint also has that checkpoint's stage,
    * label and metadata, and the status `running`. Its `metadata.forkedFrom`, `{ taskId, id }`, names the original,
-   * since `parentId` can't name a checkpoint of another task.
+   * since `parentId` can't name a checkpoint of another task. If a run saved the checkpoint, the fork goes on in the same
+   * turn: it has the turn's first state, and the results that were recorded up to there. From the end of a run, every
+   * step runs again.
    *
    * The stored state is copied as it is, without the schema, migrations or `redact`. A storage that can share payloads
    * doesn't store the state twice. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is
    * encrypted again. The original's events are copied, too, so an event that no wait has received can be received by
    * both tasks. The other records of its log stay with the original.
    *
+   * @param point - A checkpoint's id, or the sequence of any record of the log.
    * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
    * @returns The new task's first checkpoint.
    * @throws {CheckpointConflictError} The new task has checkpoints; nothing was stored.
@@ -174,22 +177,24 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async fork<Metadata extends object & PlainFields<Metadata> = object>(
     taskId: string,
-    id: string,
+    point: string | number,
     newTaskId: string,
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
-    return this.#writer.finish(this.#branches.fork(taskId, id, newTaskId, options), options.lease);
+    return this.#writer.finish(this.#branches.fork(taskId, point, newTaskId, options), options.lease);
   }
 
   /**
    * Goes back to a checkpoint. It saves a new checkpoint with the old one's state, stage, label and metadata, the
    * status `running`, and the old one's id as `parentId`. Nothing is removed, so another rewind can undo it, and the
-   * records of the log stay where they are. The stored state is copied as by `fork`.
+   * records of the log stay where they are. The stored state, and the results of the turn, are copied as by `fork`.
+   * Events that the task has received stay received.
    *
    * If the task has an auto-save, first change the state that its `getState` returns. Otherwise the auto-save saves the
    * state from before the rewind again.
    *
+   * @param point - A checkpoint's id, or the sequence of any record of the log.
    * @param options - `label` and `metadata` replace the old checkpoint's. `expectedSequence` and `lease` work as for
    *   `save`.
    * @returns The new checkpoint.
@@ -199,12 +204,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async rewind<Metadata extends object & PlainFields<Metadata> = object>(
     taskId: string,
-    id: string,
+    point: string | number,
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "expectedSequence" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
     assertOutsideRun(this.#runs, "manager.rewind", taskId);
-    return this.#writer.finish(this.#branches.rewind(taskId, id, options), options.lease);
+    return this.#writer.finish(this.#branches.rewind(taskId, point, options), options.lease);
   }
 
   /**
@@ -489,7 +494,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * may be sent from any process, also before the run waits, or begins.
    *
    * @param options - `id` is unique in the task, for example a webhook's: sent again with the same id, the event counts
-   *   once. Default: a new id. `by` says who sends it, for people.
+   *   once. Default: a new id. `by` says who sends it, for people. `wait` is the key of the wait that it is for, as the
+   *   wait's `mark` record has it. Default: the next wait of the name.
    * @returns The event's id.
    * @throws {CheckpointConflictError} The task has an event with the same id and another name or value. Nothing was
    *   sent.
@@ -499,7 +505,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     taskId: string,
     name: string,
     value: Value & NoInfer<Storable<Value>>,
-    options?: { readonly id?: string | undefined; readonly by?: string | undefined },
+    options?: SendOptions,
   ): Promise<{ readonly id: string }>;
   /** Sends an event without a value. */
   async send(taskId: string, name: string): Promise<{ readonly id: string }>;
@@ -507,9 +513,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
     taskId: string,
     name: string,
     value?: unknown,
-    options: { readonly id?: string | undefined; readonly by?: string | undefined } = {},
+    options: SendOptions = {},
   ): Promise<{ readonly id: string }> {
-    return this.#calls.run(async () => ({ id: (await this.#events.send(taskId, name, value, options)).id }));
+    return this.#calls.run(async () => ({ id: await this.#events.send(taskId, name, value, options) }));
   }
 
   /** The events of the task, in the order in which they were sent, received ones too. */
@@ -537,12 +543,31 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Puts failed tasks back, so that a worker, or the next `run`, goes on with them. Cancelled tasks stay failed.
    *
    * @param task - A task's id, or the prefix of all failed tasks to put back.
+   * @param options - `from`, for a single task: the title of a step of the current turn, such as `model` or `model 2`. Its
+   *   result and all that were recorded after it are dropped, so those steps run again with the same keys.
    * @returns The number of tasks that were put back.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {RunCancelledError} The task was cancelled.
+   * @throws {RunMismatchError} The current turn has no recorded step `from`; nothing was changed.
    */
-  async retry(task: string | { readonly prefix: string }): Promise<number> {
-    return this.#calls.run(() => retryTasks(this.#runStore, task));
+  async retry(
+    task: string | { readonly prefix: string },
+    options: { readonly from?: string | undefined } = {},
+  ): Promise<number> {
+    return this.#calls.run(() => retryTasks(this.#runStore, task, options));
+  }
+
+  /**
+   * The result of the task's run. If the run hasn't ended, waits until it has, from any process.
+   *
+   * @param options - `signal` ends the waiting.
+   * @returns What the run's function returned, as it was stored.
+   * @throws {RunFailedError} The run has failed; `cause` is its error.
+   * @throws {RunCancelledError} The run was cancelled.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
+   */
+  async result(taskId: string, options: { readonly signal?: AbortSignal | undefined } = {}): Promise<unknown> {
+    return this.#calls.run(() => this.#runs.result(taskId, options));
   }
 
   /**

@@ -28,6 +28,7 @@ export {
   PayloadTooLargeError,
   PlanOutdatedError,
   RunCancelledError,
+  RunFailedError,
   RunMismatchError,
   RunPausedError,
   StateInvalidError,
@@ -37,7 +38,6 @@ export {
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
-export type { RunRecord, StepRecord } from "./contract/run-record.js";
 export type { TaskEvent } from "./contract/task-events.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";

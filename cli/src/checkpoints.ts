@@ -1,6 +1,5 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
 import { findDamage, isCorrupt } from "waymark/adapter";
-import { isEventsTask, ownerTaskId } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -35,12 +34,6 @@ export async function requireTask(session: QuerySession, word: string, options?:
  * @throws {CommandError} There is no such task.
  */
 export async function requireTaskToChange(session: QuerySession, word: string, options?: TaskOptions): Promise<string> {
-  if (isEventsTask(word)) {
-    throw new CommandError(
-      ExitCode.usage,
-      `Task ${JSON.stringify(word)} holds the events of task ${JSON.stringify(ownerTaskId(word))}, and changes with it. Nothing was changed; name that task.`,
-    );
-  }
   const taskId = await taskNamed(session, word, options);
   if (taskId !== undefined) return taskId;
   throw await noSuchTask(session, word, await tasksBeginningWith(session, word));

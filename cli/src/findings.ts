@@ -1,6 +1,5 @@
 import type { RepairResult, VerifyResult } from "waymark";
 import type { Session } from "./cli.js";
-import { shownTask } from "./langgraph/find-tasks.js";
 import { printTable } from "./table.js";
 import { timeText } from "./words.js";
 
@@ -11,7 +10,7 @@ export function printFindings({ output }: Session, findings: VerifyResult["findi
   const { red, yellow } = output.colors;
   return printTable(output, findings, [
     { head: "FOUND", cell: ({ kind }) => ({ text: kind, color: kind === "damaged" ? red : yellow }) },
-    { head: "TASK", flexible: true, cell: ({ taskId = "" }) => shownTask(taskId) },
+    { head: "TASK", flexible: true, cell: ({ taskId = "" }) => taskId },
     { head: "SEQ", align: "right", cell: ({ sequence = "" }) => String(sequence) },
     { head: "WHAT", flexible: true, cell: ({ reason }) => reason },
     { head: "WHERE", flexible: true, cell: ({ location }) => location },
@@ -30,7 +29,7 @@ export function printSteps({ output }: Session, steps: readonly RepairStep[], is
   const savedText = ({ finding }: RepairStep) => timeText("createdAt" in finding ? (finding.createdAt ?? "") : "");
   return printTable(output, steps, [
     { head: isPlan ? "PLAN" : "DONE", cell: actionCell },
-    { head: "TASK", flexible: true, cell: ({ finding }) => shownTask(finding.taskId ?? "") },
+    { head: "TASK", flexible: true, cell: ({ finding }) => finding.taskId ?? "" },
     { head: "SEQ", align: "right", cell: ({ finding }) => String(finding.sequence ?? "") },
     { head: "SAVED", cell: savedText },
     { head: "ID", flexible: true, cell: ({ finding }) => finding.id ?? "" },

@@ -1,7 +1,6 @@
-import type { CheckpointSummary, RunRecord, StepRecord } from "waymark";
-import { isOfRun, stepText } from "waymark/kit";
+import type { CheckpointSummary } from "waymark";
+import { isOfRun, readRun as readRecordedRun, stepText, type RunRecord, type StepRecord } from "waymark/kit";
 import { isKeyMissing } from "./key-advice.js";
-import { readCheckpoint } from "./read-stored.js";
 import type { QuerySession } from "./store.js";
 
 /**
@@ -11,7 +10,7 @@ import type { QuerySession } from "./store.js";
 export async function readRun(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
   if (!isOfRun(checkpoint)) return undefined;
   try {
-    return (await readCheckpoint(session, checkpoint)).run;
+    return await readRecordedRun(await session.configured(), checkpoint);
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
     return undefined;

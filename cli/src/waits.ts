@@ -1,13 +1,10 @@
-import type { CheckpointSummary, RunRecord } from "waymark";
-import { findDueTime, isCorrupt } from "waymark/adapter";
-import { eventsTaskId, isCancelled, isChild, isOfRun, NEVER, type RunWaits, readSender, readWaits } from "waymark/kit";
+import { CheckpointCorruptError, type CheckpointSummary, type TaskEvent } from "waymark";
+import { findDueTime } from "waymark/adapter";
+import { isCancelled, isChild, isOfRun, listEventHeaders, NEVER, type RunWaits, readWaits, type RunRecord } from "waymark/kit";
 import type { Session } from "./cli.js";
-import { DamagedCheckpointError } from "./damage.js";
-import { takeFirst } from "./first-of.js";
 import { isKeyMissing } from "./key-advice.js";
 import { type PlainJson, plainJson } from "./plain-json.js";
 import { printable } from "./printable.js";
-import { readableSummaries, readStored } from "./read-stored.js";
 import type { QuerySession } from "./store.js";
 import { countText, timeText } from "./words.js";
 
@@ -48,7 +45,7 @@ export interface ShownEvent extends ListedEvent {
 export type EventStatus = "pending" | "received" | "refused";
 
 const SHOWN_ANSWERS = 3;
-const MOST_SIGNALS = 10;
+const MOST_EVENTS = 10;
 /** Stands for the value of an event in a command to copy. */
 const VALUE = "…";
 
@@ -87,8 +84,7 @@ export async function pendingEvents(
   session: Pick<QuerySession, "storage" | "damage">,
   taskId: string,
 ): Promise<readonly ListedEvent[]> {
-  const query = { taskId: eventsTaskId(taskId), order: "oldest", status: ["paused"] } as const;
-  return (await takeFirst(readableSummaries(session, query))).map(listedEvent);
+  return (await listEventHeaders(session.storage, taskId)).filter(({ status }) => status === "pending");
 }
 
 function hasEnded({ status }: CheckpointSummary): boolean {
@@ -221,49 +217,42 @@ export class Answers {
   }
 }
 
-/** The last events of a task, the oldest first. Damaged ones are reported. */
+/** The last events of a task, the oldest first. */
 export async function listEvents(session: QuerySession, taskId: string): Promise<readonly ListedEvent[]> {
-  return (await lastEvents(session, taskId)).map(listedEvent);
+  return (await readEvents(session, taskId)).map(({ value: _value, ...event }) => event);
 }
 
 /** Like {@link listEvents}, with the values. */
 export async function readEvents(session: QuerySession, taskId: string): Promise<readonly ShownEvent[]> {
-  const found: ShownEvent[] = [];
-  for (const summary of await lastEvents(session, taskId)) {
-    const event = listedEvent(summary);
-    try {
-      const value = await readStored(session, summary);
-      found.push(value === undefined ? event : { ...event, value: plainJson(value) });
-    } catch (error) {
-      if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
-      else if (!isKeyMissing(error)) throw error;
-      found.push(event);
-    }
+  return (await allEvents(session, taskId)).slice(-MOST_EVENTS);
+}
+
+async function allEvents(session: QuerySession, taskId: string): Promise<readonly ShownEvent[]> {
+  if (session.storage.log === undefined) return [];
+  try {
+    return (await (await session.configured()).events(taskId)).map(shownEvent);
+  } catch (error) {
+    if (error instanceof CheckpointCorruptError) await session.damage.warn(error.message);
+    else if (!isKeyMissing(error)) throw error;
+    return listEventHeaders(session.storage, taskId);
   }
-  return found;
 }
 
-async function lastEvents(session: QuerySession, taskId: string): Promise<readonly CheckpointSummary[]> {
-  const query = { taskId: eventsTaskId(taskId), order: "newest", limit: MOST_SIGNALS } as const;
-  return (await takeFirst(readableSummaries(session, query))).reverse();
+function shownEvent({ id, name, by, sentAt, status, error, value }: TaskEvent): ShownEvent {
+  return {
+    ...{ id, name, sentAt, status },
+    ...(by !== undefined && { by }),
+    ...(error && { reason: error.message }),
+    ...(value !== undefined && { value: plainJson(value) }),
+  };
 }
 
-function listedEvent(summary: CheckpointSummary): ListedEvent {
-  const { id, stage: name = "", createdAt: sentAt, status, error } = summary;
-  const by = readSender(summary);
-  const more = { ...(by !== undefined && { by }), ...(error && { reason: error.message }) };
-  return { id, name, sentAt, status: SIGNAL_STATUS[status], ...more };
-}
-
-/** An event by its id; `undefined` if there is none, or it is damaged. */
+/** An event by its id; `undefined` if there is none. */
 export async function findEvent(
-  { storage }: Pick<QuerySession, "storage">,
+  session: QuerySession,
   taskId: string,
   id: string,
 ): Promise<Pick<ListedEvent, "status" | "reason"> | undefined> {
-  const found = await storage.get(eventsTaskId(taskId), id);
-  if (found === undefined || isCorrupt(found)) return undefined;
-  return { status: SIGNAL_STATUS[found.status], ...(found.error && { reason: found.error.message }) };
+  const found = (await allEvents(session, taskId)).find((event) => event.id === id);
+  return found && { status: found.status, ...(found.reason !== undefined && { reason: found.reason }) };
 }
-
-const SIGNAL_STATUS = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;

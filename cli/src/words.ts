@@ -4,12 +4,8 @@ export function counted(count: number, noun: string): string {
 }
 
 /** `3 checkpoints`, `3 checkpoints and 4 records and 2 events`. */
-export function checkpointsText(checkpoints: number, events: number, records = 0): string {
-  const more = [
-    ...(records === 0 ? [] : [counted(records, "record")]),
-    ...(events === 0 ? [] : [counted(events, "event")]),
-  ];
-  return [counted(checkpoints, "checkpoint"), ...more].join(" and ");
+export function checkpointsText(checkpoints: number, records: number): string {
+  return `${counted(checkpoints, "checkpoint")}${records === 0 ? "" : ` and ${counted(records, "record")}`}`;
 }
 
 /** `12,000` */

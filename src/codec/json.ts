@@ -4,14 +4,11 @@ import { Encoder } from "./encoder.js";
 import type { RedactedPaths } from "./redacted-paths.js";
 import { damagedPayload, type ValueOwner } from "./transforms.js";
 
-/**
- * The text's form. `json` is the text of `JSON.stringify`, `json-tagged` contains tags (see tags.ts), and `json-run` is
- * a state with the record of its run (see run-body.ts).
- */
-export type JsonEncoding = "json" | "json-tagged" | "json-run";
+/** The text's form. `json` is the text of `JSON.stringify`, and `json-tagged` contains tags (see tags.ts). */
+export type JsonEncoding = "json" | "json-tagged";
 
 export function isJsonEncoding(name: string): name is JsonEncoding {
-  return name === "json" || name === "json-tagged" || name === "json-run";
+  return name === "json" || name === "json-tagged";
 }
 
 /** A state as text. */
@@ -84,17 +81,9 @@ export function encodePlainJson(value: unknown, maxBytes: number, owner?: ValueO
  * @throws {UnsupportedFormatError} The text has a tag or a regular expression that this version doesn't know.
  */
 export function decodeJson(encoding: JsonEncoding, text: string, owner?: ValueOwner): unknown {
-  return decodeText(text, owner, (json) => (encoding === "json" ? json : new Decoder(owner).value(json)));
-}
-
-/** Decodes a JSON text. @throws {CheckpointCorruptError} The text is not JSON, or nests so deep that the stack overflows. */
-export function decodeText<Value>(
-  text: string,
-  owner: ValueOwner | undefined,
-  decode: (json: unknown) => Value,
-): Value {
   try {
-    return decode(JSON.parse(text));
+    const json: unknown = JSON.parse(text);
+    return encoding === "json" ? json : new Decoder(owner).value(json);
   } catch (cause) {
     if (cause instanceof SyntaxError) throw damagedPayload(owner, "its text is not JSON", cause);
     throw isStackOverflow(cause) ? damagedPayload(owner, "its text is nested too deeply to read", cause) : cause;

@@ -2,13 +2,11 @@ import { hash, webcrypto } from "node:crypto";
 import { types } from "node:util";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
-import type { RunRecord } from "../contract/run-record.js";
 import { viewUtf8 } from "../contract/utf8.js";
 import { tooLarge } from "./encoder.js";
 import { decodeJson, type EncodedState, encodeJson, isJsonEncoding, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
-import { decodeRunBody } from "./run-body.js";
 import {
   checkTransforms,
   damagedPayload,
@@ -51,8 +49,6 @@ export interface MadePayload {
 /** A payload's state, in an object of its own, because a state may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
-  /** The run's record, if a run saved the checkpoint. */
-  readonly run?: RunRecord;
 }
 
 /** A payload's text, after undoing its transforms. */
@@ -131,8 +127,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { context } = options;
-  const decode = ({ encoding, text }: PayloadText): OpenedPayload =>
-    encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
+  const decode = ({ encoding, text }: PayloadText): OpenedPayload => ({ state: decodeJson(encoding, text, context) });
   const opened = openText(payload, options);
   return types.isPromise(opened) ? opened.then(decode) : decode(opened);
 }

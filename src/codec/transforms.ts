@@ -81,7 +81,7 @@ export function checkTransforms(transforms: readonly Transform[]): void {
     }
     if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || /^json(-tagged|-run)?$/.test(name)) {
       throw new TypeError(
-        `${JSON.stringify(name)} can't be a transform's name: it must be a letter, then letters, digits, "-" or "_", and not "json", "json-tagged" or "json-run".`,
+        `${JSON.stringify(name)} can't be a transform's name: it must be a letter, then letters, digits, "-" or "_", and not "json" or "json-tagged".`,
       );
     }
     if (names.has(name))

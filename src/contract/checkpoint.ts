@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import { listKeys } from "./arguments.js";
 import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverflow } from "./errors.js";
-import type { RunRecord } from "./run-record.js";
 
 /** A value that JSON stores unchanged. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
@@ -109,14 +108,12 @@ export const FAILURE_FIELDS = listKeys<CheckpointFailure>({ message: true, name:
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
   /** If a run has not saved a state yet, `undefined`, even if the schema doesn't allow it. */
   readonly state: State;
-  /** The run's steps and progress, if a run saved this checkpoint. */
-  readonly run?: RunRecord;
 }
 
 /** A state in its stored form. The manager encodes it once. */
 export interface Payload {
   /**
-   * The body's encoding: `json`, `json-tagged` or `json-run`, then the names of its transforms: `json+gzip`. Opaque to
+   * The body's encoding: `json` or `json-tagged`, then the names of its transforms: `json+gzip`. Opaque to
    * adapters.
    */
   readonly encoding: string;

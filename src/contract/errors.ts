@@ -9,6 +9,7 @@ export type CheckpointErrorCode =
   | "LEASE_LOST"
   | "RUN_MISMATCH"
   | "RUN_PAUSED"
+  | "RUN_FAILED"
   | "RUN_CANCELLED"
   | "STEP_INTERRUPTED"
   | "PLAN_OUTDATED"
@@ -196,6 +197,12 @@ export class RunPausedError extends TaskError {
       { ...options, retryable: true },
     );
   }
+}
+
+/** The run has failed; `manager.result` throws this. `cause` is the recorded error. */
+export class RunFailedError extends TaskError {
+  static override readonly code = "RUN_FAILED";
+  override readonly name = "RunFailedError";
 }
 
 /**

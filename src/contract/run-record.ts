@@ -17,21 +17,20 @@ export interface StepRecord {
   /** The number of this step among the steps of the same name in its turn, from 1. */
   readonly occurrence: number;
   /**
-   * `started`: an `atMostOnce` step that began, or a wait that hasn't ended. Any other step is recorded when it ends, so
-   * the record doesn't tell which one was in progress at a kill. `saved`: a milestone of `run.save`; its stage is the
-   * `name`.
+   * `started`: it hasn't ended, as far as is recorded. `interrupted`: an `atMostOnce` step whose earlier attempt may or
+   * may not have done its work. `saved`: a milestone of `run.save`; its stage is the `name`.
    */
-  readonly status: "started" | "completed" | "failed" | "saved";
+  readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";
   /** ISO 8601 in UTC. */
   readonly startedAt: string;
-  /** The time from the start of the first attempt to the end of the last one. */
+  /** The time from the start of the first call to the end of the last one, in this attempt of the run. */
   readonly durationMs?: number;
   readonly attempts?: number;
   /** The attempt of the run that recorded the step. */
   readonly runAttempt: number;
-  /** A completed step's result in its stored form, not decoded by a schema. Left out once the turn is over. */
+  /** A completed step's result in its stored form, not decoded by a schema. */
   readonly result?: unknown;
-  /** A failed step's error. Left out once the turn is over. */
+  /** A failed step's error. */
   readonly error?: unknown;
 }
 
@@ -60,18 +59,49 @@ export interface RunRecord {
   readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "event">>;
 }
 
+/** What a run's record belongs to: the content of its `recordKey`. */
+export interface RunKey {
+  readonly generation: string;
+  readonly turn: number;
+  /** The attempt of the run. */
+  readonly attempt: number;
+  /** Given for the record of a step, a wait, or a milestone of `run.save`, with the record's name. */
+  readonly occurrence?: number | undefined;
+  /** The sequence of the event that a wait has received or refused. */
+  readonly event?: number | undefined;
+}
+
+export function formatRunKey({ generation, turn, attempt, occurrence, event }: RunKey): string {
+  if (occurrence === undefined) return JSON.stringify([generation, turn, attempt]);
+  return JSON.stringify([generation, turn, attempt, occurrence, ...(event === undefined ? [] : [event])]);
+}
+
+/** `undefined` if the record isn't a run's. */
+export function parseRunKey({ recordKey = "" }: { readonly recordKey?: string | undefined }): RunKey | undefined {
+  // Other records, such as events, may have keys of another form.
+  if (!recordKey.startsWith("[")) return undefined;
+  const [generation, turn, attempt, occurrence, event]: unknown[] = JSON.parse(recordKey);
+  if (typeof generation !== "string" || typeof turn !== "number" || typeof attempt !== "number") return undefined;
+  return {
+    generation,
+    turn,
+    attempt,
+    ...(typeof occurrence === "number" && { occurrence }),
+    ...(typeof event === "number" && { event }),
+  };
+}
+
 /** A step's title for people: `model`, `model 2`. */
 export function stepTitle(name: string, occurrence: number): string {
   return occurrence === 1 ? name : `${name} ${occurrence}`;
 }
 
 /**
- * Names the failed steps that a later run doesn't try again, and says how to retry them; `undefined` if there are none.
+ * Names failed steps that a later run doesn't try again, and says how to retry them; `undefined` if there are none.
  */
 export function keptErrorsText(
-  steps: readonly Pick<StepRecord, "name" | "occurrence" | "status">[],
+  failed: readonly Pick<StepRecord, "name" | "occurrence">[],
 ): string | undefined {
-  const failed = steps.filter(({ status }) => status === "failed");
   if (failed.length === 0) return undefined;
   const titles = failed.slice(0, 5).map(({ name, occurrence }) => JSON.stringify(stepTitle(name, occurrence)));
   const more = failed.length > titles.length ? ` and ${failed.length - titles.length} more` : "";

@@ -21,7 +21,7 @@ export function replacedBy({ metadata }: Pick<CheckpointSummary, "metadata">): s
 
 /** Whether a run saved the checkpoint. */
 export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
-  return noteIn(metadata)?.["run"] === true;
+  return isJsonObject(noteIn(metadata)?.["run"]);
 }
 
 /** Whether the checkpoint's run began within another run, which continues it. */
@@ -54,31 +54,6 @@ export interface RunWaits {
 export const NEVER = "9999-12-31T23:59:59.999Z";
 
 /**
- * The metadata of a run's checkpoint. The time of its waits is the checkpoint's `dueAt`. A child run has none, so its
- * metadata has the time.
- *
- * @param transient - Given for a transient checkpoint.
- * @param metadata - The user's own metadata.
- * @param waits - Given for a run that waits.
- * @param isChild - Whether the run began within another one.
- */
-export function runMetadata(
-  transient?: { replaces: string | undefined },
-  metadata?: object,
-  waits?: RunWaits,
-  isChild = false,
-): JsonObject {
-  const note = {
-    run: true,
-    ...(isChild && { child: true }),
-    ...(transient && { transient: true }),
-    ...(transient?.replaces === undefined ? undefined : { replaces: transient.replaces }),
-    ...(waits && { waitsFor: waits.waitsFor, ...(isChild && { until: waits.dueAt }) }),
-  };
-  return { ...metadata, [NOTE_KEY]: note };
-}
-
-/**
  * When a worker may continue a task, judged by the task's newest checkpoint, in ISO 8601 UTC; `undefined` if no worker
  * may. An adapter stores it in the task's row, to find the tasks that are due.
  *
@@ -101,26 +76,15 @@ export function readWaits({ metadata, dueAt }: Pick<CheckpointSummary, "metadata
   return { dueAt: until, waitsFor: waitsFor.filter((name) => typeof name === "string") };
 }
 
-/**
- * The metadata of a fork or a rewind. It is a milestone, even if the original is transient. It names the events for which
- * its run waits. If the original was enqueued for later, the copy doesn't wait, because it is due at once.
- *
- * @param metadata - Its own, with or without the original's note.
- */
-export function milestoneMetadata(
-  metadata: object | undefined,
-  original: Pick<CheckpointSummary, "metadata" | "dueAt">,
-): object | undefined {
-  const waits = readWaits(original);
-  if (isOfRun(original)) {
-    return runMetadata(undefined, metadata, waits?.waitsFor.length ? waits : undefined, isChild(original));
-  }
+/** The user's own metadata: without Waymark's note. */
+export function withoutNote(metadata: JsonObject | undefined): JsonObject | undefined {
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
-  const { [NOTE_KEY]: _note, ...others } = metadata;
-  return Object.keys(others).length === 0 ? undefined : others;
+  const { [NOTE_KEY]: _note, ...own } = metadata;
+  return Object.keys(own).length === 0 ? undefined : own;
 }
 
-function noteIn(metadata: JsonObject | undefined): JsonObject | undefined {
+/** Waymark's note in a checkpoint's metadata. */
+export function noteIn(metadata: JsonObject | undefined): JsonObject | undefined {
   const note = metadata?.[NOTE_KEY];
   return isJsonObject(note) ? note : undefined;
 }

@@ -14,8 +14,6 @@ import {
 } from "../contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointError, StorageError, UnsupportedFormatError } from "../contract/errors.js";
-import type { RunRecord } from "../contract/run-record.js";
-import { isEventsTask } from "../contract/task-events.js";
 import { corruptRecord, ifIntact, notFoundError, nothingIntactError } from "./damage.js";
 import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
@@ -214,7 +212,7 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The tasks of the query, without those that have records only and the companions that hold events.
+   * The tasks of the query, without those that have records only.
    *
    * @param isLeftOut - Which other tasks to leave out.
    */
@@ -230,7 +228,7 @@ export class CheckpointReader<State = unknown> {
       }
       const tasks = read
         .flatMap((task) =>
-          hasCheckpoint(task) && !isEventsTask(task.taskId) && !isLeftOut?.(task)
+          hasCheckpoint(task) && !isLeftOut?.(task)
             ? { taskId: task.taskId, count: task.count, newest: task.newest }
             : [],
         )
@@ -297,20 +295,16 @@ export class CheckpointReader<State = unknown> {
   }
 
   #decode(record: StoredCheckpoint): Checkpoint<State> | Promise<Checkpoint<State>> {
-    return this.#open(record, (current, run) => ({
-      ...toSummary(record),
-      state: this.decoded(record, current),
-      ...(run && { run }),
-    }));
+    return this.#open(record, (current) => ({ ...toSummary(record), state: this.decoded(record, current) }));
   }
 
   /** Calls `make` with the state in its stored form, migrated to the current version. */
   #open<Result>(
     record: StoredCheckpoint,
-    make: (current: unknown, run: RunRecord | undefined) => Result,
+    make: (current: unknown) => Result,
   ): Result | Promise<Result> {
     const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
-    const current = ({ state, run }: OpenedPayload) => make(this.migrated(record, state), run);
+    const current = ({ state }: OpenedPayload) => make(this.migrated(record, state));
     return types.isPromise(opened) ? opened.then(current) : current(opened);
   }
 

@@ -1,19 +1,21 @@
 import { types } from "node:util";
-import { encodeJson } from "../codec/json.js";
+import { type EncodedState, encodeJson } from "../codec/json.js";
 import { type MadePayload, makePayloadFrom } from "../codec/payload.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { readClock } from "../contract/arguments.js";
-import type { RecordDraft } from "../contract/log.js";
+import { describeRecord, type RecordDraft } from "../contract/log.js";
 import type { ResolvedOptions } from "./options.js";
 import { requireLog } from "./records.js";
 
+/** A record to append to a task's log, without its value. */
+export type NamedRecord = Omit<RecordDraft, "createdAt" | "payload"> & { readonly taskId: string };
+
 /** A record to append to a task's log, with its value. */
-export interface NewRecord extends Omit<RecordDraft, "createdAt" | "payload"> {
-  readonly taskId: string;
+export type NewRecord = NamedRecord & {
   readonly value: unknown;
   /** Secrets in the value, which aren't stored. */
   readonly redacted?: RedactedPaths | undefined;
-}
+};
 
 /**
  * Makes the draft of a record. The value is read during the call, so the caller may change it afterwards. Schemas don't
@@ -25,13 +27,21 @@ export interface NewRecord extends Omit<RecordDraft, "createdAt" | "payload"> {
  * @throws {UnsupportedOperationError} The storage keeps no log. Thrown, not rejected.
  */
 export function draftRecord(
-  { storage, clock, transforms, maxPayloadBytes }: ResolvedOptions,
+  options: ResolvedOptions,
   { value, redacted, ...record }: NewRecord,
 ): RecordDraft | Promise<RecordDraft> {
-  requireLog(storage, "a record");
-  const context = { ...record, createdAt: new Date(readClock(clock)).toISOString() };
-  const made = makePayloadFrom(encodeJson(value, maxPayloadBytes, context, redacted), { context, transforms });
-  const { taskId: _taskId, ...unfinished } = context;
+  requireLog(options.storage, "a record");
+  return draftEncoded(options, record, encodeJson(value, options.maxPayloadBytes, describeRecord(record), redacted));
+}
+
+/** {@link draftRecord} for an encoded value. */
+export function draftEncoded(
+  { clock, transforms }: ResolvedOptions,
+  { taskId, ...record }: NamedRecord,
+  encoded: EncodedState,
+): RecordDraft | Promise<RecordDraft> {
+  const unfinished = { ...record, createdAt: new Date(readClock(clock)).toISOString() };
+  const made = makePayloadFrom(encoded, { context: { taskId, ...unfinished }, transforms });
   const finish = ({ payload }: MadePayload): RecordDraft => ({ ...unfinished, payload });
   return types.isPromise(made) ? made.then(finish) : finish(made);
 }

@@ -1,7 +1,6 @@
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import type { AppendCondition } from "../contract/conditions.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { eventsTaskId, isEventsTask } from "../contract/task-events.js";
 import { checkOptions } from "./check-options.js";
 import type { NotificationHub, Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
@@ -41,14 +40,9 @@ export class Removal {
     return (await this.#remove(taskId, [id], "request", removalCondition(taskId, options))) > 0;
   }
 
-  /** Removes a task. Its events go first, since a later task with this id must not receive them. */
   async removeTask(taskId: string, options: RemoveOptions): Promise<number> {
     checkTaskId(taskId);
-    const condition = removalCondition(taskId, options);
-    const { fencingToken } = condition;
-    const isLost = fencingToken !== undefined && (await this.#storage.leases?.current(taskId))?.token !== fencingToken;
-    if (!isLost) await this.#storage.remove(eventsTaskId(taskId), "all");
-    return this.#remove(taskId, "all", "request", condition);
+    return this.#remove(taskId, "all", "request", removalCondition(taskId, options));
   }
 
   /** Removes the tasks whose id begins with `prefix`, in one step if the storage supports it. */
@@ -67,8 +61,8 @@ export class Removal {
     let removed = (await storage.removePrefix?.(prefix)) ?? 0;
     for (const taskId of taskIds) {
       if (storage.removePrefix === undefined) {
-        removed += isEventsTask(taskId) ? await storage.remove(taskId, "all") : await this.removeTask(taskId, {});
-      } else if (!isEventsTask(taskId)) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
+        removed += await this.removeTask(taskId, {});
+      } else this.#events.emit("removed", { taskId, ids: "all", by: "request" });
     }
     return removed;
   }
@@ -87,7 +81,6 @@ export class Removal {
   /** Removes the whole task. Returns `undefined` if it has a newer checkpoint or event since. */
   async #pruneTask(taskId: string, newestSequence: number, by: RemovedBy): Promise<number | undefined> {
     const noEventAfter = this.#storage.log && newestSequence;
-    await this.#storage.remove(eventsTaskId(taskId), "all");
     try {
       return await this.#remove(taskId, "all", by, { expectedSequence: newestSequence, noEventAfter });
     } catch (error) {

@@ -5,7 +5,6 @@ import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import type { CheckedRecord, DamagedFinding, StorageFinding } from "../contract/findings.js";
 import { makeFinding } from "../contract/header-index.js";
 import { findRecordDamage, isRecord, RECORD_KINDS, toRecordHeader } from "../contract/log.js";
-import { isEventsTask } from "../contract/task-events.js";
 import { anySignal } from "./abort-signals.js";
 import { checkOptions } from "./check-options.js";
 import { corruptRecord, describePlace } from "./damage.js";
@@ -27,8 +26,6 @@ export interface VerifyResult {
   readonly checkpoints: number;
   /** The number of records in the tasks' logs, damaged ones included. */
   readonly records: number;
-  /** The number of events that were sent to the tasks. */
-  readonly events: number;
   /** The size of the payloads whose size could be read, in bytes. */
   readonly bytes: number;
   /** Empty if nothing is wrong. */
@@ -49,15 +46,14 @@ export async function verifyStorage(
   const { quick = false, onProgress, signal } = options;
   const stop = anySignal(closing, signal);
   const findings: StorageFinding[] = [];
-  const counts = { tasks: 0, checkpoints: 0, records: 0, events: 0, bytes: 0 };
+  const counts = { tasks: 0, checkpoints: 0, records: 0, bytes: 0 };
   let lastTask: string | undefined | null = null;
   stop.throwIfAborted();
   for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
     stop.throwIfAborted();
     if (item.kind === "checked") {
-      const isEvent = isEventsTask(item.taskId ?? "");
-      counts[item.isRecord ? "records" : isEvent ? "events" : "checkpoints"] += 1;
-      if (!isEvent && item.taskId !== lastTask) counts.tasks += 1;
+      counts[item.isRecord ? "records" : "checkpoints"] += 1;
+      if (item.taskId !== lastTask) counts.tasks += 1;
       counts.bytes += item.sizeBytes;
       lastTask = item.taskId;
     } else findings.push(item);

@@ -36,7 +36,9 @@ const MAX_BLOCKING_MS = 20;
 export type UnfinishedDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
 /** How a draft is appended. `noEventAfter` and `records` need a storage with a log. */
-interface AppendRequest extends AppendCondition, Pick<AppendOptions, "replaces" | "sharesWith" | "records"> {
+export interface AppendRequest
+  extends AppendCondition,
+    Pick<AppendOptions, "replaces" | "sharesWith" | "records" | "sequence"> {
   /** Whether the draft may be stored already. */
   readonly isRetry?: boolean | undefined;
 }
@@ -79,7 +81,12 @@ export class CheckpointWriter {
    * stored, emits `saved` and applies the manager's retention policy.
    */
   finish(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary> {
-    return this.#calls.track(this.#finish(appended), lease);
+    return this.track(this.#finish(appended), lease);
+  }
+
+  /** Tracks a write, also while the manager is closing. If the lease turns out to be lost, ends it. */
+  track<Result>(written: Promise<Result>, lease: Lease | undefined): Promise<Result> {
+    return this.#calls.track(written, lease);
   }
 
   async #finish(appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {
@@ -149,18 +156,20 @@ export class CheckpointWriter {
   /** Appends a copy of a checkpoint, after the earlier appends of its task. */
   async appendCopy(
     taskId: string,
-    draft: Promise<CheckpointDraft>,
-    request: AppendRequest,
+    copy: Promise<readonly [draft: CheckpointDraft, request: AppendRequest]>,
   ): Promise<CheckpointSummary> {
-    return this.#appendInOrder(taskId, draft, (whole) => this.#store(whole, request));
+    return this.#appendInOrder(taskId, copy, ([draft, request]) => this.#store(draft, request));
   }
 
   #store(draft: CheckpointDraft, request: AppendRequest, digest?: string): Promise<CheckpointSummary> {
-    const { expectedSequence, fencingToken, noEventAfter, replaces, sharesWith, records } = request;
+    const { expectedSequence, fencingToken, noEventAfter, replaces, sharesWith, records, sequence: exact } = request;
     if (noEventAfter !== undefined || records !== undefined) requireLog(this.#options.storage, "a run");
     const store = () => {
       const condition = { expectedSequence, fencingToken, noEventAfter };
-      const stored = this.#options.storage.append(draft, condition, { replaces, sharesWith, records });
+      const stored = this.#options.storage.append(draft, condition, {
+        ...{ replaces, sharesWith, records },
+        sequence: exact,
+      });
       const sequence = digest === undefined ? stored : stored.catch((error) => this.#findRetry(draft, digest, error));
       return this.#awaitStored(toSummary({ ...draft, sequence: 0 }), sequence, request.isRetry);
     };

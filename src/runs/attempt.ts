@@ -1,32 +1,33 @@
-import type { StepHead } from "../codec/run-body.js";
-import { RunCancelledError, RunPausedError } from "../contract/errors.js";
+import type { EncodedState } from "../codec/json.js";
+import { CheckpointConflictError, RunCancelledError, RunPausedError } from "../contract/errors.js";
 import { keptErrorsText, stepTitle } from "../contract/run-record.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
 import type { Lease } from "../manager/lease.js";
 import { type DiagnosticsMessages, traced, tracing } from "../manager/tracing.js";
-import { RunJournal, type RunSave } from "./journal.js";
+import { RunJournal } from "./journal.js";
 import type { ParentRun } from "./nesting.js";
 import type { NextTurn } from "./run.js";
+import { RunEvents } from "./run-events.js";
 import type { RunState } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
-import { StepValues } from "./step-values.js";
+import { joinFields, StepValues } from "./step-values.js";
 import { isStop, markStop, pausedBy, type StopSignal } from "./stops.js";
-import { RunEvents } from "./task-events.js";
+
 import { Turn } from "./turn.js";
 import type { AttemptParts } from "./turn-calls.js";
 
 /** A task that a worker has claimed. Its run frees the worker's slot while it waits. */
 export interface ClaimedRun {
   readonly lease: Lease;
-  /** After so many claims without a save, the run is recorded as failed. */
+  /** After so many attempts in a row that recorded nothing, the run is recorded as failed. */
   readonly maxAttempts: number;
   /**
    * Called once the run's state is read, and its function may be called.
    *
-   * @param starts - How many claims in a row ended without a save before this one.
+   * @param crashes - How many attempts in a row before this one have recorded nothing.
    */
-  begins(starts: number): void;
+  begins(crashes: number): void;
   /** Called when a child run has recorded something. */
   childSaved(): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
@@ -60,11 +61,14 @@ function waitsLabel(waits: RunWaits): string {
 class AttemptsError extends Error {
   override readonly name = "AttemptsError";
 
-  constructor(starts: number) {
+  /** @param running - The steps that the last attempt had started. */
+  constructor(crashes: number, running: readonly string[]) {
+    const steps = running.map((title) => JSON.stringify(title)).join(", ");
+    const what = steps === "" ? "outside of all steps" : `in ${running.length === 1 ? "step" : "the steps"} ${steps}`;
     super(
-      `${starts} attempts in a row ended without a save: each was killed, lost its lease, or met an error of the storage, ` +
-        "before it recorded anything. The recorded steps are kept. Find the reason in the workers' logs, then put the task " +
-        'back with "waymark retry".',
+      `${crashes} attempts in a row ended without recording anything: each was killed, lost its lease, or met an error of the ` +
+        `storage. The last one ended ${what}. The recorded steps are kept. Find the reason in the workers' logs, then put ` +
+        'the task back with "waymark retry".',
     );
   }
 }
@@ -76,11 +80,10 @@ export type AnyFunction = (run: never) => unknown;
 export class Attempt {
   readonly #parts: AttemptParts;
   readonly #fn: AnyFunction;
-  readonly #lease: Lease;
-  readonly #input: string | undefined;
-  readonly #previousTraceparent: string | undefined;
+  readonly #state: RunState;
   readonly #claimed: ClaimedRun | undefined;
-  #failedStep: StepHead | undefined;
+  #turn: Turn | undefined;
+  #errors: ReturnType<Turn["sortErrors"]> = { dropped: [], kept: [] };
 
   constructor({
     store,
@@ -103,16 +106,13 @@ export class Attempt {
   }) {
     const { taskId } = lease;
     this.#fn = fn;
-    this.#lease = lease;
-    this.#input = state.input;
-    this.#previousTraceparent = state.head.traceparent;
+    this.#state = state;
     this.#claimed = claimed;
+    const journal = new RunJournal(store, lease, state, parent, (error) => stop.stop(error));
     this.#parts = {
-      store,
-      taskId,
-      journal: new RunJournal(store, lease, state, parent, (error) => stop.stop(error)),
+      ...{ store, taskId, journal },
       values: new StepValues(taskId, store.options),
-      events: new RunEvents(store, taskId),
+      events: new RunEvents(store, taskId, journal),
       stop,
       suspend: claimed && ((waits) => stop.stop(new RunWaitsError(taskId, waits))),
     };
@@ -126,7 +126,7 @@ export class Attempt {
     if (!tracing.run.hasSubscribers) return this.#run();
     const { taskId, journal, stop } = this.#parts;
     const { attempt, turn } = journal.head;
-    const previousTraceparent = this.#previousTraceparent;
+    const { previousTraceparent } = this.#state;
     const context: DiagnosticsMessages["waymark:run"] = {
       taskId,
       attempt,
@@ -139,7 +139,7 @@ export class Attempt {
       context,
       () => {
         const { traceparent } = context;
-        if (traceparent !== undefined) journal.head = { ...journal.head, traceparent };
+        if (traceparent !== undefined) journal.setTraceparent(traceparent);
         return this.#run();
       },
       () => ended("completed"),
@@ -154,18 +154,16 @@ export class Attempt {
       if (this.#claimed !== undefined) {
         onAbort(stop.signal, (reason) => {
           // A run that is suspended is recorded as paused at once.
-          if (reason instanceof RunPausedError && !(reason instanceof RunWaitsError)) void journal.pausing();
+          if (reason instanceof RunPausedError && !(reason instanceof RunWaitsError)) void journal.noteProgress("The run is pausing");
         });
       }
       const { attempt, turn } = journal.head;
-      store.notifications.emit("runStarted", { taskId, attempt, turn, recordedSteps: journal.steps.size });
+      store.notifications.emit("runStarted", { taskId, attempt, turn, recordedSteps: journal.recordedSteps });
       const result = await this.#turns();
       store.notifications.emit("runEnded", { taskId, status: "completed" });
       return result;
     } catch (thrown) {
       throw await this.#end(thrown);
-    } finally {
-      if (this.#claimed !== undefined) this.#claimed.isEndSaved = journal.isEndSaved;
     }
   }
 
@@ -175,37 +173,30 @@ export class Attempt {
     await this.#parts.journal.childSaved();
   }
 
+  /** Records the start of the attempt, so that it is counted. */
   async #begin(): Promise<void> {
-    const { journal, events, stop } = this.#parts;
-    // The former attempt may have been killed before it marked them.
-    const received = journal.steps.all().flatMap(({ head }) => head.event?.id ?? []);
-    try {
-      await events.receive(new Set(received));
-    } catch (error) {
-      // The function hasn't failed, so neither has the run. The next attempt marks them.
-      stop.stop(error);
-      throw error;
+    const { journal, values } = this.#parts;
+    const { start, crashes, running, input } = this.#state;
+    if (start === "turn") {
+      const isNew = journal.head.generation === "";
+      const records = isNew && input !== undefined ? [{ kind: "run", value: joinFields({ type: "input" }, "input", input) } as const] : [];
+      const label = isNew ? "Run started" : "Run resumed";
+      await journal.save({ isTransient: true, startsTurn: true, label, records });
+    } else if (start === "resume") {
+      await journal.save({ isTransient: true, label: journal.labelAfterLast("Run resumed") });
+    } else {
+      await journal.append({ kind: "mark", value: values.encodeStored({}) }, true);
     }
-    const { generation, nextToken, starts = 0 } = journal.head;
-    if (this.#claimed === undefined) {
-      if (generation === "") await journal.save({ isTransient: true, label: "Run started" });
-      return;
-    }
-    if (starts >= this.#claimed.maxAttempts) throw new AttemptsError(starts);
-    // Without claims that saved nothing, the first save needn't wait for the start to be counted.
-    if (nextToken !== undefined && this.#lease.token <= nextToken) return;
-    // If this attempt is killed before it saves anything, the next one counts it by this save.
-    const label = nextToken === undefined ? "Run started" : journal.labelAfterLast("Run resumed");
-    await journal.save({ isTransient: true, label, starts: starts + 1 });
+    if (this.#claimed !== undefined && crashes >= this.#claimed.maxAttempts) throw new AttemptsError(crashes, running);
   }
 
   async #turns(): Promise<unknown> {
-    const { store, taskId, journal, values, stop } = this.#parts;
+    const { store, taskId, journal, values, events, stop } = this.#parts;
+    const { input } = this.#state;
     for (;;) {
-      const { begin, head } = journal;
-      const state = begin === undefined ? undefined : store.decodeState(taskId, head.generation, begin);
-      const input = this.#input === undefined ? undefined : values.decodeRunValue("input", this.#input);
-      const turn = new Turn(this.#parts, state, input);
+      const state = store.decodeState(taskId, journal.head.generation, journal.begin);
+      const turn = new Turn(this.#parts, state, input && values.decode(input));
+      this.#turn = turn;
       let returned: unknown;
       let next: NextTurn | undefined;
       try {
@@ -217,18 +208,29 @@ export class Attempt {
       } catch (error) {
         await turn.end();
         // A stop isn't the function's own error, so the errors that the function caught before it stay recorded.
-        if (!stop.signal.aborted && !isStop(error)) this.#failedStep = turn.forgetErrors(error);
+        if (!stop.signal.aborted && !isStop(error)) this.#errors = turn.sortErrors(error);
         throw error;
       }
       turn.warnOfUnused();
       if (next === undefined) {
         const result = values.encodeRunValue("result", returned);
-        await journal.save({ status: "completed", isTurnOver: true, isEnd: true, result, label: "Run completed" });
-        return values.decodeRunValue("result", result);
+        await this.#complete(result);
+        return values.decode(result);
       }
-      await journal.endTurn(next.state, next.options);
+      await journal.endTurn(next.state, next.options, events.endTurn());
       stop.signal.throwIfAborted();
     }
+  }
+
+  async #complete(result: EncodedState): Promise<void> {
+    const { journal, events } = this.#parts;
+    const received = events.endTurn();
+    await journal.save({
+      ...{ status: "completed", label: "Run completed" },
+      note: { isOver: true, ...(received && { received }) },
+      records: [{ kind: "run", value: joinFields({ type: "completed" }, "result", result) }],
+    });
+    this.#noteEnd();
   }
 
   /**
@@ -236,21 +238,18 @@ export class Attempt {
    * caller.
    */
   async #end(thrown: unknown): Promise<unknown> {
-    const { store, taskId, journal, stop } = this.#parts;
+    const { store, taskId, stop } = this.#parts;
     const { notifications } = store;
     // If a child run outside of all steps couldn't continue, this run is paused.
     const ownReason = isStop(thrown) && !(thrown instanceof RunPausedError) ? pausedBy(taskId, thrown) : thrown;
     const reason: unknown = stop.signal.aborted ? stop.signal.reason : ownReason;
     if (reason instanceof RunPausedError) {
-      const waits = reason instanceof RunWaitsError ? reason.waits : undefined;
-      const label = waits === undefined ? journal.labelAfterLast("Run paused") : waitsLabel(waits);
-      await this.#record({ isTransient: true, isEnd: true, status: "paused", label, waits });
-      if (waits !== undefined) await this.#wake();
+      await this.#warnIfUnrecorded(() => this.#recordPause(reason));
       notifications.emit("runPaused", { taskId, error: reason });
     } else if (stop.signal.aborted) {
       notifications.emit("runEnded", { taskId, status: "stopped", error: reason });
     } else {
-      await this.#record({ status: "failed", isEnd: true, error: thrown, ...this.#failure() });
+      await this.#warnIfUnrecorded(() => this.#recordFailure(thrown));
       if (!(thrown instanceof AttemptsError)) this.#warnOfRecordedResults();
       notifications.emit("runEnded", { taskId, status: "failed", error: thrown });
       return thrown;
@@ -258,11 +257,75 @@ export class Attempt {
     return markStop(reason);
   }
 
+  /**
+   * Records that the run is paused. A run that waits is due once an event comes that it waits for. An event that came
+   * before makes the record fail, or is seen here.
+   */
+  async #recordPause(reason: RunPausedError): Promise<void> {
+    const { store, journal, events } = this.#parts;
+    const nowText = () => new Date(store.options.clock()).toISOString();
+    if (!(reason instanceof RunWaitsError)) {
+      const open = this.#turn?.findWaits();
+      // A run that was paused for another reason than its waits is due at once.
+      const waits = open && { ...open, dueAt: nowText() };
+      await journal.save({ isTransient: true, status: "paused", label: journal.labelAfterLast("Run paused"), waits });
+      this.#noteEnd();
+      return;
+    }
+    const { waits } = reason;
+    for (;;) {
+      await events.readAll();
+      const { readTo } = events;
+      const isAnswered = events.hasPending(waits.waitsFor);
+      try {
+        await journal.save({
+          ...{ isTransient: true, status: "paused", label: waitsLabel(waits) },
+          waits: isAnswered ? { ...waits, dueAt: nowText() } : waits,
+          noEventAfter: readTo,
+        });
+        this.#noteEnd();
+        return;
+      } catch (error) {
+        if (!(error instanceof CheckpointConflictError)) throw error;
+        await events.readAll();
+        // No new event: another writer has saved a checkpoint.
+        if (events.readTo === readTo) throw error;
+      }
+    }
+  }
+
+  async #recordFailure(error: unknown): Promise<void> {
+    const { journal, values } = this.#parts;
+    const { dropped, kept } = this.#errors;
+    const [failed] = dropped;
+    const failedStep = failed && {
+      ...{ name: failed.name, occurrence: failed.occurrence, startedAt: failed.startedAt, runAttempt: failed.runAttempt },
+      ...{ durationMs: failed.durationMs ?? 0, attempts: failed.attempts ?? 1 },
+    };
+    const head = {
+      type: "failed",
+      ...(failedStep && { failedStep }),
+      dropped: dropped.map(({ sequence }) => [sequence, sequence]),
+      kept: kept.map(({ name, occurrence }) => ({ name, occurrence, status: "failed" })),
+    };
+    await journal.save({
+      ...{ status: "failed", error },
+      label: failed ? `Run failed in ${stepTitle(failed.name, failed.occurrence)}` : journal.labelAfterLast("Run failed"),
+      records: [{ kind: "run", value: joinFields(head, "error", values.encodeRunError(error)) }],
+    });
+    this.#noteEnd();
+  }
+
+  /** Notes that the end of the attempt is stored. */
+  #noteEnd(): void {
+    if (this.#claimed !== undefined) this.#claimed.isEndSaved = true;
+  }
+
   /** Warns of results that make the next run end in the same way, and of errors that it gets again. */
   #warnOfRecordedResults(): void {
     const { store, taskId, journal } = this.#parts;
-    const kept = keptErrorsText(journal.steps.all().map(({ head }) => head));
-    const isOwn = this.#failedStep === undefined && journal.steps.size > 0;
+    const kept = keptErrorsText(this.#errors.kept);
+    const isOwn = this.#errors.dropped.length === 0 && journal.recordedSteps > 0;
     if (kept === undefined && !isOwn) return;
     const own =
       " with an error that no step threw. The next run reuses the recorded results, so fix the function, or start over with " +
@@ -271,35 +334,10 @@ export class Attempt {
     store.options.logger.warn({ taskId }, kept === undefined ? failed : `${failed}. ${kept}`);
   }
 
-  /** An event that came before the run was recorded as paused found nothing to wake. So this looks again. */
-  async #wake(): Promise<void> {
+  async #warnIfUnrecorded(record: () => Promise<void>): Promise<void> {
     const { store, taskId } = this.#parts;
     try {
-      await store.makeDueIfEventPending(taskId);
-    } catch (error) {
-      // A task whose lease isn't released is due once the lease has expired.
-      if (this.#claimed !== undefined) this.#claimed.mayRelease = false;
-      store.options.logger.warn(
-        { taskId, error },
-        "A paused run couldn't look for events; a worker continues it once its lease has expired",
-      );
-    }
-  }
-
-  /** What the checkpoint of a failure tells about the step that failed. */
-  #failure(): Pick<RunSave, "label" | "failedStep"> {
-    if (this.#failedStep === undefined) return { label: this.#parts.journal.labelAfterLast("Run failed") };
-    const { name, occurrence, startedAt, durationMs = 0, attempts = 1, runAttempt } = this.#failedStep;
-    return {
-      label: `Run failed in ${stepTitle(name, occurrence)}`,
-      failedStep: { name, occurrence, startedAt, runAttempt, durationMs, attempts },
-    };
-  }
-
-  async #record(saving: RunSave): Promise<void> {
-    const { store, taskId, journal } = this.#parts;
-    try {
-      await journal.save(saving);
+      await record();
     } catch (error) {
       // A cancelled run has its end.
       if (error instanceof RunCancelledError) return;

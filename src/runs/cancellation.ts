@@ -1,12 +1,17 @@
-import { parseRunBody } from "../codec/run-body.js";
-import { checkTaskId } from "../contract/arguments.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
-import { CheckpointConflictError, CheckpointNotFoundError, RunCancelledError } from "../contract/errors.js";
-import { keptErrorsText } from "../contract/run-record.js";
+import { CheckpointConflictError, CheckpointNotFoundError, RunCancelledError, RunMismatchError } from "../contract/errors.js";
+import type { RecordDraft } from "../contract/log.js";
+import { readRunNote } from "../contract/run-note.js";
+import { formatRunKey, keptErrorsText, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isOfRun } from "../contract/transient.js";
+import { checkOptions } from "../manager/check-options.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
 import type { StatusChanger } from "../manager/status.js";
+import { RecordedTurn } from "./recorded-turn.js";
+import { readRunRecord } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
+import { joinFields } from "./step-values.js";
 
 /** A task's id, or the prefix of several. */
 type Tasks = string | { readonly prefix: string };
@@ -24,22 +29,48 @@ export function cancelTasks(store: RunStore, tasks: Tasks, reason: string, statu
 }
 
 /** Puts the failed task back, or all failed tasks of the prefix. */
-export function retryTasks(store: RunStore, tasks: Tasks): Promise<number> {
+export async function retryTasks(
+  store: RunStore,
+  tasks: Tasks,
+  options: { readonly from?: string | undefined },
+): Promise<number> {
+  checkOptions("RetryOptions", options, { from: checkId });
+  const { from } = options;
+  if (from !== undefined && typeof tasks !== "string") throw new TypeError("RetryOptions.from needs a single task.");
   return changeEach(store, "retry", tasks, ["failed"], async (taskId, newest) => {
     if (newest.status !== "failed") return false;
     if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
-    const isChanged = await store.putBack(newest);
-    if (isChanged && isOfRun(newest)) await warnOfKeptErrors(store, newest);
+    const isChanged = await store.putBack(newest, from === undefined ? [] : [await dropFrom(store, newest, from)]);
+    if (isChanged && from === undefined && isOfRun(newest)) await warnOfKeptErrors(store, newest);
     return isChanged;
   });
 }
 
+/** The record that drops the results of the current turn from a step on. */
+async function dropFrom(store: RunStore, newest: CheckpointSummary, from: string): Promise<RecordDraft> {
+  const { taskId, sequence } = newest;
+  const note = readRunNote(newest);
+  const steps = note ? (await RecordedTurn.read(store, taskId, note, sequence)).all() : [];
+  const first = steps.find(({ name, occurrence, isSave }) => !isSave && stepTitle(name, occurrence) === from);
+  if (note === undefined || first === undefined) {
+    const titles = steps.map(({ name, occurrence }) => JSON.stringify(stepTitle(name, occurrence))).slice(0, 20);
+    throw new RunMismatchError(
+      taskId,
+      `The current turn of task ${JSON.stringify(taskId)} has no recorded step ${JSON.stringify(from)}. Nothing was changed. It has ` +
+        `${titles.join(", ") || "none"}.`,
+    );
+  }
+  const value = joinFields({ type: "dropped", dropped: [[first.sequence, sequence]] }, "", undefined);
+  return store.draftRecord({ taskId, kind: "run", recordKey: formatRunKey(note) }, value);
+}
+
 /** Names the failed steps of a task that was put back, but that aren't tried again. */
-async function warnOfKeptErrors(store: RunStore, { taskId, id }: CheckpointSummary): Promise<void> {
+async function warnOfKeptErrors(store: RunStore, { taskId, sequence }: CheckpointSummary): Promise<void> {
   const { logger } = store.options;
   try {
-    const { text, summary } = await store.reader.textById(taskId, id);
-    const kept = keptErrorsText(parseRunBody(text, summary).steps.map(({ head }) => head));
+    const value = await readRunRecord(store, taskId, sequence);
+    if (typeof value !== "object" || value === null || !("kept" in value) || !Array.isArray(value.kept)) return;
+    const kept = keptErrorsText(value.kept);
     if (kept !== undefined) logger.warn({ taskId }, `Task ${JSON.stringify(taskId)} was put back. ${kept}`);
   } catch (error) {
     // It may be damaged, or this manager has no key for it.

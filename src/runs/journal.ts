@@ -1,65 +1,82 @@
-import { Buffer } from "node:buffer";
 import { setTimeout as pause } from "node:timers/promises";
-import { encodeRunBody, encodeStep, type RunParts, type StepHead, type StoredStep } from "../codec/run-body.js";
+import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
-import { stepText, stepTitle } from "../contract/run-record.js";
-import { NEVER, type RunWaits } from "../contract/transient.js";
+import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
+import type { RecordDraft } from "../contract/log.js";
+import { leaveTurn, type ReceivedEvents, type RunNote } from "../contract/run-note.js";
+import { formatRunKey, stepTitle } from "../contract/run-record.js";
+import type { RunWaits } from "../contract/transient.js";
 import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { ParentRun } from "./nesting.js";
-import type { RunSaveOptions } from "./run.js";
-import type { RunState } from "./run-state.js";
+import { RecordedTurn } from "./recorded-turn.js";
+import type { NewestCheckpoint, RunState } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
-import { UNDEFINED } from "./step-values.js";
 
-/** A save of the journal. */
-export interface RunSave extends RunSaveOptions, Pick<SaveOptions, "status" | "error">, Pick<RunParts, "failedStep"> {
-  readonly isTransient?: boolean;
-  readonly isTurnOver?: boolean;
-  /** Whether the attempt ends with this save. */
-  readonly isEnd?: boolean;
-  readonly starts?: number;
-  /** Default: the waits that have begun. */
-  readonly waits?: RunWaits | undefined;
-  readonly result?: string;
+/** A record of the run that is to be appended. */
+export interface RunRecordDraft {
+  readonly kind: "step" | "run" | "mark";
+  /** Given for a step, a wait, or a milestone of `run.save`. */
+  readonly name?: string;
+  readonly occurrence?: number;
+  /** The sequence of the event that a wait has received or refused. */
+  readonly event?: number | undefined;
+  readonly value: EncodedState;
 }
 
-/** The first pause before a save is tried again. Each further pause is twice as long. */
+/** A checkpoint of the run that is to be saved. */
+export interface RunSave extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error"> {
+  readonly isTransient?: boolean;
+  /** Default: the newest state. */
+  readonly state?: EncodedState;
+  /** Whether a turn starts with this checkpoint. */
+  readonly startsTurn?: boolean;
+  /** Changes of what the checkpoint tells about the run. */
+  readonly note?: Partial<RunNote>;
+  readonly waits?: RunWaits | undefined;
+  /** Stored in the same step. */
+  readonly records?: readonly RunRecordDraft[];
+  readonly noEventAfter?: number | undefined;
+}
+
+/** A record that waits for the write before it. */
+interface WaitingRecord {
+  readonly draft: RecordDraft | Promise<RecordDraft>;
+  readonly isLazy: boolean;
+  resolve(sequence: number): void;
+  reject(error: unknown): void;
+}
+
+/** The first pause before a write is tried again. Each further pause is twice as long. */
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 5000;
-/**
- * A turn with more steps than this, or more bytes of results, logs a warning, since each further step saves them all
- * again.
- */
-const MANY_STEPS = 1000;
-const MANY_BYTES = 1_000_000;
-/** Roughly the size of a run's record without its values. A step without its value has about this size, too. */
-const HEAD_BYTES = 256;
 
-/** The record of a run. It makes one save at a time, and each save contains all steps that were added before. */
+/** Writes the records and checkpoints of one attempt. It makes one write at a time. */
 export class RunJournal {
   readonly #store: RunStore;
   readonly #lease: Lease;
   readonly #parent: ParentRun | undefined;
   readonly #failed: (error: unknown) => void;
-  #state: Omit<RunState, "head" | "steps">;
-  /** The plain part of the run's state. */
-  head: RunState["head"];
-  /** The steps of the turn. */
-  steps: StepEntries;
-  /** Whether the end of this attempt is stored. */
-  isEndSaved = false;
-  /** The titles of the steps that no save contains yet. The next save's label lists them. */
-  #unsaved: string[] = [];
-  /** Settles with the last save that was asked for. Never rejects. */
+  #note: RunNote;
+  /** What earlier attempts have recorded of the turn. */
+  recorded: RecordedTurn;
+  /** The state at the beginning of the turn. */
+  begin: EncodedState;
+  #state: EncodedState;
+  #newest: NewestCheckpoint;
+  #lastStep: string | undefined;
+  /** How many steps of the turn are recorded. */
+  recordedSteps: number;
+  /** Whether this attempt has recorded anything but starts. */
+  #hasProgress = false;
+  #waiting: WaitingRecord[] = [];
+  #isFlushing = false;
+  /** Settles with the last write that was asked for. Never rejects. */
   #last: Promise<unknown> = Promise.resolve();
-  #next: Promise<unknown> | undefined;
-  #hasWarned = false;
 
   /**
    * @param parent - Given if the run began inside another run.
-   * @param failed - Called once a save has failed for good. Then nothing more is stored.
+   * @param failed - Called once a write has failed for good. Then nothing more is stored.
    */
   constructor(
     store: RunStore,
@@ -72,296 +89,232 @@ export class RunJournal {
     this.#lease = lease;
     this.#parent = parent;
     this.#failed = failed;
-    const { steps, head, ...others } = state;
-    const { traceparent: _former, ...ownHead } = head;
-    this.#state = others;
-    this.head = ownHead;
-    this.steps = new StepEntries(steps);
+    this.#note = state.note;
+    this.recorded = state.steps;
+    this.begin = state.begin;
+    this.#state = state.state;
+    this.#newest = state.newest;
+    this.recordedSteps = state.steps.size;
+    const last = state.steps.all().at(-1);
+    this.#lastStep = last && stepTitle(last.name || "a save", last.occurrence);
   }
 
-  /** The state at the beginning of the turn. */
-  get begin(): string | undefined {
-    return this.#state.begin ?? this.#state.state;
+  /** Where the run stands. */
+  get head(): RunNote {
+    return this.#note;
+  }
+
+  /** The last sequence of the task that is known. */
+  get lastSequence(): number {
+    return this.#newest.last;
+  }
+
+  setTraceparent(traceparent: string): void {
+    this.#note = { ...this.#note, traceparent };
   }
 
   /** A label that names the last step: `Run failed after plan`. */
   labelAfterLast(what: string): string {
-    const last = this.steps.all().at(-1)?.head;
-    return last === undefined ? what : `${what} after ${stepTitle(last.name || "a save", last.occurrence)}`;
+    return this.#lastStep === undefined ? what : `${what} after ${this.#lastStep}`;
   }
 
   /**
-   * Adds a step. Resolves once it is stored. Steps that are added at the same time share a save.
+   * Appends a record. Records that are appended at the same time share a write.
    *
-   * @throws {PayloadTooLargeError} The step would make the record too large. It isn't added.
+   * @param isLazy - Whether the record needn't survive a power cut yet.
+   * @returns Its sequence, once it is stored.
    */
-  async record(head: StepHead, value: string | undefined): Promise<Entry> {
-    const { state, begin } = this.#state;
-    const others = HEAD_BYTES + byteLength(state) + byteLength(begin) + this.steps.joined().bytes;
-    this.#assertFits(`Step ${JSON.stringify(stepTitle(head.name, head.occurrence))}`, "its result has", value, others);
-    this.#unsaved.push(stepText(head));
-    const entry = this.steps.add({ head, value });
-    const [taskId, steps, { bytes }] = [this.#lease.taskId, this.steps.size, this.steps.joined()];
-    if (!this.#hasWarned && (steps >= MANY_STEPS || bytes >= MANY_BYTES)) {
-      this.#hasWarned = true;
-      this.#store.options.logger.warn(
-        { taskId, steps, bytes },
-        `A turn of the run of task ${JSON.stringify(taskId)} has ${steps} steps with ${bytes} bytes of results, and each further step saves all of them again. End the turn from time to ` +
-          "time with `return run.next(state)`, which keeps the state and forgets the results",
-      );
-    }
-    this.#next ??= this.#inTurn(() => {
-      this.#next = undefined;
-      const more = this.#unsaved.length > 3 ? ` and ${this.#unsaved.length - 3} more` : "";
-      return this.#save({ isTransient: true, label: this.#unsaved.slice(0, 3).join(", ") + more || undefined });
+  append(record: RunRecordDraft, isLazy = false): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const draft = this.#draftRecord(record);
+      // The write before it may take longer than the draft. Its failure is thrown by the flush.
+      if (draft instanceof Promise) draft.catch(() => undefined);
+      this.#waiting.push({ draft, isLazy, resolve, reject });
+      if (record.kind !== "mark") this.#progress();
+      if (this.#isFlushing) return;
+      this.#isFlushing = true;
+      // A failure has stopped the run, and each record's own promise rejects.
+      this.#inTurn(() => this.#flush()).catch(() => undefined);
     });
-    await this.#next;
-    return entry;
   }
 
-  /**
-   * Makes a separate save, after the saves under way, for a milestone or the attempt's end.
-   *
-   * @param change - Called with the checkpoint's id before the save.
-   * @returns The checkpoint's id.
-   */
-  save(saving: RunSave, change?: (id: string) => void): Promise<string> {
-    return this.#inTurn(() => this.#save(saving, change));
+  /** Appends the record of a finished step or wait. */
+  recordStep(
+    { name, occurrence }: { readonly name: string; readonly occurrence: number },
+    value: EncodedState,
+    event?: number,
+  ): Promise<number> {
+    this.#lastStep = stepTitle(name, occurrence);
+    this.recordedSteps += 1;
+    return this.append({ kind: "step", name, occurrence, event, value });
   }
 
-  /**
-   * See {@link ParentRun}. If this attempt has saved nothing but its start, it saves now, so that it isn't counted as an
-   * attempt that ended without a save.
-   */
+  /** Saves a checkpoint, after the writes under way. */
+  save(save: RunSave): Promise<CheckpointSummary> {
+    return this.#inTurn(() => this.#save(save));
+  }
+
+  /** Ends the turn with a milestone, with which the next turn begins. */
+  async endTurn(state: EncodedState, options: RunSave, received: ReceivedEvents | undefined): Promise<void> {
+    const note = { turn: this.#note.turn + 1, ...(received && { received }) };
+    await this.save({ ...options, state, startsTurn: true, note });
+    this.begin = state;
+    this.recorded = RecordedTurn.begin(this.#store, this.#lease.taskId, this.#note);
+    this.recordedSteps = 0;
+    this.#lastStep = undefined;
+  }
+
+  /** Saves a milestone in the middle of the turn. Resolves to the sequence of its record, and to its id. */
+  async saveMilestone(
+    state: EncodedState,
+    { name, occurrence }: { readonly name: string; readonly occurrence: number },
+    options: RunSave,
+  ): Promise<{ readonly id: string; readonly sequence: number }> {
+    let id = "";
+    const records = (checkpointId: string): readonly RunRecordDraft[] => {
+      id = checkpointId;
+      const text = JSON.stringify({ type: "saved", id });
+      return [{ kind: "run", name, occurrence, value: { encoding: "json", text } }];
+    };
+    const { sequence } = await this.#inTurn(() => this.#save({ ...options, state, note: { hasSaved: true } }, records));
+    this.#lastStep = stepTitle(name || "a save", occurrence);
+    return { id, sequence: sequence - 1 };
+  }
+
+  /** See {@link ParentRun}. The attempt isn't one that recorded nothing. */
   async childSaved(): Promise<void> {
-    if (this.head.starts === undefined) await this.#parent?.childSaved();
-    else await this.#saveIfUnsaved(() => ({ label: "A child run has saved" }));
+    await this.noteProgress("A child run has recorded something");
   }
 
-  /**
-   * Call it when the attempt must pause. If it has saved nothing but its start, it saves now that the start doesn't count:
-   * a platform may kill the process before the steps under way have ended. Never rejects.
-   */
-  pausing(): Promise<void> {
-    return this.#saveIfUnsaved((starts) => ({ label: this.labelAfterLast("Run is pausing"), starts: starts - 1 }));
+  /** Records that this attempt mustn't be counted as one that recorded nothing. Never rejects. */
+  async noteProgress(why: string): Promise<void> {
+    if (this.#hasProgress) return;
+    const text = JSON.stringify({ type: "progress", why });
+    // If it fails, the run has stopped, and the end of the attempt reports the error.
+    await this.append({ kind: "run", value: { encoding: "json", text } }, true).catch(() => undefined);
   }
 
-  /**
-   * Saves a milestone in the middle of the turn, and adds it as a step. From then on `latest` returns its state. The
-   * turn itself still has the state from its beginning.
-   *
-   * @throws {PayloadTooLargeError} The state would make the record too large. Nothing is changed.
-   */
-  saveMilestone(state: string, head: Omit<StepHead, "id">, options: RunSaveOptions): Promise<string> {
-    const begin = this.begin ?? UNDEFINED;
-    this.assertStateFits(state, byteLength(begin) + this.steps.joined().bytes);
-    return this.save(options, (id) => {
-      this.#state = { ...this.#state, begin, state };
-      this.steps.add({ head: { ...head, id }, value: undefined });
-    });
-  }
-
-  /**
-   * @param others - The bytes of the record's other parts. At the end of a turn, there are none.
-   * @throws {PayloadTooLargeError} The state is too large to be recorded.
-   */
-  assertStateFits(state: string, others = 0): void {
-    this.#assertFits("The state", "it has", state, others);
-  }
-
-  /** Ends the turn with a milestone and begins the next turn. */
-  async endTurn(state: string, options: RunSaveOptions): Promise<void> {
-    await this.save({ ...options, isTurnOver: true }, () => {
-      this.#state = { ...this.#state, state, begin: undefined };
-    });
-    this.head = { ...this.head, turn: this.head.turn + 1 };
-    this.steps = new StepEntries([]);
-    this.#hasWarned = false;
+  #progress(): void {
+    if (this.#hasProgress) return;
+    this.#hasProgress = true;
+    void this.#parent?.childSaved();
   }
 
   /** Runs `work` after the work before it, whose failure belongs to its own caller. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-    // The tick lets other steps that end at the same moment be added first.
+    // The tick lets other records that come at the same moment join the write.
     const turn = this.#last.then(() => new Promise<void>((resolve) => process.nextTick(resolve))).then(work);
     this.#last = turn.catch(() => undefined);
     return turn;
   }
 
-  /** Saves if the attempt has saved nothing but its start. Never rejects. */
-  async #saveIfUnsaved(saving: (starts: number) => RunSave): Promise<void> {
-    await this.#inTurn(async () => {
-      // Several child runs may have recorded something at the same time.
-      const { starts } = this.head;
-      if (starts !== undefined) await this.#save({ isTransient: true, ...saving(starts) });
-      // A failed save has stopped this run, and the end of the attempt reports the error.
-    }).catch(() => undefined);
+  #draftRecord({ kind, name, value, ...place }: RunRecordDraft, generation = this.#note.generation) {
+    const recordKey = formatRunKey({ ...this.#note, generation, ...place });
+    const { taskId } = this.#lease;
+    return this.#store.draftRecord({ taskId, kind, ...(name !== undefined && { name }), recordKey }, value);
   }
 
-  #assertFits(what: string, has: string, text: string | undefined, others: number): void {
-    const { maxPayloadBytes } = this.#store.options;
-    const bytes = byteLength(text);
-    if (HEAD_BYTES + bytes + byteLength(this.#state.input) + others <= maxPayloadBytes) return;
-    throw new PayloadTooLargeError(
-      `${what} of the run of task ${JSON.stringify(this.#lease.taskId)} can't be recorded: ${has} ${bytes} bytes, so the run's record would have more than ` +
-        `${maxPayloadBytes} bytes. Earlier records are kept. Store less (a path, an id), end turns more often with ` +
-        "run.next, or raise maxPayloadBytes.",
-    );
-  }
-
-  async #save(saving: RunSave, change?: (id: string) => void): Promise<string> {
-    const { isTransient = false, isTurnOver = false, isEnd = false, starts, result, failedStep, ...options } = saving;
-    const lease = this.#lease;
-    lease.signal.throwIfAborted();
+  async #flush(): Promise<void> {
+    this.#isFlushing = false;
+    const batch = this.#waiting.splice(0);
     try {
-      // A step may have blocked the process for longer than the lease's time.
-      if (Date.parse(lease.expiresAt) <= Date.now()) await lease.renew();
-      // A run that was paused for another reason than its waits is due at once.
-      const open = isTransient ? this.steps.openWaits() : [];
-      const dueAt = isEnd ? { dueAt: new Date(this.#store.options.clock()).toISOString() } : undefined;
-      const openWaits = open.length === 0 ? undefined : { ...waitsIn(open), ...dueAt };
-      const { stage = this.#state.stage, waits = openWaits } = options;
-      const [replaces, isChild] = [this.#state.transientId, this.#parent !== undefined];
-      const draft = this.#store.draft(lease.taskId, { ...options, stage, waits, isTransient, replaces, isChild });
-      change?.(draft.id);
-      const { generation, starts: _starts, ...others } = this.head;
-      const nextToken = lease.token + (isEnd ? 1 : 0);
-      this.head = { ...others, generation: generation || draft.id, nextToken, ...(starts && { starts }) };
-      const { state, begin, input } = this.#state;
-      const head = { ...this.head, id: draft.id, isTurnOver };
-      // Once a turn is over, the results of its steps aren't needed.
-      const encoded = isTurnOver
-        ? encodeRunBody({ head, state, input, result, failedStep }, this.steps.joinedHeads())
-        : encodeRunBody({ head, state, begin, input, result, failedStep }, this.steps.joined().text);
-      this.#unsaved = [];
-      const { sequence, id } = await this.#append(draft, encoded, replaces);
-      this.isEndSaved = isEnd;
-      this.#state = { ...this.#state, sequence, transientId: isTransient ? id : undefined, stage };
-      if (!isTransient || this.steps.size > 0) await this.#parent?.childSaved();
-      return id;
+      await this.#renewIfExpired();
+      const drafts = await resolveAll(batch.map(({ draft }) => draft));
+      const isLazy = batch.every((record) => record.isLazy);
+      const { sequence: newest } = this.#newest;
+      const last = await this.#writeUntilStored(async (isRetry) => {
+        const stored = isRetry ? await this.#findStored(drafts) : undefined;
+        return stored ?? this.#store.appendRecords(this.#lease, drafts, newest, isLazy);
+      });
+      this.#newest = { ...this.#newest, last };
+      for (const [index, record] of batch.entries()) record.resolve(last - batch.length + 1 + index);
     } catch (error) {
       this.#failed(error);
+      for (const { reject } of batch) reject(error);
+    }
+  }
+
+  /** The last sequence of a batch whose append may have succeeded though it threw. */
+  async #findStored(drafts: readonly RecordDraft[]): Promise<number | undefined> {
+    const [first] = drafts;
+    const { taskId } = this.#lease;
+    const query = { taskId, order: "oldest", afterSequence: this.#newest.last, headersOnly: true } as const;
+    for await (const { recordKey, name, payload, sequence } of this.#store.records({ ...query, kinds: ["step", "run", "mark"] })) {
+      const isSame = recordKey === first?.recordKey && name === first?.name && payload.sha256 === first?.payload.sha256;
+      if (isSame) return sequence + drafts.length - 1;
+    }
+    return undefined;
+  }
+
+  async #save(
+    { isTransient = false, startsTurn = false, note: change, state = this.#state, noEventAfter, ...save }: RunSave,
+    recordsFor?: (id: string) => readonly RunRecordDraft[],
+  ): Promise<CheckpointSummary> {
+    const { records = [], waits, ...options } = save;
+    const [lease, newest] = [this.#lease, this.#newest];
+    try {
+      await this.#renewIfExpired();
+      const { startId } = this.#note;
+      const oldStart = startsTurn ? startId : undefined;
+      const replaces = newest.transientId ?? oldStart;
+      const note = { ...(startsTurn ? leaveTurn(this.#note) : this.#note), token: lease.token, ...change };
+      const draft = this.#store.draft(lease.taskId, {
+        ...options,
+        stage: options.stage ?? newest.stage,
+        ...{ note, waits, isChild: this.#parent !== undefined },
+        transient: isTransient ? { replaces } : undefined,
+      });
+      const generation = note.generation || draft.id;
+      const drafts = await resolveAll(
+        [...records, ...(recordsFor?.(draft.id) ?? [])].map((record) => this.#draftRecord(record, generation)),
+      );
+      const condition = { expectedSequence: newest.sequence, noEventAfter };
+      const how = { lease, ...condition, replaces, resembles: newest.id, records: drafts };
+      const saved = await this.#writeUntilStored((isRetry) => this.#store.append(draft, state, { ...how, isRetry }));
+      const { id, sequence, stage } = saved;
+      const turnStart = startsTurn ? { turnStart: sequence, ...(isTransient && { startId: id }) } : {};
+      this.#note = { ...note, generation, began: note.began ?? sequence, ...turnStart };
+      this.#state = state;
+      const transientId = isTransient && !startsTurn ? id : undefined;
+      this.#newest = { id, sequence, last: sequence, stage, transientId };
+      if (oldStart !== undefined && replaces !== oldStart) await this.#store.removeCheckpoint(lease, oldStart);
+      if (!startsTurn || !isTransient) this.#progress();
+      return saved;
+    } catch (error) {
+      // The caller of a save with `noEventAfter` reads the new events and tries again.
+      if (noEventAfter === undefined || !(error instanceof CheckpointConflictError)) this.#failed(error);
       throw error;
     }
   }
 
+  /** A step may have blocked the process for longer than the lease's time. */
+  async #renewIfExpired(): Promise<void> {
+    const lease = this.#lease;
+    lease.signal.throwIfAborted();
+    if (Date.parse(lease.expiresAt) <= Date.now()) await lease.renew();
+  }
+
   /**
-   * If a save fails but may still succeed, repeats it as long as the lease lasts. Without the save, a resume would run
+   * If a write fails but may still succeed, repeats it as long as the lease lasts. Without the write, a resume would run
    * the step again.
    */
-  async #append(
-    draft: ReturnType<RunStore["draft"]>,
-    encoded: ReturnType<typeof encodeRunBody>,
-    replaces: string | undefined,
-  ): Promise<CheckpointSummary> {
-    const [lease, { sequence: expectedSequence }] = [this.#lease, this.#state];
+  async #writeUntilStored<Result>(write: (isRetry: boolean) => Promise<Result>): Promise<Result> {
+    const { signal } = this.#lease;
     for (let failures = 0; ; failures++) {
       try {
-        return await this.#store.append(draft, encoded, { lease, expectedSequence, replaces, isRetry: failures > 0 });
+        return await write(failures > 0);
       } catch (error) {
         if (!(error instanceof CheckpointError && error.retryable)) throw error;
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures, MAX_PAUSE_MS);
-        await pause(ms, undefined, { signal: lease.signal }).catch(() => undefined);
-        if (lease.signal.aborted) throw error;
+        await pause(ms, undefined, { signal }).catch(() => undefined);
+        if (signal.aborted) throw error;
       }
     }
   }
 }
 
-/** The names of the events that these waits wait for, and when the first of the waits ends. */
-export function waitsIn(waits: readonly StepHead[]): RunWaits {
-  const [dueAt = NEVER] = waits.flatMap(({ until }) => until ?? []).sort();
-  return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
-}
-
-function byteLength(text = ""): number {
-  return Buffer.byteLength(text);
-}
-
-/** A recorded step of the turn. */
-export interface Entry extends StoredStep {
-  /** True if the function has called the step in this attempt. */
-  isUsed: boolean;
-  /** Grows with each record, so it tells which of two steps ended first. */
-  readonly order: number;
-}
-
-type Key = Pick<StepHead, "name" | "occurrence"> & Partial<Pick<StepHead, "status">>;
-
-/** The recorded steps of a turn, ordered by when they ended, with their texts. */
-export class StepEntries {
-  readonly #entries = new Map<string, Entry>();
-  #nextOrder = 0;
-  #hasWaits = false;
-  /** The joined texts of the steps. A resume makes them when it first records a step. Later steps are appended. */
-  #joined: { readonly text: string; readonly bytes: number } | undefined;
-
-  constructor(steps: readonly StoredStep[]) {
-    for (const step of steps) this.add(step, false);
-  }
-
-  get size(): number {
-    return this.#entries.size;
-  }
-
-  all(): readonly Entry[] {
-    return [...this.#entries.values()];
-  }
-
-  /** The waits that the function has begun, and that haven't ended. */
-  openWaits(): readonly StepHead[] {
-    // Most turns have no waits, and may have many steps.
-    if (!this.#hasWaits) return [];
-    return this.all().flatMap(({ head, isUsed }) => (isUsed && isOpenWait(head) ? head : []));
-  }
-
-  find(key: Key): Entry | undefined {
-    return this.#entries.get(entryKey(key));
-  }
-
-  /** Adds a step. It replaces the record of the step's start, if there is one. */
-  add(step: StoredStep, isUsed = true): Entry {
-    const key = entryKey(step.head);
-    // A step's order is that of its end, not of its start.
-    if (this.#entries.delete(key)) this.#joined = undefined;
-    if (this.#joined !== undefined) {
-      const text = encodeStep(step.head, step.value);
-      const { text: before, bytes } = this.#joined;
-      this.#joined = { text: before === "" ? text : `${before},${text}`, bytes: bytes + Buffer.byteLength(text) + 1 };
-    }
-    const entry = { ...step, isUsed, order: this.#nextOrder++ };
-    this.#hasWaits ||= isOpenWait(step.head);
-    this.#entries.set(key, entry);
-    return entry;
-  }
-
-  forget(is: (entry: Entry) => boolean): void {
-    for (const [key, entry] of this.#entries) if (is(entry)) this.#entries.delete(key);
-    this.#joined = undefined;
-  }
-
-  /** The texts of the steps, joined by commas. */
-  joined(): { readonly text: string; readonly bytes: number } {
-    if (this.#joined === undefined) {
-      const text = this.all()
-        .map(({ head, value }) => encodeStep(head, value))
-        .join(",");
-      this.#joined = { text, bytes: Buffer.byteLength(text) };
-    }
-    return this.#joined;
-  }
-
-  /** Like the text of {@link joined}, without results and errors. */
-  joinedHeads(): string {
-    return this.all()
-      .map(({ head }) => encodeStep(head, undefined))
-      .join(",");
-  }
-}
-
-function isOpenWait({ status, waitsFor }: StepHead): boolean {
-  return status === "started" && waitsFor !== undefined;
-}
-
-function entryKey({ name, occurrence, status }: Key): string {
-  return `${status === "saved" ? "save" : "step"} ${occurrence} ${name}`;
+/** The drafts, without a turn of the event loop if none of them is a promise. */
+function resolveAll<Value>(values: readonly (Value | Promise<Value>)[]): readonly Value[] | Promise<readonly Value[]> {
+  const known = values.filter((value): value is Value => !(value instanceof Promise));
+  return known.length === values.length ? known : Promise.all(values);
 }

@@ -29,7 +29,7 @@ const RUN_KEYS = listKeys<RunOptions>({
 });
 const STEP_KEYS = listKeys<StepOptions>({ retry: true, timeoutMs: true, schema: true, input: true, atMostOnce: true });
 const RETRY_KEYS = listKeys<StepRetry>({ times: true, backoffMs: true, factor: true, maxMs: true, if: true });
-const WAIT_KEYS = listKeys<WaitOptions>({ timeoutMs: true, schema: true });
+const WAIT_KEYS = listKeys<WaitOptions>({ timeoutMs: true, signal: true, schema: true, ask: true });
 const SAVE_KEYS = listKeys<RunSaveOptions>({ stage: true, label: true, metadata: true });
 
 /** The end of the year 9999. */
@@ -81,7 +81,9 @@ export function checkDate(what: string, date: Date): void {
 export function checkWaitOptions(name: string, options: WaitOptions): void {
   checkKeys(`WaitOptions of ${JSON.stringify(name)}`, options, WAIT_KEYS);
   checkInteger(`WaitOptions.timeoutMs of ${JSON.stringify(name)}`, options.timeoutMs, 0, MAX_WAIT_MS);
+  checkSignal(`WaitOptions.signal of ${JSON.stringify(name)}`, options.signal);
   checkSchema(`WaitOptions.schema of ${JSON.stringify(name)}`, options.schema);
+  if (options.ask !== undefined) checkText(`WaitOptions.ask of ${JSON.stringify(name)}`, options.ask, 1);
 }
 
 export function checkRunSaveOptions(options: RunSaveOptions): void {

@@ -1,22 +1,52 @@
-import { parseRunBody, type RunBody, type RunHead } from "../codec/run-body.js";
-import { RunCancelledError, RunMismatchError } from "../contract/errors.js";
+import type { EncodedState } from "../codec/json.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { CheckpointCorruptError, RunCancelledError, RunMismatchError } from "../contract/errors.js";
+import {
+  addReceived,
+  isReceived,
+  leaveTurn,
+  NOTHING_RECEIVED,
+  type ReceivedEvents, type RunNote, readRunNote } from "../contract/run-note.js";
+import { parseRunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isTransient } from "../contract/transient.js";
 import type { CheckpointText } from "../manager/reader.js";
+import { RecordedTurn } from "./recorded-turn.js";
 import type { RunOptions } from "./run.js";
 import type { RunStore } from "./run-store.js";
-import { canonicalText, StepValues } from "./step-values.js";
+import { canonicalText, NO_STATE, StepValues } from "./step-values.js";
 
-/** The state of a run that isn't completed, when an attempt begins. */
-export interface RunState extends Omit<RunBody, "head" | "result"> {
+/** A run that isn't completed, when an attempt begins. */
+export interface RunState {
   readonly isCompleted: false;
   /** Whether a run saved the task's newest checkpoint. */
   readonly isOfRun: boolean;
-  /** If `generation` is "", the run is new, and the first save's id becomes its generation. */
-  readonly head: Omit<RunHead, "id" | "isTurnOver">;
-  readonly stage: string | undefined;
-  /** The sequence of the task's newest checkpoint; 0 if there is none, `undefined` if damage hides it. */
+  /** With the attempt's number. If `generation` is "", the run is new, and the first checkpoint's id becomes its generation. */
+  readonly note: RunNote;
+  /** A checkpoint must be saved before the function begins: the turn's first one, or one that tells that the run goes on. */
+  readonly start: "turn" | "resume" | undefined;
+  readonly input: EncodedState | undefined;
+  /** The newest state. */
+  readonly state: EncodedState;
+  /** The state at the beginning of the turn. */
+  readonly begin: EncodedState;
+  readonly steps: RecordedTurn;
+  readonly newest: NewestCheckpoint;
+  /** How many attempts in a row have recorded nothing but their starts, and the steps that the last of them has started. */
+  readonly crashes: number;
+  readonly running: readonly string[];
+  /** The trace context of the former attempt, if it is known. */
+  readonly previousTraceparent?: string | undefined;
+}
+
+/** The task's newest checkpoint. */
+export interface NewestCheckpoint {
+  readonly id: string | undefined;
+  /** 0 if the task has none, `undefined` if damage hides it. */
   readonly sequence: number | undefined;
-  /** The id of the task's transient checkpoint, which the next save replaces. */
+  /** The last sequence that is known. */
+  readonly last: number;
+  readonly stage: string | undefined;
+  /** The id of the transient checkpoint that the next one replaces. */
   readonly transientId: string | undefined;
 }
 
@@ -32,104 +62,238 @@ interface Reading {
   readonly options: RunOptions;
 }
 
+const NO_CHECKPOINT: NewestCheckpoint = {
+  id: undefined,
+  sequence: 0,
+  last: 0,
+  stage: undefined,
+  transientId: undefined,
+};
+
 /**
  * Reads the state of a task's run.
  *
  * @throws {RunMismatchError} The run began with another version or input.
  * @throws {RunCancelledError} The run was cancelled.
+ * @throws {CheckpointCorruptError} A record of the current turn is damaged.
  */
 export async function readRunState(reading: Reading): Promise<RunState | CompletedRun> {
   const { store, taskId, options } = reading;
   const newest = await store.reader.newestText(taskId);
-  if (newest === undefined) return beginRun(reading, { sequence: 0 });
+  if (newest === undefined) return beginRun(reading, NO_CHECKPOINT);
   const { summary } = newest;
-  const last = {
+  const last: NewestCheckpoint = {
+    id: summary.id,
     // If damage hides the newest sequence, the first save has no condition.
     sequence: newest.newest === 0 ? undefined : newest.newest,
-    transientId: isTransient(summary) ? summary.id : undefined,
+    last: newest.newest,
     stage: summary.stage,
+    transientId: isTransient(summary) ? summary.id : undefined,
   };
-  if (options.restart) return beginRun(reading, last);
-  if (isCancelled(summary)) throw new RunCancelledError(taskId, summary.error?.message ?? "");
-  const body = parseBody(newest);
-  if (summary.status === "completed") {
-    if (body !== undefined) assertInput(reading, body.input);
-    const result = body?.result && new StepValues(taskId, store.options).decodeRunValue("result", body.result);
-    return { isCompleted: true, result };
+  if (!options.restart && isCancelled(summary)) {
+    throw new RunCancelledError(taskId, summary.error?.message ?? "");
   }
-  if (body !== undefined) return { ...resumeRun(reading, newest, body, last), isOfRun: true };
-  // The newest checkpoint wasn't saved by a run. So the run continues with its state, in a new turn.
-  const transientId = last.transientId ?? (await store.newestTransientId(taskId));
-  const foreign = { ...last, transientId, state: store.migrateState(newest) };
-  const interrupted = await store.newestTextOfRun(taskId);
-  const former = interrupted && parseBody(interrupted);
-  if (interrupted === undefined || former === undefined) return beginRun(reading, foreign);
-  const head = { ...former.head, isTurnOver: true };
-  return resumeRun(reading, interrupted, { ...former, head, state: undefined }, foreign);
+  const note = readRunNote(summary);
+  if (summary.status === "completed" && !options.restart) {
+    if (note !== undefined) assertInput(reading, await readInput(store, summary, note));
+    return { isCompleted: true, result: note && (await readResult(store, summary)) };
+  }
+  const ofRun = note === undefined ? await store.newestOfRun(taskId) : summary;
+  const former = ofRun && readRunNote(ofRun);
+  if (ofRun === undefined || former === undefined) {
+    return beginRun(reading, await withTransient(store, last, summary), options.restart ? undefined : newest);
+  }
+  if (options.restart) {
+    const received = await readReceived(store, ofRun, former);
+    return beginRun(reading, await withTransient(store, last, summary), undefined, received);
+  }
+  return resumeRun(reading, newest, ofRun, former, last);
 }
 
-/** What the task's newest checkpoint tells. With a `state`, no run saved it, and the next turn begins with this state. */
-type Newest = Pick<RunState, "sequence"> & Partial<Pick<RunState, "transientId" | "stage" | "state">>;
-
-function beginRun({ store, taskId, options }: Reading, newest: Newest): RunState {
+/** A run that begins, with the state of the checkpoint `from` if it is given. */
+function beginRun(
+  { store, taskId, options }: Reading,
+  newest: NewestCheckpoint,
+  from?: CheckpointText,
+  received = NOTHING_RECEIVED,
+): RunState {
   const { version, input, initialState } = options;
+  const initial = initialState === undefined ? NO_STATE : store.encodeState(taskId, initialState);
+  const state = from === undefined ? initial : store.migrateState(from);
+  const note: RunNote = {
+    ...{ generation: "", attempt: 1, turn: 1 },
+    ...(version !== undefined && { version }),
+    ...(input !== undefined && { hasInput: true }),
+    ...(received !== NOTHING_RECEIVED && { received }),
+  };
   return {
-    isCompleted: false,
-    isOfRun: false,
-    head: { generation: "", attempt: 1, turn: 1, ...(version === undefined ? undefined : { version }) },
+    ...{ isCompleted: false, isOfRun: false, note, start: "turn", state, begin: state, newest, crashes: 0, running: [] },
     input: input === undefined ? undefined : new StepValues(taskId, store.options).encodeRunValue("input", input),
-    steps: [],
-    transientId: undefined,
-    stage: undefined,
-    ...newest,
-    state: newest.state ?? (initialState === undefined ? undefined : store.encodeState(taskId, initialState)),
+    steps: RecordedTurn.begin(store, taskId, note),
   };
 }
 
-function resumeRun(reading: Reading, { summary }: CheckpointText, body: RunBody, newest: Newest): RunState {
-  const { id, isTurnOver, version: recorded, nextToken, starts, ...head } = body.head;
+/** A run that goes on from its checkpoint `ofRun`, or in a new turn with the state of a newer one. */
+async function resumeRun(
+  reading: Reading,
+  newest: CheckpointText,
+  ofRun: CheckpointSummary,
+  former: RunNote,
+  last: NewestCheckpoint,
+): Promise<RunState> {
   const { store, taskId, options } = reading;
   const { version, ifVersionChanged = "refuse" } = options;
+  // A checkpoint from outside ends the turn that was under way.
+  const isForeign = newest.summary.id !== ofRun.id;
+  const { attempt, crashes, running, sequence } = await readAttempts(store, ofRun, former);
   // An enqueued run gets the version of its first attempt.
-  if (head.attempt > 0 && recorded !== version) {
-    if (ifVersionChanged === "restart") return beginRun(reading, { ...newest, state: undefined });
-    if (ifVersionChanged === "refuse") throw otherVersion(taskId, recorded, version);
+  if (former.version !== version && (attempt > 0 || former.version !== undefined)) {
+    if (ifVersionChanged === "refuse") throw otherVersion(taskId, former.version, version);
+    if (ifVersionChanged === "restart") {
+      return beginRun(reading, await withTransient(store, last, ofRun), undefined, await readReceived(store, ofRun, former));
+    }
   }
-  assertInput(reading, body.input);
-  // A fork or a rewind copies the record unchanged, so the id in a copied record differs from its checkpoint's id.
-  const isCopy = id !== summary.id;
-  const migrate = (text: string | undefined) =>
-    text === undefined ? undefined : store.migrateState({ encoding: "json-tagged", text, summary });
+  const input = await readInput(store, ofRun, former);
+  assertInput(reading, input);
+  const { version: _version, traceparent: _traceparent, ...kept } = former;
+  const note: RunNote = {
+    ...kept,
+    ...(version !== undefined && { version }),
+    began: former.began ?? ofRun.sequence,
+    attempt: attempt + 1,
+  };
+  const known = { ...last, last: Math.max(last.last, sequence) };
+  if (isForeign) {
+    const received = await readReceived(store, ofRun, former);
+    const next = { ...leaveTurn(note), turn: former.turn + 1, received };
+    const state = store.migrateState(newest);
+    return {
+      previousTraceparent: former.traceparent,
+      ...{ isCompleted: false, isOfRun: false, note: next, start: "turn", input, state, begin: state, crashes, running },
+      newest: await withTransient(store, known, newest.summary),
+      steps: RecordedTurn.begin(store, taskId, next),
+    };
+  }
+  const startsHere = former.turnStart === undefined;
   return {
-    isCompleted: false,
-    isOfRun: false,
-    head: {
-      ...head,
-      generation: isCopy ? summary.id : head.generation,
-      attempt: isCopy ? 1 : head.attempt + 1,
-      turn: isTurnOver ? head.turn + 1 : head.turn,
-      ...(version === undefined ? undefined : { version }),
-      ...(nextToken === undefined || isCopy ? undefined : { nextToken, ...(starts && { starts }) }),
+    ...{ isCompleted: false, isOfRun: true, input, crashes, running, previousTraceparent: former.traceparent },
+    note: {
+      ...note,
+      turnStart: former.turnStart ?? ofRun.sequence,
+      ...(startsHere && last.transientId !== undefined && { startId: last.transientId }),
     },
-    input: body.input,
-    transientId: undefined,
-    stage: undefined,
-    steps: isTurnOver ? [] : body.steps,
-    begin: isTurnOver ? undefined : migrate(body.begin),
-    ...newest,
-    state: newest.state ?? migrate(body.state),
+    start: ofRun.status === "failed" || former.version !== version ? "resume" : undefined,
+    state: store.migrateState(newest),
+    begin: store.migrateState(await readTurnStart(store, former, newest)),
+    steps: await RecordedTurn.read(store, taskId, { ...former, attempt: note.attempt }, ofRun.sequence),
+    newest: { ...known, transientId: startsHere ? undefined : last.transientId },
   };
 }
 
-function parseBody({ encoding, text, summary }: CheckpointText): RunBody | undefined {
-  return encoding === "json-run" ? parseRunBody(text, summary) : undefined;
+/** The text of the checkpoint that has the state with which the turn started. */
+async function readTurnStart(store: RunStore, note: RunNote, newest: CheckpointText): Promise<CheckpointText> {
+  const { summary } = newest;
+  if (!note.hasSaved || note.turnStart === undefined) return newest;
+  const range = { afterSequence: note.turnStart - 1, beforeSequence: note.turnStart + 1 };
+  for await (const text of store.reader.texts({ taskId: summary.taskId, order: "oldest", ...range })) return text;
+  throw new CheckpointCorruptError(
+    `The checkpoint at which the turn of task ${JSON.stringify(summary.taskId)} started (sequence ${note.turnStart}) is damaged or gone. ` +
+      "Nothing was changed. Restore it from a backup, rewind the task to an older checkpoint, or begin with `restart: true`.",
+  );
 }
 
-function assertInput({ store, taskId, options }: Reading, recorded: string | undefined): void {
+/** With the transient checkpoint that is left, if the newest one isn't transient. */
+async function withTransient(
+  store: RunStore,
+  newest: NewestCheckpoint,
+  { taskId }: CheckpointSummary,
+): Promise<NewestCheckpoint> {
+  return { ...newest, transientId: newest.transientId ?? (await store.newestTransientId(taskId)) };
+}
+
+/** The run's attempts after a checkpoint of it. `sequence` is the last one that is known. */
+async function readAttempts(store: RunStore, { taskId, sequence }: CheckpointSummary, note: RunNote) {
+  let [attempt, last] = [note.attempt, sequence];
+  const started = new Set<number>();
+  const running: string[] = [];
+  const query = { taskId, order: "newest", afterSequence: sequence, headersOnly: true } as const;
+  for await (const header of store.records({ ...query, kinds: ["step", "run", "mark"] })) {
+    last = Math.max(last, header.sequence);
+    const key = parseRunKey(header);
+    if (key?.generation !== note.generation) continue;
+    attempt = Math.max(attempt, key.attempt);
+    // Anything but a mark is progress.
+    if (header.kind !== "mark") break;
+    started.add(key.attempt);
+    if (header.name !== undefined && key.attempt === attempt) running.unshift(stepTitle(header.name, key.occurrence ?? 1));
+  }
+  return { attempt, crashes: started.size, running, sequence: last };
+}
+
+/** The events that the run has received until now, in the turn of its newest checkpoint too. */
+export async function readReceived(
+  store: RunStore,
+  { taskId, sequence, status }: CheckpointSummary,
+  note: RunNote,
+): Promise<ReceivedEvents> {
+  const { received = NOTHING_RECEIVED, isOver } = note;
+  if (isOver && status === "completed") return received;
+  const { steps, refused } = await readReceipts(store, taskId, note, sequence);
+  const settled = [...steps, ...refused].sort((a, b) => a.sequence - b.sequence);
+  if (settled.length === 0) return received;
+  const pending = new Map<string, number[]>();
+  const settledSequences = new Set(settled.map((event) => event.sequence));
+  let readTo = received.upTo;
+  const query = { taskId, order: "oldest", afterSequence: received.upTo, kinds: ["event"], headersOnly: true } as const;
+  for await (const { sequence: event, name = "" } of store.records(query)) {
+    readTo = event;
+    if (!settledSequences.has(event) && !isReceived(received, event, name)) pending.set(name, [...(pending.get(name) ?? []), event]);
+  }
+  return addReceived(received, settled, pending, readTo);
+}
+
+/** The events that the turn of a checkpoint has received or refused. */
+async function readReceipts(store: RunStore, taskId: string, note: RunNote, sequence: number) {
+  const turn = await RecordedTurn.read(store, taskId, note, sequence);
+  const steps = turn.all().flatMap(({ event, name }) => (event === undefined ? [] : { sequence: event, name }));
+  return { steps, refused: turn.refused };
+}
+
+/** The run's input; `undefined` if it has none. */
+export async function readInput(
+  store: RunStore,
+  { taskId, sequence }: CheckpointSummary,
+  { hasInput, began = sequence }: RunNote,
+): Promise<EncodedState | undefined> {
+  if (!hasInput) return undefined;
+  const value = await readRunRecord(store, taskId, began);
+  if (typeof value === "object" && value !== null && "input" in value) {
+    return new StepValues(taskId, store.options).encodeStored(value.input);
+  }
+  throw new CheckpointCorruptError(
+    `The input of the run of task ${JSON.stringify(taskId)} is gone. Nothing was run or changed. Restore it from a backup, or begin with ` +
+      "`restart: true`.",
+  );
+}
+
+/** The result of a run that has completed with this checkpoint. */
+export async function readResult(store: RunStore, { taskId, sequence }: CheckpointSummary): Promise<unknown> {
+  const value = await readRunRecord(store, taskId, sequence);
+  return typeof value === "object" && value !== null && "result" in value ? value.result : undefined;
+}
+
+/** The value of the `run` record directly before a checkpoint. */
+export async function readRunRecord(store: RunStore, taskId: string, checkpoint: number): Promise<unknown> {
+  const range = { afterSequence: checkpoint - 2, beforeSequence: checkpoint, kinds: ["run"] } as const;
+  for await (const record of store.records({ taskId, order: "oldest", ...range })) return store.readValue(record);
+  return undefined;
+}
+
+function assertInput({ store, taskId, options }: Reading, recorded: EncodedState | undefined): void {
   const { input } = options;
   if (input === undefined) return;
-  const text = new StepValues(taskId, store.options).encodeRunValue("input", input);
-  if (recorded !== undefined && canonicalText(recorded) === canonicalText(text)) return;
+  const { text } = new StepValues(taskId, store.options).encodeRunValue("input", input);
+  if (recorded !== undefined && canonicalText(recorded.text) === canonicalText(text)) return;
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
     taskId,

@@ -1,45 +1,50 @@
 import { once, setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
-import { encodeRunBody, type RunHead, type RunParts } from "../codec/run-body.js";
+import { openPayload } from "../codec/payload.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
+import type { AppendCondition } from "../contract/conditions.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
-import { CheckpointConflictError } from "../contract/errors.js";
-import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
+import { CheckpointCorruptError } from "../contract/errors.js";
+import { isRecord, type LogRecord, type RecordDraft, type RecordHeader, type RecordQuery } from "../contract/log.js";
+import { type RunMarks, type RunNote, runMetadata } from "../contract/run-note.js";
 import type { DueQuery } from "../contract/task-queue.js";
-import { isOfRun, isTransient, type RunWaits, readWaits, runMetadata } from "../contract/transient.js";
+import { isOfRun, isTransient } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
+import { ifIntact } from "../manager/damage.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
+import { draftEncoded, type NamedRecord } from "../manager/record-drafts.js";
+import { requireLog } from "../manager/records.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
+import { NO_STATE } from "./step-values.js";
 
 /** A run's checkpoint that is to be appended. */
-interface RunDraft extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error"> {
-  readonly isTransient: boolean;
-  /** The id of the transient checkpoint that this one replaces. */
-  readonly replaces: string | undefined;
-  /** Given for a paused run that waits. */
-  readonly waits?: RunWaits | undefined;
-  /** Whether the run began within another run. */
-  readonly isChild?: boolean;
+export interface RunDraft extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error">, RunMarks {
+  /** Its `generation` may be "": then the checkpoint begins a generation, which gets its id. */
+  readonly note: RunNote;
 }
 
-/** What an append of a run's checkpoint needs. */
-interface RunAppend {
-  readonly lease: Lease;
-  readonly expectedSequence: number | undefined;
+/** How a run's checkpoint is appended. */
+export interface RunAppend extends Pick<AppendCondition, "expectedSequence" | "noEventAfter"> {
+  /** Without a lease, no attempt has begun the run. */
+  readonly lease?: Lease | undefined;
+  /** The id of the transient checkpoint that this one replaces. */
   readonly replaces: string | undefined;
+  /** The id of a checkpoint of the task with the same or a similar state. */
+  readonly resembles: string | undefined;
+  readonly records: readonly RecordDraft[];
   /** Whether the draft may be stored already. */
-  readonly isRetry: boolean;
+  readonly isRetry?: boolean;
 }
 
 /** The key of calls of {@link RunStore.pause} that wait for any task. */
 export const ANY_TASK = "";
 
-/** What runs read and write: checkpoints and events, through the manager's reader and writer, and the tasks' leases. */
+/** What runs read and write: checkpoints and records, through the manager's reader and writer, and the tasks' leases. */
 export class RunStore {
   readonly options: ResolvedOptions;
   readonly notifications: NotificationHub;
@@ -107,10 +112,9 @@ export class RunStore {
     for (const lease of this.#leases) await this.release(lease);
   }
 
-  /** The text of the newest checkpoint that a run saved. */
-  async newestTextOfRun(taskId: string): Promise<CheckpointText | undefined> {
-    const newest = await this.reader.newestWhere(taskId, isOfRun);
-    return newest && this.reader.textById(taskId, newest.id);
+  /** The newest checkpoint that a run saved. */
+  async newestOfRun(taskId: string): Promise<CheckpointSummary | undefined> {
+    return this.reader.newestWhere(taskId, isOfRun);
   }
 
   async newestTransientId(taskId: string): Promise<string | undefined> {
@@ -118,119 +122,109 @@ export class RunStore {
   }
 
   /** Encodes a state as text. @throws The errors of `save`. */
-  encodeState(taskId: string, state: unknown): string {
-    return this.#writer.encode(taskId, state).text;
+  encodeState(taskId: string, state: unknown): EncodedState {
+    return this.#writer.encode(taskId, state);
   }
 
   /** Decodes a state of {@link encodeState}. @param id - Of the state's checkpoint, for messages. */
-  decodeState(taskId: string, id: string, text: string): unknown {
-    return this.reader.decoded({ taskId, id }, decodeJson("json-tagged", text));
+  decodeState(taskId: string, id: string, { encoding, text }: EncodedState): unknown {
+    return this.reader.decoded({ taskId, id }, decodeJson(encoding, text));
   }
 
   /** A stored state in the current version, in the form of {@link encodeState}. */
-  migrateState({ encoding, text, summary }: Omit<CheckpointText, "newest">): string {
-    const isCurrent = encoding === "json-tagged" && summary.stateVersion === this.options.stateVersion;
-    if (isCurrent) return text;
+  migrateState({ encoding, text, summary }: Omit<CheckpointText, "newest">): EncodedState {
+    const isCurrent = summary.stateVersion === this.options.stateVersion;
+    if (isCurrent || text === NO_STATE.text) return { encoding, text };
     const migrated = this.reader.migrated(summary, decodeJson(encoding, text, summary));
-    return encodeJson(migrated, Number.POSITIVE_INFINITY, summary).text;
+    return encodeJson(migrated, Number.POSITIVE_INFINITY, summary);
   }
 
   /** Makes a run's checkpoint without its payload, so that it can be appended again after a failure. */
-  draft(taskId: string, { isTransient, replaces, waits, isChild, ...options }: RunDraft): UnfinishedDraft {
-    const note = runMetadata(isTransient ? { replaces } : undefined, undefined, waits, isChild);
-    const draft = this.#writer.draft(taskId, options, note);
+  draft(taskId: string, { note, transient, waits, isChild, ...options }: RunDraft): UnfinishedDraft {
+    const draft = this.#writer.draft(taskId, options);
+    const run = note.generation === "" ? { ...note, generation: draft.id } : note;
+    const metadata = { ...draft.metadata, ...runMetadata(run, { transient, waits, isChild }) };
     // Only the parent run continues a child run.
-    return isChild ? draft : { ...draft, dueAt: waits?.dueAt ?? draft.createdAt };
-  }
-
-  /** Appends a run's checkpoint, and applies retention. If the lease is lost, ends it. */
-  append(draft: UnfinishedDraft, encoded: EncodedState, { lease, ...how }: RunAppend): Promise<CheckpointSummary> {
-    return this.#writer.finish(this.#writer.append(draft, encoded, { ...how, fencingToken: lease.token }), lease);
+    return { ...draft, metadata, ...(!isChild && { dueAt: waits?.dueAt ?? draft.createdAt }) };
   }
 
   /**
-   * Appends a run that no attempt has begun.
+   * Appends a run's checkpoint with its records, and applies retention. If the lease is lost, ends it.
    *
-   * @throws {CheckpointConflictError} Another writer has saved since `expectedSequence`.
+   * @throws {CheckpointConflictError} The condition doesn't hold.
    */
-  async enqueue(
-    taskId: string,
-    draft: RunDraft,
-    run: Omit<RunParts, "head"> & { readonly head: Omit<RunHead, "id"> },
+  append(draft: UnfinishedDraft, state: EncodedState, append: RunAppend): Promise<CheckpointSummary> {
+    const { lease, resembles, ...how } = append;
+    const sharesWith = resembles === undefined ? undefined : { taskId: draft.taskId, id: resembles };
+    const appended = this.#writer.append(draft, state, { ...how, sharesWith, fencingToken: lease?.token });
+    return this.#writer.finish(appended, lease);
+  }
+
+  /** Removes a checkpoint that a newer one has replaced. If that fails, it stays as one that policies don't count. */
+  async removeCheckpoint({ taskId, token }: Lease, id: string): Promise<void> {
+    const { storage, logger } = this.options;
+    await storage.remove(taskId, [id], { fencingToken: token }).catch((error: unknown) => {
+      logger.warn({ taskId, error }, "A checkpoint that is replaced could not be removed");
+    });
+  }
+
+  /** The draft of a record of the task's log. */
+  draftRecord(record: NamedRecord, encoded: EncodedState): RecordDraft | Promise<RecordDraft> {
+    return draftEncoded(this.options, record, encoded);
+  }
+
+  /** Appends records. If the lease is lost, ends it. Returns the last one's sequence. */
+  appendRecords(
+    lease: Lease,
+    records: readonly RecordDraft[],
     expectedSequence: number | undefined,
-  ): Promise<void> {
-    const made = this.draft(taskId, draft);
-    const head = { ...run.head, id: made.id, generation: run.head.generation || made.id };
-    const how = { expectedSequence, replaces: draft.replaces };
-    this.notifications.emit("saved", await this.#writer.append(made, encodeRunBody({ ...run, head }, ""), how));
-    this.wake(ANY_TASK);
+    lazy: boolean,
+  ): Promise<number> {
+    const condition = { expectedSequence, fencingToken: lease.token };
+    const appended = this.log.append(lease.taskId, records, condition, { lazy });
+    return this.#writer.track(appended, lease);
   }
 
-  /** @throws {CheckpointConflictError} The task has an event with this id, and another name or value. */
-  appendEvent(
-    taskId: string,
-    value: EncodedState,
-    { id, name, by }: { readonly id: string | undefined; readonly name: string; readonly by: string | undefined },
-  ): Promise<CheckpointSummary> {
-    const draft = this.#writer.draft(eventsTaskId(taskId), { id, stage: name, status: "paused" }, eventMetadata(by));
-    return this.#writer.append(draft, value, { isRetry: id !== undefined });
-  }
-
-  /** The task's events, the oldest first. */
-  events(taskId: string): AsyncIterable<CheckpointText> {
-    return this.reader.texts({ taskId: eventsTaskId(taskId), order: "oldest" });
-  }
-
-  /** The events with this name that no wait has received. @param settled - Only later ones are read. */
-  pendingEvents(taskId: string, name: string, settled: number): AsyncIterable<CheckpointText> {
-    return this.reader.texts({ ...pendingQuery(taskId, settled), stage: name });
-  }
-
-  async refuseEvent(taskId: string, id: string, error: CheckpointSummary["error"]): Promise<void> {
-    await this.options.storage.setStatus(eventsTaskId(taskId), id, { status: "failed", ...(error && { error }) });
+  /** @throws {UnsupportedOperationError} The storage keeps no log. */
+  get log() {
+    return requireLog(this.options.storage, "a run");
   }
 
   /**
-   * Marks events as received, so that no other wait receives them.
+   * The records of the query, which must not select checkpoints.
    *
-   * @param settled - No event up to this sequence is pending, so only later ones are read.
-   * @returns The new `settled`.
+   * @throws {CheckpointCorruptError} One of them is damaged.
    */
-  async receiveEvents(taskId: string, ids: ReadonlySet<string>, settled: number): Promise<number> {
-    const { storage } = this.options;
-    if (ids.size === 0) return settled;
-    let [isFirst, last, left] = [true, settled, ids.size];
-    for await (const event of storage.list(pendingQuery(taskId, settled))) {
-      const isReceived = !isCorrupt(event) && ids.has(event.id);
-      if (isReceived) await storage.setStatus(event.taskId, event.id, { status: "completed" });
-      isFirst &&= isReceived;
-      if (isFirst) last = event.sequence ?? last;
-      left -= Number(isReceived);
-      if (left === 0) break;
+  async *records(
+    query: RecordQuery & Required<Pick<RecordQuery, "kinds">>,
+  ): AsyncGenerator<LogRecord | RecordHeader, void, void> {
+    for await (const item of this.log.read(query)) {
+      if (!isCorrupt(item) && !isRecord(item)) continue;
+      const record = await ifIntact(item, (intact) => intact);
+      if (!isCorrupt(record)) {
+        yield record;
+        continue;
+      }
+      this.reader.reportDamage(record);
+      throw new CheckpointCorruptError(
+        `The log of task ${JSON.stringify(query.taskId)} has a damaged record: ${record.reason} (${record.location}). Nothing was ` +
+          'changed. After "waymark repair", the step that it belongs to runs again.',
+        { cause: record.cause },
+      );
     }
-    return last;
   }
 
-  /** Makes a paused run due if an event is pending for which it waits. A worker, or the next run, then continues it. */
-  async makeDueIfEventPending(taskId: string): Promise<void> {
-    for (;;) {
-      const newest = await this.reader.newestWhere(taskId);
-      const waits = newest?.status === "paused" ? readWaits(newest) : undefined;
-      if (newest === undefined || waits === undefined || !(await this.#isPending(taskId, waits.waitsFor))) return;
-      const condition = { expectedSequence: newest.sequence };
-      try {
-        if (await this.options.storage.setStatus(taskId, newest.id, { status: "running" }, condition)) return;
-      } catch (error) {
-        // Lost a race with another writer: read again.
-        if (!(error instanceof CheckpointConflictError)) throw error;
-      }
-    }
+  /** Decodes a record's value. @throws {CheckpointCorruptError} It is damaged. */
+  async readValue(record: LogRecord | RecordHeader): Promise<unknown> {
+    const { payload } = record;
+    if (!("body" in payload)) return undefined;
+    return (await openPayload(payload, { transforms: this.options.transforms, context: record })).state;
   }
 
   /** Changes a failed task back to `paused`, with its error, so that a worker or the next run continues it. */
-  putBack({ taskId, id, sequence, error }: CheckpointSummary): Promise<boolean> {
+  putBack({ taskId, id, sequence, error }: CheckpointSummary, records: readonly RecordDraft[]): Promise<boolean> {
     const change = { status: "paused", ...(error && { error }) } as const;
-    return this.options.storage.setStatus(taskId, id, change, { expectedSequence: sequence });
+    return this.options.storage.setStatus(taskId, id, change, { expectedSequence: sequence }, { records });
   }
 
   /** Ends the pauses of this process for a task, or for {@link ANY_TASK}. */
@@ -254,21 +248,10 @@ export class RunStore {
     forget();
   }
 
-  async #isPending(taskId: string, names: readonly string[]): Promise<boolean> {
-    for await (const event of this.options.storage.list(pendingQuery(taskId))) {
-      if (!isCorrupt(event) && names.includes(event.stage ?? "")) return true;
-    }
-    return false;
-  }
-
   /** Keeps a lease until it ends, so that {@link releaseAll} releases it. */
   #keep(lease: TaskLease): TaskLease {
     this.#leases.add(lease);
     lease.signal.addEventListener("abort", () => this.#leases.delete(lease), { once: true });
     return lease;
   }
-}
-
-function pendingQuery(taskId: string, settled = 0) {
-  return { taskId: eventsTaskId(taskId), order: "oldest", afterSequence: settled, status: ["paused"] } as const;
 }

@@ -1,3 +1,4 @@
+import type { EncodedState } from "../codec/json.js";
 import type { Storable } from "../codec/storable.js";
 import type { PlainFields } from "../contract/checkpoint.js";
 import type { TaskEvent } from "../contract/task-events.js";
@@ -38,8 +39,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    *   misspelled.
    * @throws {StateNotSerializableError} The result can't be stored, so it isn't recorded; `path` says where the reason
    *   is.
-   * @throws {PayloadTooLargeError} With the result, the run's record would be larger than `maxPayloadBytes`. So the
-   *   result isn't recorded.
+   * @throws {PayloadTooLargeError} The result is larger than `maxPayloadBytes`, so it isn't recorded.
    * @throws {StateInvalidError} The step's schema refuses the result.
    * @throws {StepInterruptedError} The step has `atMostOnce`, and an earlier attempt started it and was interrupted.
    */
@@ -65,9 +65,15 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * one wait; events are received in the order in which they were sent. In a worker, the run frees its slot, as for
    * {@link sleepUntil}.
    *
+   * The wait is open until it has received an event, its `timeoutMs` has passed, its `signal` aborts, or the turn ends. A
+   * wait that has lost a `Promise.race` is still open: what it receives within the turn counts as received. To wait for a
+   * limited time, use `timeoutMs`.
+   *
    * If the schema refuses an event's value, the event is marked as refused, and the wait stays open.
    *
-   * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit.
+   * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit. `signal`
+   *   ends the wait, which then rejects with its reason. `ask` is a question for people, stored with the answer's JSON
+   *   Schema if `schema` provides one.
    * @returns The event; `undefined` if none came within `timeoutMs` from the first call on.
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
    *   misspelled.
@@ -75,20 +81,16 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   waitFor<Value = unknown>(
     this: void,
     name: string,
-    options?: { readonly schema?: StateSchema<unknown, Value> | undefined; readonly timeoutMs?: undefined },
+    options?: WaitForOptions<Value> & { readonly timeoutMs?: undefined },
   ): Promise<TaskEvent<Value>>;
   waitFor<Value = unknown>(
     this: void,
     name: string,
-    options: {
-      readonly schema?: StateSchema<unknown, Value> | undefined;
-      readonly timeoutMs: number | undefined;
-    },
+    options: WaitForOptions<Value> & { readonly timeoutMs: number | undefined },
   ): Promise<TaskEvent<Value> | undefined>;
 
   /**
-   * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone, and the turn's results are
-   * forgotten. Then the function begins again at its top, and `run.state` is this state. The state is read before
+   * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone. Then the function begins again at its top, and `run.state` is this state. The state is read before
    * `next` returns.
    *
    * @throws {TypeError} A step is under way, the call is made within a step, or the turn is over.
@@ -116,6 +118,13 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<{ readonly id: string }>;
 }
 
+/** The options of `run.waitFor`, beside `timeoutMs`. */
+interface WaitForOptions<Value> {
+  readonly schema?: StateSchema<unknown, Value> | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly ask?: string | undefined;
+}
+
 /** A step's function. */
 type StepFunction<Result> = (call: StepCall) => Result | Promise<Result>;
 
@@ -129,7 +138,7 @@ export interface StepCall {
    * action that must not happen twice. After `fork`, `rewind` and `restart`, steps that run again get new keys.
    */
   readonly key: string;
-  /** Counts the tries of the step in this attempt of the run, from 1. */
+  /** Counts the calls of the step's function, from 1: in this attempt of the run, and in earlier ones that were killed. */
   readonly attempt: number;
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;
@@ -219,12 +228,12 @@ const BRAND = Symbol.for("waymark.NextTurn");
 
 /** The value of `run.next`. The run's function must return it. */
 export class NextTurn {
-  readonly #state: string;
+  readonly #state: EncodedState;
   /** @internal */
   readonly options: RunSaveOptions;
 
-  /** @internal @param state - As text. */
-  constructor(state: string, options: RunSaveOptions) {
+  /** @internal */
+  constructor(state: EncodedState, options: RunSaveOptions) {
     this.#state = state;
     this.options = options;
     Object.defineProperty(this, BRAND, { value: true });
@@ -236,7 +245,7 @@ export class NextTurn {
   }
 
   /** @internal */
-  get state(): string {
+  get state(): EncodedState {
     return this.#state;
   }
 }

@@ -1,14 +1,26 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { checkTaskId } from "../contract/arguments.js";
-import { CheckpointConflictError, CheckpointCorruptError, LeaseHeldError, RunPausedError } from "../contract/errors.js";
+import { checkSignal, checkTaskId } from "../contract/arguments.js";
+import {
+  CheckpointConflictError,
+  CheckpointCorruptError,
+  LeaseHeldError,
+  RunCancelledError,
+  RunFailedError,
+  RunPausedError,
+} from "../contract/errors.js";
+import { readRunNote } from "../contract/run-note.js";
+import { formatRunKey } from "../contract/run-record.js";
+import { isCancelled } from "../contract/transient.js";
+import { anySignal } from "../manager/abort-signals.js";
 import { checkOptions } from "../manager/check-options.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
 import { findCallName, parentRun, runInCall } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
-import { readRunState } from "./run-state.js";
-import type { RunStore } from "./run-store.js";
+import { readResult, readRunRecord, type RunState, readRunState } from "./run-state.js";
+import { ANY_TASK, type RunStore } from "./run-store.js";
+import { joinFields } from "./step-values.js";
 import { StopSignal, throwStop } from "./stops.js";
 
 /** The options of `manager.enqueue`. */
@@ -17,6 +29,9 @@ interface EnqueueOptions {
 }
 
 const CLAIM_EVERY_MS = 100;
+/** The pauses between two looks whether a run has ended. */
+const FIRST_LOOK_MS = 250;
+const LAST_LOOK_MS = 2000;
 
 /** The runs of one manager: at most one per task. */
 export class Runs {
@@ -81,18 +96,56 @@ export class Runs {
     for (;;) {
       const state = await readRunState({ store, taskId, options: { input, ifVersionChanged: "resume" } });
       if (state.isCompleted || state.isOfRun) return false;
-      const { head, sequence, transientId: replaces, stage } = state;
-      const waits = dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] };
-      const draft = { status: "paused", label: "Enqueued", stage, isTransient: true, replaces, waits } as const;
-      const run = { ...state, head: { ...head, attempt: head.attempt - 1, isTurnOver: false } };
       try {
-        await store.enqueue(taskId, draft, run, sequence);
+        await this.#saveEnqueued(taskId, state, dueAt);
+        store.wake(ANY_TASK);
         return true;
       } catch (error) {
         // Lost a race with another writer, perhaps of the same task: read again.
         if (!(error instanceof CheckpointConflictError)) throw error;
       }
     }
+  }
+
+  async result(taskId: string, options: { readonly signal?: AbortSignal | undefined }): Promise<unknown> {
+    checkTaskId(taskId);
+    checkOptions("ResultOptions", options, { signal: checkSignal });
+    const store = this.#store;
+    const signal = anySignal(store.closing, options.signal);
+    for (let pauseMs = FIRST_LOOK_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_LOOK_MS)) {
+      signal.throwIfAborted();
+      const newest = await store.reader.newest(taskId);
+      if (newest.status === "completed") return readRunNote(newest) && readResult(store, newest);
+      if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
+      if (newest.status === "failed") {
+        const value = readRunNote(newest) && (await readRunRecord(store, taskId, newest.sequence));
+        const cause = typeof value === "object" && value !== null && "error" in value ? value.error : newest.error;
+        throw new RunFailedError(
+          taskId,
+          `The run of task ${JSON.stringify(taskId)} failed: ${newest.error?.message ?? "no reason was given"}. Its recorded steps are kept; ` +
+            "run it again, or put it back with `manager.retry`.",
+          { cause },
+        );
+      }
+      await store.pause(taskId, pauseMs, signal);
+    }
+  }
+
+  /** Saves the checkpoint at which the run's first turn, or its next one, starts. */
+  async #saveEnqueued(taskId: string, { note, input, newest, state }: RunState, dueAt: Date | undefined): Promise<void> {
+    const store = this.#store;
+    const { stage, transientId: replaces, id: resembles, sequence: expectedSequence } = newest;
+    const draft = store.draft(taskId, {
+      ...{ status: "paused", label: "Enqueued", stage, transient: { replaces } },
+      // No attempt has begun it.
+      note: { ...note, attempt: note.attempt - 1 },
+      waits: dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] },
+    });
+    const isNew = note.generation === "";
+    const recordKey = formatRunKey({ generation: draft.id, turn: note.turn, attempt: 0 });
+    const record = { taskId, kind: "run", recordKey } as const;
+    const records = isNew && input ? [await store.draftRecord(record, joinFields({ type: "input" }, "input", input))] : [];
+    await store.append(draft, state, { expectedSequence, replaces, resembles, records });
   }
 
   async #stoppable(taskId: string, fn: AnyFunction, options: RunOptions, claimed?: ClaimedRun): Promise<unknown> {
@@ -136,7 +189,7 @@ export class Runs {
             '"waymark verify" shows the damage, and "waymark repair" removes it from the task.',
         );
       }
-      claimed?.begins(state.head.starts ?? 0);
+      claimed?.begins(state.crashes);
       const attempt = new Attempt({ store, fn, lease, stop, state, claimed, parent: parentRun() });
       return await runInCall({ of: this, name: taskId, signal: stop.signal, run: attempt }, () => attempt.run());
     } finally {

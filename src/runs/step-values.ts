@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { decodeJson, type EncodedState, encodeJson, type JsonEncoding } from "../codec/json.js";
+import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { BUILT_IN_ERRORS, findErrorKind } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { errorsIn } from "../contract/built-ins.js";
@@ -17,7 +17,7 @@ interface StepName {
   readonly title: string;
 }
 
-/** Turns the values that steps return and throw into text and back. */
+/** Turns the values that steps and runs return and throw into text and back. */
 export class StepValues {
   readonly #taskId: string;
   readonly #options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">;
@@ -36,35 +36,20 @@ export class StepValues {
     return encodeWithSchema(schema, result, `The schema refuses the result ${this.#ofStep(title)}`);
   }
 
-  decodeResult(
-    title: string,
-    text: string,
-    schema: StateSchema | undefined,
-    encoding: JsonEncoding = "json-tagged",
-  ): unknown {
-    const ofStep = this.#ofStep(title);
-    const stored = decodeJson(encoding, text, `The result ${ofStep}`);
-    return schema === undefined
-      ? stored
-      : decodeWithSchema(schema, stored, `The schema refuses the recorded result ${ofStep}`);
+  /** Decodes a stored result. @throws {StateInvalidError} The schema refuses it. */
+  decodeStored(title: string, stored: unknown, schema: StateSchema | undefined): unknown {
+    if (schema === undefined) return stored;
+    return decodeWithSchema(schema, stored, `The schema refuses the recorded result ${this.#ofStep(title)}`);
   }
 
   /** The text of a thrown value, without the parts that can't be stored. */
-  encodeError({ name, title }: StepName, thrown: unknown): string {
-    const { redaction } = this.#options;
-    const encode = (value: unknown) =>
-      this.#encode(value, `The error ${this.#ofStep(title)}`, redaction?.thrown(name)).text;
-    const error = redaction === undefined ? thrown : redaction.error(thrown);
-    try {
-      return encode(error);
-    } catch (problem) {
-      if (!isUnstorable(problem)) throw problem;
-      return encode(storablePart(error, (value) => isStorable(value, encode), MAX_CAUSES));
-    }
+  encodeError({ name, title }: StepName, thrown: unknown): EncodedState {
+    return this.#encodeThrown(`The error ${this.#ofStep(title)}`, thrown, this.#options.redaction?.thrown(name));
   }
 
-  decodeError(title: string, text: string): unknown {
-    return decodeJson("json-tagged", text, `The error ${this.#ofStep(title)}`);
+  /** {@link encodeError} for the error that ended the run. */
+  encodeRunError(thrown: unknown): EncodedState {
+    return this.#encodeThrown(`The error ${this.#ofRun()}`, thrown, this.#options.redaction?.thrown(""));
   }
 
   /** The digest of a step's input. Equal values have the same digest. */
@@ -72,12 +57,28 @@ export class StepValues {
     return hashText(canonicalText(this.#encode(input, `The input ${this.#ofStep(title)}`, undefined).text));
   }
 
-  encodeRunValue(what: "input" | "result", value: unknown): string {
-    return this.#encode(value, `The ${what} ${this.#ofRun()}`, this.#options.redaction?.ofRun[what]).text;
+  encodeRunValue(what: "input" | "result", value: unknown): EncodedState {
+    return this.#encode(value, `The ${what} ${this.#ofRun()}`, this.#options.redaction?.ofRun[what]);
   }
 
-  decodeRunValue(what: "input" | "result", text: string): unknown {
-    return decodeJson("json-tagged", text, `The ${what} ${this.#ofRun()}`);
+  /** Encodes a value that was stored before. */
+  encodeStored(value: unknown): EncodedState {
+    return this.#encode(value, `A value ${this.#ofRun()}`, undefined);
+  }
+
+  decode({ encoding, text }: EncodedState): unknown {
+    return decodeJson(encoding, text, `A value ${this.#ofRun()}`);
+  }
+
+  #encodeThrown(subject: string, thrown: unknown, redacted: RedactedPaths | undefined): EncodedState {
+    const encode = (value: unknown) => this.#encode(value, subject, redacted);
+    const error = this.#options.redaction?.error(thrown) ?? thrown;
+    try {
+      return encode(error);
+    } catch (problem) {
+      if (!isUnstorable(problem)) throw problem;
+      return encode(storablePart(error, (value) => isStorable(value, encode), MAX_CAUSES));
+    }
   }
 
   #encode(value: unknown, subject: string, redacted: RedactedPaths | undefined): EncodedState {
@@ -93,6 +94,18 @@ export class StepValues {
   }
 }
 
+/**
+ * Joins the plain fields of a record with a value that is encoded already.
+ *
+ * @param field - The value's field in the record. It mustn't be one of `fields`.
+ */
+export function joinFields(fields: object, field: string, value: EncodedState | undefined): EncodedState {
+  const text = JSON.stringify(fields);
+  if (value === undefined) return { encoding: "json", text };
+  const before = text === "{}" ? "{" : `${text.slice(0, -1)},`;
+  return { encoding: value.encoding, text: `${before}${JSON.stringify(field)}:${value.text}}` };
+}
+
 /** Makes the same text for equal values. It sorts keys and leaves out properties that are `undefined`. */
 export function canonicalText(text: string): string {
   return JSON.stringify(JSON.parse(text), (_key, value: unknown) => {
@@ -106,7 +119,10 @@ export function hashText(text: string): string {
   return hash("sha256", text, "hex").slice(0, 32);
 }
 
-export const UNDEFINED = '{"$waymark":"undefined"}';
+const UNDEFINED = '{"$waymark":"undefined"}';
+
+/** The state of a run that has none. */
+export const NO_STATE: EncodedState = { encoding: "json-tagged", text: UNDEFINED };
 
 /** An error without the properties that can't be stored. */
 function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, depth: number): unknown {
@@ -135,7 +151,7 @@ function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, de
   return error;
 }
 
-function isStorable(value: unknown, encode: (value: unknown) => string): boolean {
+function isStorable(value: unknown, encode: (value: unknown) => unknown): boolean {
   try {
     encode(value);
     return true;

@@ -1,18 +1,22 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
-import type { StepHead } from "../codec/run-body.js";
+import type { EncodedState } from "../codec/json.js";
 import { RunMismatchError, StepInterruptedError } from "../contract/errors.js";
+import type { RunNote } from "../contract/run-note.js";
 import type { StepRecord } from "../contract/run-record.js";
 import { onAbort } from "../manager/abort-signals.js";
 import { traced, tracing } from "../manager/tracing.js";
-import type { Entry } from "./journal.js";
 import { runInCall } from "./nesting.js";
+import type { RecordedStep, StepValue } from "./recorded-turn.js";
 import type { StepCall, StepOptions, StepRetry } from "./run.js";
-import { hashText } from "./step-values.js";
+import { hashText, joinFields } from "./step-values.js";
 import { isStop, pausedBy } from "./stops.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
 type StepFunction = (call: StepCall) => unknown;
+
+/** The value of the mark of a step that starts. */
+const EMPTY: EncodedState = { encoding: "json", text: "{}" };
 
 /** How a step ended, after how many attempts. */
 type StepEnd = { readonly attempts: number } & ({ readonly result: unknown } | { readonly error: unknown });
@@ -29,55 +33,70 @@ export class Steps {
 
   async run(step: NamedStep, fn: StepFunction, options: StepOptions): Promise<unknown> {
     const { taskId, journal, values } = this.#parts;
-    const { title } = step;
+    const { title, recorded } = step;
     const input = options.input === undefined ? undefined : values.digestInput(title, options.input);
-    const recorded = journal.steps.find(step);
     if (recorded !== undefined) {
-      assertKind(taskId, title, recorded, undefined);
-      if (recorded.head.input === input || recorded.head.status === "started") {
-        return this.#reuse(recorded, title, options);
-      }
-      this.#forgetFrom(recorded);
+      assertKind(taskId, title, recorded.value, undefined);
+      if (recorded.value.input === input || recorded.value.status === "interrupted") return this.#reuse(step, options);
+      this.#dropFrom(recorded.step);
+    } else if (options.atMostOnce && (await journal.recorded.wasInterrupted(step))) {
+      return this.#interrupt(step);
     }
     if (!tracing.step.hasSubscribers) return this.#execute(step, fn, options, input);
     const { attempt, turn } = journal.head;
     return traced(tracing.step, { taskId, attempt, turn, step: title }, () => this.#execute(step, fn, options, input));
   }
 
-  #reuse(recorded: Entry, title: string, { schema }: StepOptions): unknown {
+  #reuse(step: NamedStep, { schema }: StepOptions): unknown {
     const { store, taskId, journal, values } = this.#parts;
-    recorded.isUsed = true;
-    const { status } = recorded.head;
-    if (status === "started") throw new StepInterruptedError(taskId, title);
+    const { title, recorded } = step;
+    if (recorded === undefined) return undefined;
+    const { value } = recorded;
+    recorded.step.isUsed = true;
+    if (value.status === "interrupted") throw new StepInterruptedError(taskId, title);
     store.notifications.emit("stepReused", { taskId, turn: journal.head.turn, step: title });
-    if (status === "failed") throw this.#recordedError(recorded, title);
-    return values.decodeResult(title, recorded.value ?? "null", schema);
+    if (value.status === "failed") throw this.#thrown(step, value.error, value, recorded.step.sequence);
+    return values.decodeStored(title, value.result, schema);
+  }
+
+  /** Records that an earlier attempt was interrupted in an `atMostOnce` step, in its place among the results. */
+  async #interrupt(step: NamedStep): Promise<never> {
+    const { taskId, journal, store } = this.#parts;
+    const startedAt = new Date(store.options.clock()).toISOString();
+    const value = joinFields({ status: "interrupted", startedAt }, "", undefined);
+    await this.#calls.inOrder(await journal.recordStep(step, value));
+    throw new StepInterruptedError(taskId, step.title);
   }
 
   async #execute(step: NamedStep, fn: StepFunction, options: StepOptions, input: string | undefined): Promise<unknown> {
     const { store, taskId, journal, values } = this.#parts;
     const { notifications, options: settings } = store;
-    const { name, occurrence, title } = step;
-    const { attempt: runAttempt, turn } = journal.head;
+    const { title } = step;
     const startedAt = new Date(settings.clock()).toISOString();
-    const begun = { name, occurrence, startedAt, runAttempt, ...(input && { input }) };
-    if (options.atMostOnce) await this.#recordStart(begun);
-    const details = { taskId, turn, step: title };
+    const earlier = await journal.recorded.countStarts(step);
+    await this.#markStart(step, options.atMostOnce === true);
+    const details = { taskId, turn: journal.head.turn, step: title };
     notifications.emit("stepStarted", details);
     const startedMs = performance.now();
-    const end = await this.#attempt(step, fn, options, input);
+    const end = await this.#attempt(step, fn, options, { input, earlier });
     // If the result can't be stored, the step's function has ended. So the step isn't tried again, and nothing is recorded.
-    const result = "error" in end ? undefined : values.encodeResult(step, end.result);
-    const value = "error" in end ? this.#encodeError(step, end.error) : result?.text;
+    const isFailed = "error" in end;
+    const encoded = isFailed ? this.#encodeError(step, end.error) : values.encodeResult(step, end.result);
     const durationMs = Math.round(performance.now() - startedMs);
     const { attempts } = end;
-    const status = result === undefined ? "failed" : "completed";
-    const entry = await journal.record({ ...begun, durationMs, attempts, status }, value);
-    await this.#calls.inOrder(entry);
-    const error = result === undefined ? { error: this.#recordedError(entry, title) } : undefined;
-    notifications.emit("stepEnded", { ...details, durationMs, attempts, ...error });
-    if (result === undefined) throw error?.error;
-    return values.decodeResult(title, result.text, options.schema, result.encoding);
+    const status: StepValue["status"] = isFailed ? "failed" : "completed";
+    const head = { status, startedAt, durationMs, attempts, ...(input !== undefined && { input }) };
+    const sequence = await journal.recordStep(step, joinFields(head, isFailed ? "error" : "result", encoded));
+    await this.#calls.inOrder(sequence);
+    const stored = values.decode(encoded);
+    const ended = { ...details, durationMs, attempts };
+    if (isFailed) {
+      const error = this.#thrown(step, stored, head, sequence);
+      notifications.emit("stepEnded", { ...ended, error });
+      throw error;
+    }
+    notifications.emit("stepEnded", ended);
+    return values.decodeStored(title, stored, options.schema);
   }
 
   /** Calls the step's function, and again after an error as often as `retry` says. Never rejects. */
@@ -85,12 +104,13 @@ export class Steps {
     step: NamedStep,
     fn: StepFunction,
     { retry, timeoutMs, schema }: StepOptions,
-    input: string | undefined,
+    { input, earlier }: { readonly input: string | undefined; readonly earlier: number },
   ): Promise<StepEnd> {
-    const { values, stop } = this.#parts;
+    const { taskId, journal, values, stop } = this.#parts;
     const { title } = step;
-    const key = () => this.#key(step, input);
+    const key = () => makeKey(taskId, journal.head, step, input);
     for (let attempts = 1; ; attempts++) {
+      if (attempts > 1) await this.#markStart(step, false);
       const timed = timeoutMs === undefined ? undefined : timedSignal(stop.signal, timeoutMs, title);
       const { signal } = timed ?? stop;
       const call = {
@@ -98,7 +118,7 @@ export class Steps {
         get key() {
           return key();
         },
-        attempt: attempts,
+        attempt: earlier + attempts,
         signal,
       };
       try {
@@ -117,16 +137,24 @@ export class Steps {
     }
   }
 
-  /** Records that an `atMostOnce` step starts. If the run is stopping, the step won't start, so the record is removed. */
-  async #recordStart(begun: Omit<StepHead, "status">): Promise<void> {
+  /**
+   * Records that the step starts, so that it is named if the process is killed meanwhile.
+   *
+   * @throws The reason of a stop. The step won't start then.
+   */
+  async #markStart({ name, occurrence }: NamedStep, isDurable: boolean): Promise<void> {
     const { journal, stop } = this.#parts;
-    const start = await journal.record({ ...begun, status: "started" }, undefined);
-    if (stop.signal.aborted) journal.steps.forget((entry) => entry === start);
+    const sequence = await journal.append({ kind: "mark", name, occurrence, value: EMPTY }, !isDurable);
+    if (isDurable && stop.signal.aborted) {
+      const value = joinFields({ type: "dropped", dropped: [[sequence, sequence]] }, "", undefined);
+      // If this fails, a resume takes the step for an interrupted one.
+      await journal.append({ kind: "run", value }, true).catch(() => undefined);
+    }
     stop.signal.throwIfAborted();
   }
 
   /** The text of a failed step's error. @throws The reason of a stop that interrupted the step. */
-  #encodeError(step: NamedStep, error: unknown): string {
+  #encodeError(step: NamedStep, error: unknown): EncodedState {
     const { taskId, stop, values } = this.#parts;
     // The error isn't the step's own.
     if (stop.signal.aborted) throw stop.signal.reason;
@@ -137,41 +165,51 @@ export class Steps {
     throw paused;
   }
 
-  /** Decodes the recorded error, which the function receives. */
-  #recordedError(entry: Entry, title: string): unknown {
-    const error = this.#parts.values.decodeError(title, entry.value ?? "null");
-    this.#calls.addThrown(error, entry);
+  /** A recorded error, which the function receives. */
+  #thrown({ name, occurrence }: NamedStep, error: unknown, value: StepValue, sequence: number): unknown {
+    const { startedAt, durationMs, attempts } = value;
+    const timed = { startedAt, ...(durationMs !== undefined && { durationMs }), ...(attempts !== undefined && { attempts }) };
+    const { attempt: runAttempt } = this.#parts.journal.head;
+    this.#calls.addThrown(error, { name, occurrence, ...timed, runAttempt, sequence });
     return error;
   }
 
-  /** Forgets the step `first` and all steps recorded after it, except those that the function has already called. */
-  #forgetFrom(first: Entry): void {
-    let isAfter = false;
-    this.#parts.journal.steps.forget((entry) => {
-      isAfter ||= entry === first;
-      return isAfter && !entry.isUsed;
-    });
+  /** Forgets a recorded step and all that were recorded after it, except those that the function has already called. */
+  #dropFrom(first: RecordedStep): void {
+    const { journal, events } = this.#parts;
+    const steps = journal.recorded.dropFrom(first);
+    for (const { event } of steps) if (event !== undefined) events.giveBack(event);
+    const dropped = steps.map(({ sequence }) => [sequence, sequence]);
+    // It needn't be durable before the new result is. If it fails, so does the write of that result.
+    const value = joinFields({ type: "dropped", dropped }, "", undefined);
+    journal.append({ kind: "run", value }, true).catch(() => undefined);
   }
 
-  /**
-   * @param input - The digest of the step's input. With another input, the step does something else, so it gets another
-   *   key.
-   */
-  #key({ name, occurrence }: NamedStep, input: string | undefined): string {
-    const { taskId, journal } = this.#parts;
-    const { generation, turn } = journal.head;
-    const parts = [taskId, generation, turn, name, occurrence, ...(input === undefined ? [] : [input])];
-    return hashText(JSON.stringify(parts));
-  }
+}
+
+/**
+ * The key of a step or wait.
+ *
+ * @param input - The digest of the step's input. With another input, the step does something else, so it gets another
+ *   key.
+ */
+export function makeKey(
+  taskId: string,
+  { generation, turn }: RunNote,
+  { name, occurrence }: Pick<NamedStep, "name" | "occurrence">,
+  input?: string,
+): string {
+  const parts = [taskId, generation, turn, name, occurrence, ...(input === undefined ? [] : [input])];
+  return hashText(JSON.stringify(parts));
 }
 
 /** @throws {RunMismatchError} The recorded step is of another kind: a step, a sleep, or a wait for an event. */
-export function assertKind(taskId: string, title: string, { head }: Entry, kind: StepRecord["waitsFor"]): void {
-  if (head.waitsFor === kind) return;
+export function assertKind(taskId: string, title: string, { waitsFor }: StepValue, kind: StepRecord["waitsFor"]): void {
+  if (waitsFor === kind) return;
   const name = (of: StepRecord["waitsFor"]) => (of === undefined ? "a step" : of === "sleep" ? "a sleep" : "a wait");
   throw new RunMismatchError(
     taskId,
-    `${JSON.stringify(title)} of the run of task ${JSON.stringify(taskId)} was recorded as ${name(head.waitsFor)}, and is ${name(kind)} ` +
+    `${JSON.stringify(title)} of the run of task ${JSON.stringify(taskId)} was recorded as ${name(waitsFor)}, and is ${name(kind)} ` +
       "now. The record is kept. Give the new one another name, or pass `restart: true` to start over.",
   );
 }

@@ -1,30 +1,29 @@
-import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
+import { randomUUID } from "node:crypto";
+import { types } from "node:util";
+import { type EncodedState, encodeJson } from "../codec/json.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
-import { type CheckpointSummary, toFailure } from "../contract/checkpoint.js";
-import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
-import { eventsTaskId, isEventsTask, readSender, type TaskEvent } from "../contract/task-events.js";
+import type { CheckpointFailure, CheckpointSummary } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
+import { CheckpointConflictError } from "../contract/errors.js";
+import type { RecordDraft } from "../contract/log.js";
+import { isReceived, NOTHING_RECEIVED, readRunNote } from "../contract/run-note.js";
+import { parseRunKey } from "../contract/run-record.js";
+import type { TaskEvent } from "../contract/task-events.js";
+import { readWaits } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
-import type { CheckpointText } from "../manager/reader.js";
-import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
+import { decodeEvent, eventTitle, readRefusal } from "./run-events.js";
+import { readReceived } from "./run-state.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
-import { canonicalText } from "./step-values.js";
+import { canonicalText, joinFields } from "./step-values.js";
 
 /** The options of `manager.send`. */
 export interface SendOptions {
   readonly id?: string | undefined;
   readonly by?: string | undefined;
+  readonly wait?: string | undefined;
 }
 
-/** A pending event, decoded by a wait's schema, and its value as it was sent. */
-export interface NextEvent {
-  readonly event: TaskEvent;
-  readonly sent: unknown;
-}
-
-/**
- * The events of all tasks. A task's events are the checkpoints of its companion task (see contract/task-events.ts): the
- * stage is the event's name, and the status is `paused` until a wait has received it, then `completed`.
- */
+/** Sends and lists the events of all tasks. They are records of the task's own log. */
 export class TaskEvents {
   readonly #store: RunStore;
 
@@ -32,119 +31,101 @@ export class TaskEvents {
     this.#store = store;
   }
 
-  async send(taskId: string, name: string, value: unknown, options: SendOptions): Promise<CheckpointSummary> {
+  async send(taskId: string, name: string, value: unknown, options: SendOptions): Promise<string> {
     checkTaskId(taskId);
     checkId("An event's name", name);
-    checkOptions("SendOptions", options, { id: checkId, by: (what, by) => checkText(what, by, 1) });
-    const { id, by } = options;
-    checkTaskId(eventsTaskId(taskId));
-    if (isEventsTask(taskId)) throw new TypeError("An event is sent to a task, not to the task of its events.");
+    const checkBy = (what: string, by: string) => checkText(what, by, 1);
+    checkOptions("SendOptions", options, { id: checkId, by: checkBy, wait: checkBy });
+    const { id = randomUUID(), by, wait } = options;
     const { maxPayloadBytes, redaction } = this.#store.options;
     const subject = `The value of ${eventTitle(taskId, name)}`;
     const encoded = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
-    const sent = await this.#append(taskId, encoded, { id, name, by });
-    // This is done for a repeated event, too, since the sender may have been killed before it.
-    await this.#store.makeDueIfEventPending(taskId);
-    this.#store.notifications.emit("eventSent", { taskId, name, id: sent.id, ...(by !== undefined && { by }) });
+    const event = { taskId, kind: "event", name, id, ...(wait !== undefined && { recordKey: wait }) } as const;
+    const made = this.#store.draftRecord(event, joinFields(by === undefined ? {} : { by }, "value", encoded));
+    await this.#append(taskId, types.isPromise(made) ? await made : made, encoded);
+    this.#store.notifications.emit("eventSent", { taskId, name, id, ...(by !== undefined && { by }) });
     this.#store.wake(taskId);
     this.#store.wake(ANY_TASK);
-    return sent;
+    return id;
   }
 
   async list(taskId: string): Promise<TaskEvent[]> {
     checkTaskId(taskId);
+    const [newest, refusals] = [await this.#store.newestOfRun(taskId), await this.#readRefusals(taskId)];
+    const note = newest && readRunNote(newest);
+    const received = newest && note ? await readReceived(this.#store, newest, note) : NOTHING_RECEIVED;
     const events: TaskEvent[] = [];
-    for await (const text of this.#store.events(taskId)) events.push(decodeEvent(taskId, text));
+    for await (const record of this.#store.records({ taskId, order: "oldest", kinds: ["event"] })) {
+      const { sequence, name = "" } = record;
+      const refusal = refusals.get(sequence);
+      const status = refusal ? "refused" : isReceived(received, sequence, name) ? "received" : "pending";
+      events.push(await decodeEvent(this.#store, record, status, refusal));
+    }
     return events;
   }
 
-  /** If an event with this id was sent before, its first form counts. */
-  async #append(
-    taskId: string,
-    encoded: EncodedState,
-    event: { readonly id: string | undefined; readonly name: string; readonly by: string | undefined },
-  ): Promise<CheckpointSummary> {
-    const { id, name } = event;
-    try {
-      return await this.#store.appendEvent(taskId, encoded, event);
-    } catch (cause) {
-      if (!(cause instanceof CheckpointConflictError) || id === undefined) throw cause;
-      const { text, summary } = await this.#store.reader.textById(eventsTaskId(taskId), id);
-      // The order of keys may differ, as it does between two deliveries of a webhook.
-      if (summary.stage === name && canonicalText(text) === canonicalText(encoded.text)) return summary;
-      throw new CheckpointConflictError(
-        `The ${eventTitle(taskId, name)} was not sent: the task has an event with the same id and another name or value. ` +
-          "Its first form counts; nothing was stored.",
-        { cause },
-      );
+  /**
+   * Appends an event. If the task waits for it, it is due in the same step. A run that is being suspended meanwhile sees
+   * the event, or this sees that the run waits.
+   */
+  async #append(taskId: string, draft: RecordDraft, value: EncodedState): Promise<void> {
+    for (;;) {
+      const { sequence, summary } = await this.#readNewest(taskId);
+      const isAwaited = summary && summary.status === "paused" && readWaits(summary)?.waitsFor.includes(draft.name ?? "");
+      const dueAt = isAwaited ? new Date(this.#store.options.clock()).toISOString() : undefined;
+      try {
+        await this.#store.log.append(taskId, [draft], { expectedSequence: sequence }, { dueAt });
+        return;
+      } catch (error) {
+        if (!(error instanceof CheckpointConflictError)) throw error;
+        const now = await this.#readNewest(taskId);
+        // Lost a race with a checkpoint: the run may wait for the event now.
+        if (now.sequence !== sequence) continue;
+        await this.#assertSent(taskId, draft, value, error);
+        return;
+      }
     }
   }
-}
 
-/**
- * The events that one attempt of a run receives. No event up to a certain sequence is pending. It remembers that
- * sequence, and reads only later events.
- */
-export class RunEvents {
-  readonly #store: RunStore;
-  readonly #taskId: string;
-  #settled = 0;
-
-  constructor(store: RunStore, taskId: string) {
-    this.#store = store;
-    this.#taskId = taskId;
+  /** The newest checkpoint. If it is damaged, only its sequence is known, if at all. */
+  async #readNewest(
+    taskId: string,
+  ): Promise<{ readonly sequence: number | undefined; readonly summary?: CheckpointSummary }> {
+    for await (const item of this.#store.options.storage.list({ taskId, order: "newest", limit: 1 })) {
+      return isCorrupt(item) ? { sequence: item.sequence } : { sequence: item.sequence, summary: item };
+    }
+    return { sequence: 0 };
   }
 
   /**
-   * The first event with this name that no wait has received. If the schema refuses an event's value, the event is
-   * marked as refused, and the next one is taken.
+   * Refuses an event whose id belongs to another one. The order of keys may differ, as it does between two deliveries of
+   * a webhook, and so may the sender.
    */
-  async next(name: string, schema: StateSchema | undefined): Promise<NextEvent | undefined> {
-    const taskId = this.#taskId;
-    const { notifications, options } = this.#store;
-    for await (const text of this.#store.pendingEvents(taskId, name, this.#settled)) {
-      const sent = decodeEvent(taskId, text);
-      const { id } = sent;
-      const title = eventTitle(taskId, name);
-      try {
-        const value = schema
-          ? decodeWithSchema(schema, sent.value, `The schema refuses the value of ${title}`)
-          : sent.value;
-        return { event: { ...sent, value, status: "received" }, sent: sent.value };
-      } catch (error) {
-        if (!(error instanceof StateInvalidError)) throw error;
-        await this.#store.refuseEvent(taskId, id, toFailure(error));
-        options.logger.warn({ taskId, name, id, error }, `The ${title} was refused; the wait stays open`);
-        notifications.emit("eventRefused", { taskId, name, id, error });
-      }
+  async #assertSent(taskId: string, { id, name }: RecordDraft, value: EncodedState, cause: Error): Promise<void> {
+    const query = { taskId, order: "newest", kinds: ["event"] } as const;
+    for await (const record of this.#store.records(query)) {
+      if (record.id !== id) continue;
+      const sent = await this.#store.readValue(record);
+      const stored = typeof sent === "object" && sent !== null && "value" in sent ? sent.value : undefined;
+      const { text } = encodeJson(stored, Number.POSITIVE_INFINITY);
+      if (record.name === name && canonicalText(text) === canonicalText(value.text)) return;
+      break;
     }
-    return undefined;
+    throw new CheckpointConflictError(
+      `The ${eventTitle(taskId, name ?? "")} was not sent: the task has an event with the same id and another name or value. ` +
+        "Its first form counts; nothing was stored.",
+      { cause },
+    );
   }
 
-  /** Marks events as received, so that no other wait receives them. */
-  async receive(ids: ReadonlySet<string>): Promise<void> {
-    this.#settled = await this.#store.receiveEvents(this.#taskId, ids, this.#settled);
+  /** Why events were refused, by their sequences. */
+  async #readRefusals(taskId: string): Promise<ReadonlyMap<number, CheckpointFailure>> {
+    const refusals = new Map<number, CheckpointFailure>();
+    for await (const record of this.#store.records({ taskId, order: "oldest", kinds: ["run"] })) {
+      const event = parseRunKey(record)?.event;
+      const error = event === undefined ? undefined : readRefusal(await this.#store.readValue(record));
+      if (event !== undefined && error !== undefined) refusals.set(event, error);
+    }
+    return refusals;
   }
-}
-
-const STATUSES = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;
-
-function eventTitle(taskId: string, name: string): string {
-  return `event ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;
-}
-
-function decodeEvent(taskId: string, { encoding, text, summary }: CheckpointText): TaskEvent {
-  const { id, stage: name = "", createdAt: sentAt, status, error } = summary;
-  const by = readSender(summary);
-  const value =
-    encoding === "json-run" ? undefined : decodeJson(encoding, text, `The value of ${eventTitle(taskId, name)}`);
-  return {
-    name,
-    value,
-    id,
-    sentAt,
-    ...(by !== undefined && { by }),
-    status: STATUSES[status],
-    ...(error && { error }),
-  };
 }

@@ -3,12 +3,14 @@ import { errorsIn } from "../contract/built-ins.js";
 import { isError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { RunWaits } from "../contract/transient.js";
-import type { Entry, RunJournal } from "./journal.js";
+import type { RunJournal } from "./journal.js";
 import { findCallName } from "./nesting.js";
+import type { RecordedStep, StepValue } from "./recorded-turn.js";
+import type { RunEvents } from "./run-events.js";
 import type { RunStore } from "./run-store.js";
 import type { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stops.js";
-import type { RunEvents } from "./task-events.js";
+
 
 /** The parts of an attempt that its turns, steps and waits use. */
 export interface AttemptParts {
@@ -28,11 +30,23 @@ export interface NamedStep {
   readonly occurrence: number;
   readonly title: string;
   readonly isWait: boolean;
+  /** What an earlier attempt has recorded of it. */
+  readonly recorded: { readonly step: RecordedStep; readonly value: StepValue } | undefined;
+}
+
+/** A failed step whose error the function received. */
+export interface FailedStep extends Pick<StepValue, "startedAt" | "durationMs" | "attempts"> {
+  readonly name: string;
+  readonly occurrence: number;
+  readonly runAttempt: number;
+  /** Of its record. */
+  readonly sequence: number;
 }
 
 /** A call whose result is stored. */
 interface StoredCall {
-  readonly order: number;
+  /** Of its record. */
+  readonly sequence: number;
   /** Resolves, or returns nothing, once the caller has the result. Never rejects. */
   proceed(): Promise<void> | void;
 }
@@ -45,19 +59,20 @@ interface StoredCall {
  */
 export class TurnCalls {
   readonly #journal: RunJournal;
-  readonly #signal: AbortSignal;
+  readonly #stop: StopSignal;
   /** For each name of a step and each stage of a save, how often it was used in this turn. */
   readonly #occurrences = new Map<string, number>();
   readonly #names = new Set<string>();
   /** The recorded errors that the function received. */
-  readonly #thrown = new Map<unknown, Entry>();
+  readonly #thrown = new Map<unknown, FailedStep>();
   /** Those that it received since it last began a step or a wait. */
-  #lastThrown: Entry[] = [];
+  #lastThrown: FailedStep[] = [];
   /** The call whose result was recorded first is the last one. */
   readonly #stored: StoredCall[] = [];
   #unrecorded: (() => void)[] = [];
   #isTurning = false;
-  #isOver = false;
+  /** Whether the methods of the run throw, since the turn is over. */
+  isOver = false;
   /** The steps, waits and saves under way. */
   underWay = 0;
   /** The waits among them. */
@@ -65,9 +80,9 @@ export class TurnCalls {
 
   constructor({ journal, stop }: AttemptParts) {
     this.#journal = journal;
-    this.#signal = stop.signal;
+    this.#stop = stop;
     // The results of an earlier attempt come first.
-    if (journal.steps.size > 0) this.#turnSoon();
+    if (journal.recorded.size > 0) this.#turnSoon();
   }
 
   /**
@@ -78,7 +93,7 @@ export class TurnCalls {
    */
   async begin(what: string, name: string): Promise<NamedStep> {
     this.#assertOpen(what);
-    this.#signal.throwIfAborted();
+    this.#stop.signal.throwIfAborted();
     if (this.#names.has(name)) {
       throw new TypeError(
         `A step named ${JSON.stringify(name)} is already under way in this turn, and a resume couldn't tell the two apart. Make their ` +
@@ -90,16 +105,17 @@ export class TurnCalls {
     this.waitsUnderWay += Number(isWait);
     this.#lastThrown = [];
     const occurrence = this.count(`step ${name}`);
-    const recorded = this.#journal.steps.find({ name, occurrence });
-    // An interrupted step with `atMostOnce` has a result too: its StepInterruptedError.
-    const isOpenWait = recorded?.head.status === "started" && recorded.head.waitsFor !== undefined;
-    if (recorded !== undefined && !isOpenWait) await this.inOrder(recorded);
-    else {
+    const step = this.#journal.recorded.find({ name, occurrence });
+    const title = stepTitle(name, occurrence);
+    if (step !== undefined) {
+      const value = await this.inOrder(step.sequence, () => this.#load(step));
+      if (value !== undefined) return { name, occurrence, title, isWait, recorded: { step, value } };
+    } else {
       // The calls that are made together with this one are registered first.
       await Promise.resolve();
       if (this.#isTurning) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
     }
-    return { name, occurrence, title: stepTitle(name, occurrence), isWait };
+    return { name, occurrence, title, isWait, recorded: undefined };
   }
 
   /** Call it when the step or wait has ended. */
@@ -117,7 +133,7 @@ export class TurnCalls {
 
   /** From now on, the methods of the run throw. */
   close(): void {
-    this.#isOver = true;
+    this.isOver = true;
   }
 
   /** @throws {TypeError} The turn is over, the call is made inside a step, or a step is under way. */
@@ -132,41 +148,55 @@ export class TurnCalls {
   /**
    * Resolves when it is the turn of this result, which is stored.
    *
+   * @param sequence - Of its record.
    * @param first - Called when it is its turn. This call, and later ones, continue after it.
    */
-  inOrder({ order }: Entry, first?: () => Promise<void>): Promise<void> {
+  inOrder(sequence: number): Promise<undefined>;
+  inOrder<Result>(sequence: number, first: () => Promise<Result>): Promise<Result>;
+  inOrder<Result>(sequence: number, first?: () => Promise<Result>): Promise<Result | undefined> {
     return new Promise((resolve, reject) => {
-      const proceed = first === undefined ? resolve : () => first().then(resolve, reject);
+      const proceed = first === undefined ? () => resolve(undefined) : () => first().then(resolve, reject);
       let [from, to] = [0, this.#stored.length];
       while (from < to) {
         const middle = (from + to) >>> 1;
-        if ((this.#stored[middle]?.order ?? 0) > order) from = middle + 1;
+        if ((this.#stored[middle]?.sequence ?? 0) > sequence) from = middle + 1;
         else to = middle;
       }
-      this.#stored.splice(from, 0, { order, proceed });
+      this.#stored.splice(from, 0, { sequence, proceed });
       this.#turnSoon();
     });
   }
 
   /** Remembers a recorded error that the function receives, for {@link forgetErrors}. */
-  addThrown(error: unknown, entry: Entry): void {
-    this.#thrown.set(error, entry);
-    this.#lastThrown.push(entry);
+  addThrown(error: unknown, step: FailedStep): void {
+    this.#thrown.set(error, step);
+    this.#lastThrown.push(step);
   }
 
   /**
-   * After the error `thrown` has ended the run, forgets the failed steps whose errors it contains, and those that failed
-   * since the function last began a step, so that the next run tries them again. The other errors stay recorded, because
-   * the function may have acted on them.
-   *
-   * @returns The step whose error ended the run, if it was a step's error.
+   * After the error `thrown` has ended the run, returns the failed steps whose errors it contains, and those that failed
+   * since the function last began a step: the next run tries them again. The other errors stay recorded, because the
+   * function may have acted on them.
    */
-  forgetErrors(thrown: unknown): Entry["head"] | undefined {
+  sortErrors(thrown: unknown): { readonly dropped: readonly FailedStep[]; readonly kept: readonly FailedStep[] } {
     const ended = errorParts(thrown).flatMap((part) => this.#thrown.get(part) ?? []);
-    const gone = new Set([...ended, ...this.#lastThrown]);
-    if (gone.size > 0) this.#journal.steps.forget((entry) => gone.has(entry));
-    const [first] = gone;
-    return first?.head;
+    const dropped = new Set([...ended, ...this.#lastThrown]);
+    return { dropped: [...dropped], kept: [...this.#thrown.values()].filter((step) => !dropped.has(step)) };
+  }
+
+  /**
+   * Loads a recorded result; `undefined` if it was dropped meanwhile. If that fails, the run is stopped, since its
+   * function hasn't failed.
+   */
+  async #load(step: RecordedStep): Promise<StepValue | undefined> {
+    const { recorded } = this.#journal;
+    if (recorded.find(step) !== step) return undefined;
+    try {
+      return await recorded.loadStep(step);
+    } catch (error) {
+      this.#stop.stop(error);
+      throw error;
+    }
   }
 
   #turnSoon(): void {
@@ -185,7 +215,7 @@ export class TurnCalls {
 
   /** @throws {TypeError} The turn is over, or the call was made inside one of its steps. */
   #assertOpen(what: string): void {
-    if (this.#isOver) {
+    if (this.isOver) {
       throw new TypeError(
         `${what} was called after its turn was over. Await every step, and return the value of run.next.`,
       );

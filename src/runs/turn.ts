@@ -79,9 +79,7 @@ export class Turn implements Run {
   next(state: unknown, options: RunSaveOptions = {}): NextTurn {
     checkRunSaveOptions(options);
     this.#calls.assertNoStep("run.next");
-    const text = this.#parts.store.encodeState(this.taskId, state);
-    this.#parts.journal.assertStateFits(text);
-    this.#next = new NextTurn(text, options);
+    this.#next = new NextTurn(this.#parts.store.encodeState(this.taskId, state), options);
     this.#calls.close();
     return this.#next;
   }
@@ -90,23 +88,20 @@ export class Turn implements Run {
     checkRunSaveOptions(options);
     this.#calls.assertNoStep("run.save");
     const { store, journal } = this.#parts;
-    const text = store.encodeState(this.taskId, state);
+    const encoded = store.encodeState(this.taskId, state);
     const name = options.stage ?? "";
     const occurrence = this.#calls.count(`save ${name}`);
-    const key = { name, occurrence, status: "saved" } as const;
-    const saved = journal.steps.find(key);
+    const { recorded } = journal;
+    const saved = recorded.find({ name, occurrence }, true);
     if (saved !== undefined) {
       saved.isUsed = true;
-      await this.#calls.inOrder(saved);
-      return { id: saved.head.id ?? "" };
+      return { id: await this.#calls.inOrder(saved.sequence, () => recorded.loadSave(saved)) };
     }
     this.signal.throwIfAborted();
     this.#calls.underWay += 1;
     try {
-      const startedAt = new Date(store.options.clock()).toISOString();
-      const id = await journal.saveMilestone(text, { ...key, startedAt, runAttempt: this.attempt }, options);
-      const entry = journal.steps.find(key);
-      if (entry !== undefined) await this.#calls.inOrder(entry);
+      const { id, sequence } = await journal.saveMilestone(encoded, { name, occurrence }, options);
+      await this.#calls.inOrder(sequence);
       return { id };
     } finally {
       this.#endCall();
@@ -145,9 +140,10 @@ export class Turn implements Run {
   /** @internal Warns of recorded steps that the function didn't call. */
   warnOfUnused(): void {
     const { journal, store, taskId } = this.#parts;
-    const entries = journal.steps.all().filter(({ isUsed, head }) => !isUsed && head.status !== "saved");
-    if (entries.length === 0) return;
-    const steps = entries.map(({ head }) => stepTitle(head.name, head.occurrence));
+    const steps = journal.recorded.all().flatMap(({ isUsed, isSave, name, occurrence }) =>
+      isUsed || isSave ? [] : stepTitle(name, occurrence),
+    );
+    if (steps.length === 0) return;
     const names = steps.slice(0, 5).map((step) => JSON.stringify(step));
     const more = steps.length > names.length ? ` and ${steps.length - names.length} more` : "";
     store.options.logger.warn(
@@ -157,9 +153,14 @@ export class Turn implements Run {
     store.notifications.emit("stepsUnused", { taskId, steps });
   }
 
-  /** @internal See {@link TurnCalls.forgetErrors}. */
-  forgetErrors(thrown: unknown) {
-    return this.#calls.forgetErrors(thrown);
+  /** @internal See {@link TurnCalls.sortErrors}. */
+  sortErrors(thrown: unknown) {
+    return this.#calls.sortErrors(thrown);
+  }
+
+  /** @internal See {@link Waits.findWaits}. */
+  findWaits() {
+    return this.#waits.findWaits();
   }
 
   /** Makes a step or a wait. Keeps its failure, with whether the function awaits it. */

@@ -1,18 +1,22 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { StepHead } from "../codec/run-body.js";
-import { StorageError } from "../contract/errors.js";
+import { CheckpointError, StateInvalidError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
+import { NEVER, type RunWaits } from "../contract/transient.js";
+import { anySignal } from "../manager/abort-signals.js";
 import type { StateSchema } from "../manager/schema.js";
-import { type Entry, waitsIn } from "./journal.js";
-import { assertKind } from "./steps.js";
-import type { NextEvent } from "./task-events.js";
+import type { WaitMark } from "./recorded-turn.js";
+import { eventTitle, type FoundEvent, type PendingEvent, refusalOf } from "./run-events.js";
+import { joinFields } from "./step-values.js";
+import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
 /** The options of `run.waitFor`. */
 export interface WaitOptions<Value = unknown> {
   readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
   readonly schema?: StateSchema<unknown, Value> | undefined;
+  readonly ask?: string | undefined;
 }
 
 /** Events from other processes are polled for. The interval doubles from the first to the last. */
@@ -25,14 +29,24 @@ const MAX_NAP_MS = 60_000;
 /** A worker's run that has only waited for so long is suspended. */
 const SUSPENDS_AFTER_MS = 250;
 
-/** The record of a wait. */
-type WaitHead = StepHead & Required<Pick<StepHead, "waitsFor">>;
+/** A wait under way. */
+interface OpenWait extends WaitMark {
+  readonly name: string;
+  readonly occurrence: number;
+  /** Whether its start is recorded. */
+  readonly isMarked: boolean;
+}
+
+/** A pending event with its value. */
+interface TakenEvent extends FoundEvent {
+  readonly sequence: number;
+}
 
 /** The sleeps, and the waits for events, of one turn. */
 export class Waits {
   readonly #parts: AttemptParts;
   readonly #calls: TurnCalls;
-  readonly #waiting = new Set<WaitHead>();
+  readonly #waiting = new Set<OpenWait>();
   readonly #polls = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -43,28 +57,33 @@ export class Waits {
   }
 
   async sleep(step: NamedStep, untilMs: number): Promise<void> {
-    const recorded = this.#findRecorded(step, "sleep");
-    if (recorded?.head.status === "completed") return;
-    const begun = this.#begin(step, "sleep", untilMs, recorded);
-    await this.#poll(begun, recorded, async () => undefined);
+    if (this.#isRecorded(step, "sleep")) return;
+    const wait = await this.#begin(step, "sleep", untilMs);
+    await this.#poll(wait, { signal: this.#endSignal() }, async () => undefined);
     await this.#pollOthers();
-    await this.#end(begun, undefined, undefined);
+    const sequence = await this.#recordEnd(step, wait, undefined);
+    await this.#calls.inOrder(sequence);
+    this.#emitEnd(wait, undefined);
   }
 
-  async event(step: NamedStep, { timeoutMs, schema }: WaitOptions): Promise<TaskEvent | undefined> {
-    const { name, title } = step;
+  async event(step: NamedStep, options: WaitOptions): Promise<TaskEvent | undefined> {
+    const { name, title, recorded } = step;
     const { values } = this.#parts;
-    const recorded = this.#findRecorded(step, "event");
-    if (recorded?.head.status === "completed") {
-      const { event } = recorded.head;
-      const value = event && values.decodeResult(title, recorded.value ?? "null", schema);
+    if (this.#isRecorded(step, "event")) {
+      const { event, result } = recorded?.value ?? {};
+      this.#deliver(recorded?.step.event, options.signal);
+      const value = event && values.decodeStored(title, result, options.schema);
       return event && { name, value, status: "received", ...event };
     }
-    const limitMs = timeoutMs === undefined ? undefined : this.#nowMs() + timeoutMs;
-    const begun = this.#begin(step, "event", limitMs, recorded);
-    const found = await this.#poll(begun, recorded, () => this.#nextEvent(name, schema));
-    this.#throwIfOver();
-    await this.#end(begun, found?.event, found && values.encodeResult(step, found.sent).text);
+    options.signal?.throwIfAborted();
+    const limitMs = options.timeoutMs === undefined ? undefined : this.#nowMs() + options.timeoutMs;
+    const wait = await this.#begin(step, "event", limitMs);
+    const signal = anySignal(this.#endSignal(), options.signal);
+    const found = await this.#poll(wait, { ...options, signal }, () => this.#takeEvent(step, options.schema));
+    if (found === undefined) signal.throwIfAborted();
+    const sequence = await this.#recordEnd(step, wait, found);
+    await this.#calls.inOrder(sequence, async () => this.#deliver(found?.sequence, options.signal));
+    this.#emitEnd(wait, found?.event);
     return found?.event;
   }
 
@@ -86,22 +105,78 @@ export class Waits {
     clearTimeout(this.#timer);
     if (stop.signal.aborted || !this.#hasOnlyWaits()) return;
     this.#timer = setTimeout(() => {
-      if (this.#hasOnlyWaits()) suspend(waitsIn([...this.#waiting]));
+      const waits = this.findWaits();
+      if (waits !== undefined && this.#hasOnlyWaits()) suspend(waits);
     }, SUSPENDS_AFTER_MS).unref();
   }
 
-  async #nextEvent(name: string, schema: StateSchema | undefined): Promise<NextEvent | undefined> {
-    const polling = this.#parts.events.next(name, schema);
+  /** The names of the events that the turn waits for, and when the first of its waits ends. */
+  findWaits(): RunWaits | undefined {
+    const waits = [...this.#waiting];
+    if (waits.length === 0) return undefined;
+    const [dueAt = NEVER] = waits.flatMap(({ until }) => until ?? []).sort();
+    return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
+  }
+
+  /**
+   * Gives an event to the function, at its turn. If its wait has ended meanwhile, because the turn is over or its signal
+   * has aborted, the event is pending again.
+   */
+  #deliver(sequence: number | undefined, signal: AbortSignal | undefined): void {
+    const { events, stop } = this.#parts;
+    if (sequence === undefined) return;
+    // A pause decides nothing: the resume gives the event.
+    stop.signal.throwIfAborted();
+    if (this.#calls.isOver || this.#over.signal.aborted || signal?.aborted) {
+      events.giveBack(sequence);
+      signal?.throwIfAborted();
+      this.#over.abort();
+      this.#over.signal.throwIfAborted();
+    }
+    events.settle(sequence);
+  }
+
+  /** The next event of the wait's name that its schema accepts. It is taken, so that no other wait receives it. */
+  async #takeEvent(step: NamedStep, schema: StateSchema | undefined): Promise<TakenEvent | undefined> {
+    const { events, stop, taskId, journal } = this.#parts;
+    const key = makeKey(taskId, journal.head, step);
+    const polling = this.#findEvent(step, key, schema);
     this.#polls.add(polling);
     try {
-      return await polling;
+      const found = await polling;
+      if (found === undefined || (!stop.signal.aborted && !this.#over.signal.aborted)) return found;
+      events.giveBack(found.sequence);
+      return undefined;
     } catch (error) {
       // If the storage fails, the run's function hasn't failed.
-      if (error instanceof StorageError) this.#parts.stop.stop(error);
+      if (error instanceof CheckpointError && !(error instanceof StateInvalidError)) stop.stop(error);
       throw error;
     } finally {
       this.#polls.delete(polling);
     }
+  }
+
+  async #findEvent(step: NamedStep, key: string, schema: StateSchema | undefined): Promise<TakenEvent | undefined> {
+    const { events } = this.#parts;
+    for (;;) {
+      const pending = await events.find(step.name, key);
+      if (pending === undefined) return undefined;
+      // Another wait must not find it while it is read.
+      events.take(pending);
+      const found = await events.load(pending, schema);
+      if (!("refused" in found)) return { ...found, sequence: pending.sequence };
+      await this.#refuse(step, pending, found.id, found.refused);
+    }
+  }
+
+  /** Records that the schema refuses an event, so that no wait receives it. */
+  async #refuse(step: NamedStep, { sequence, name }: PendingEvent, id: string, error: StateInvalidError): Promise<void> {
+    const { store, taskId, journal, events } = this.#parts;
+    const value = joinFields(refusalOf(error), "", undefined);
+    await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, value });
+    events.settle(sequence);
+    store.options.logger.warn({ taskId, name, id, error }, `The ${eventTitle(taskId, name)} was refused; the wait stays open`);
+    store.notifications.emit("eventRefused", { taskId, name, id, error });
   }
 
   /** Lets the waits beside a sleep that is over poll once more: an event that came in time ends its wait first. */
@@ -111,66 +186,57 @@ export class Waits {
     await nextTurn();
     await Promise.allSettled(this.#polls);
     await nextTurn();
-    this.#throwIfOver();
+    this.#endSignal().throwIfAborted();
   }
 
-  #throwIfOver(): void {
-    this.#parts.stop.signal.throwIfAborted();
-    this.#over.signal.throwIfAborted();
+  /** Aborts when the run stops, or when the turn is over. */
+  #endSignal(): AbortSignal {
+    return anySignal(this.#parts.stop.signal, this.#over.signal);
   }
 
-  #findRecorded(step: NamedStep, kind: WaitHead["waitsFor"]): Entry | undefined {
+  /** Whether an earlier attempt has recorded the end of the wait. */
+  #isRecorded({ title, recorded }: NamedStep, kind: WaitMark["waitsFor"]): boolean {
     const { store, taskId, journal } = this.#parts;
-    const recorded = journal.steps.find(step);
-    if (recorded === undefined) return undefined;
-    assertKind(taskId, step.title, recorded, kind);
-    recorded.isUsed = true;
-    if (recorded.head.status === "completed") store.notifications.emit("stepReused", this.#details(step));
-    return recorded;
+    if (recorded === undefined) return false;
+    assertKind(taskId, title, recorded.value, kind);
+    recorded.step.isUsed = true;
+    store.notifications.emit("stepReused", { taskId, turn: journal.head.turn, step: title });
+    return true;
   }
 
-  /** The record of the wait's start, from this attempt or an earlier one. */
-  #begin(
-    { name, occurrence }: NamedStep,
-    waitsFor: WaitHead["waitsFor"],
-    untilMs: number | undefined,
-    recorded: Entry | undefined,
-  ): WaitHead {
-    if (recorded !== undefined) return { ...recorded.head, waitsFor };
-    return {
-      name,
-      occurrence,
-      waitsFor,
-      status: "started",
-      startedAt: new Date(this.#nowMs()).toISOString(),
-      ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }),
-      runAttempt: this.#parts.journal.head.attempt,
-    };
+  /** The wait, with the start that this attempt or an earlier one has recorded. */
+  async #begin(step: NamedStep, waitsFor: WaitMark["waitsFor"], untilMs: number | undefined): Promise<OpenWait> {
+    const { name, occurrence } = step;
+    const begun = await this.#parts.journal.recorded.findOpenWait(step);
+    if (begun?.waitsFor === waitsFor) return { ...begun, name, occurrence, isMarked: true };
+    const startedAt = new Date(this.#nowMs()).toISOString();
+    const until = untilMs === undefined ? undefined : new Date(untilMs).toISOString();
+    return { name, occurrence, isMarked: false, waitsFor, startedAt, ...(until !== undefined && { until }) };
   }
 
   /**
    * Resolves to what `poll` finds, or to `undefined` once the wait's time is over. Records the start of the wait, so that a
    * resume knows its end.
    *
-   * @throws The reason of the run's stop.
+   * @throws The reason of the signal.
    */
   async #poll<Found>(
-    begun: WaitHead,
-    recorded: Entry | undefined,
+    wait: OpenWait,
+    options: WaitOptions & { readonly signal: AbortSignal },
     poll: () => Promise<Found | undefined>,
   ): Promise<Found | undefined> {
-    const { store, taskId, journal, stop } = this.#parts;
-    const { waitsFor, until } = begun;
+    const { store, taskId } = this.#parts;
+    const { waitsFor, until } = wait;
+    const { signal } = options;
     const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until);
     let found = await poll();
     if (found !== undefined || untilMs <= this.#nowMs()) return found;
-    const signal = AbortSignal.any([stop.signal, this.#over.signal]);
-    this.#waiting.add(begun);
+    this.#waiting.add(wait);
     this.suspendSoon();
     try {
-      if (recorded === undefined) await journal.record(begun, undefined);
+      if (!wait.isMarked) await this.#markStart(wait, options);
       store.notifications.emit("waitStarted", {
-        ...this.#details(begun),
+        ...this.#details(wait),
         waitsFor,
         ...(until !== undefined && { until }),
       });
@@ -182,50 +248,66 @@ export class Waits {
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
       }
     } finally {
-      this.#waiting.delete(begun);
+      this.#waiting.delete(wait);
     }
   }
 
-  /** Records the end of a wait. @param value - The text of the event's value. */
-  async #end(begun: WaitHead, event: TaskEvent | undefined, value: string | undefined): Promise<void> {
-    const { store, journal } = this.#parts;
-    const durationMs = Math.max(0, this.#nowMs() - Date.parse(begun.startedAt));
-    const origin = event && {
-      event: { id: event.id, ...(event.by !== undefined && { by: event.by }), sentAt: event.sentAt },
-    };
-    const entry = await journal.record({ ...begun, status: "completed", durationMs, ...origin }, value);
-    await this.#calls.inOrder(entry, event && (() => this.#receive(event, begun)));
-    const { waitsFor } = begun;
-    store.notifications.emit("waitEnded", { ...this.#details(begun), waitsFor, durationMs, ...origin });
+  /** Records the start of a wait, durably if the wait has an end. */
+  async #markStart({ name, occurrence, isMarked: _, ...mark }: OpenWait, { ask, schema }: WaitOptions): Promise<void> {
+    const { journal, taskId } = this.#parts;
+    const key = makeKey(taskId, journal.head, { name, occurrence });
+    const question = ask === undefined ? undefined : { question: ask, schema: describeSchema(schema) };
+    const value = joinFields({ ...mark, key, ...(question && { ask: question }) }, "", undefined);
+    await journal.append({ kind: "mark", name, occurrence, value }, mark.until === undefined);
   }
 
-  /** Marks the event that has ended a wait as received. */
-  async #receive({ id }: TaskEvent, begun: WaitHead): Promise<void> {
-    const { journal, events, stop } = this.#parts;
-    // The function has ended without the event, so the next wait of its name gets it.
-    if (this.#over.signal.aborted && !stop.signal.aborted) {
-      journal.steps.add({ head: begun, value: undefined });
-      this.#over.signal.throwIfAborted();
-    }
-    try {
-      await events.receive(new Set([id]));
-    } catch (error) {
-      // The next attempt marks the event before it continues, so no other wait receives it.
-      stop.stop(error);
-      throw error;
-    }
+  /** Records the end of a wait. Returns the record's sequence. */
+  #recordEnd(step: NamedStep, wait: OpenWait, found: TakenEvent | undefined): Promise<number> {
+    const { journal, values } = this.#parts;
+    const { waitsFor, startedAt, until } = wait;
+    const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
+    const event = found && originOf(found.event);
+    const head = { status: "completed", waitsFor, startedAt, ...(until !== undefined && { until }), durationMs };
+    const sent = found && values.encodeResult(step, found.sent);
+    return journal.recordStep(step, joinFields({ ...head, ...(event && { event }) }, "result", sent), found?.sequence);
+  }
+
+  #emitEnd(wait: OpenWait, event: TaskEvent | undefined): void {
+    const durationMs = Math.max(0, this.#nowMs() - Date.parse(wait.startedAt));
+    const { waitsFor } = wait;
+    const details = { ...this.#details(wait), waitsFor, durationMs, ...(event && { event: originOf(event) }) };
+    this.#parts.store.notifications.emit("waitEnded", details);
   }
 
   #hasOnlyWaits(): boolean {
     return this.#waiting.size > 0 && this.#waiting.size === this.#calls.underWay;
   }
 
-  #details({ name, occurrence }: Pick<StepHead, "name" | "occurrence">) {
+  #details({ name, occurrence }: Pick<OpenWait, "name" | "occurrence">) {
     const { taskId, journal } = this.#parts;
     return { taskId, turn: journal.head.turn, step: stepTitle(name, occurrence) };
   }
 
   #nowMs(): number {
     return this.#parts.store.options.clock();
+  }
+}
+
+function originOf({ id, by, sentAt }: TaskEvent) {
+  return { id, ...(by !== undefined && { by }), sentAt };
+}
+
+/** The JSON Schema of a schema that provides one. */
+function describeSchema(schema: StateSchema | undefined): unknown {
+  const standard: unknown = schema?.["~standard"];
+  if (typeof standard !== "object" || standard === null || !("jsonSchema" in standard)) return undefined;
+  const { jsonSchema } = standard;
+  if (typeof jsonSchema !== "object" || jsonSchema === null || !("input" in jsonSchema)) return undefined;
+  if (typeof jsonSchema.input !== "function") return undefined;
+  try {
+    return jsonSchema.input({ target: "draft-2020-12" });
+  } catch {
+    // A schema may have parts that JSON Schema lacks. The question is shown without it.
+    return undefined;
   }
 }

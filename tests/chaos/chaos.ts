@@ -12,6 +12,8 @@ import { factsIn, nowMs } from "./ledger.js";
 import { childPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
 import { openStorage, type StorageName } from "./store.js";
 import { countsOf, missingFaults, type Stored, violationsOf } from "./verdict.js";
+import { readRunNote } from "../../src/contract/run-note.js";
+import { readRun } from "../../src/runs/run-view.js";
 
 export interface ChaosOptions {
   readonly storage: StorageName;
@@ -163,12 +165,10 @@ async function storedOf(
   const saves: { sequence: number; token: number; label: string | undefined }[] = [];
   for await (const found of store.read({ taskId, order: "oldest" })) {
     if (isCorrupt(found)) throw new Error(`${found.location}: ${found.reason}`);
-    const { run } = JSON.parse(found.payload.body.toString()) as { run?: { nextToken?: number } };
-    if (run?.nextToken === undefined) continue;
-    // A checkpoint that ends an attempt names the next attempt's token.
-    const token = run.nextToken - (found.status === "running" ? 0 : 1);
-    saves.push({ sequence: found.sequence, token, label: found.label });
+    const token = readRunNote(found)?.token;
+    if (token !== undefined) saves.push({ sequence: found.sequence, token, label: found.label });
   }
-  const { status, error, run } = newest;
+  const { status, error } = newest;
+  const run = await readRun(manager, newest);
   return { taskId, status, error, result: run?.result, saves, events: await manager.events(taskId) };
 }

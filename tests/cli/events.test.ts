@@ -2,7 +2,6 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { eventsTaskId } from "../../src/contract/task-events.js";
 import { newPlace, waymark } from "./waymark.js";
 
 const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];
@@ -75,47 +74,11 @@ describe.each(STORAGES)("events in %s", (url) => {
     const { manager, run } = await placeWithEvents(url);
     expect((await run("fork", "a", "@1", "c")).code).toBe(0);
     expect(await manager.events("c")).toMatchObject([{ id: "s1" }, { id: "s2" }]);
-    expect((await run("delete", "a")).stderr).toContain('task "a" with 1 checkpoint (1 B) and 2 events');
+    expect((await run("delete", "a")).stderr).toContain('task "a" with 1 checkpoint (1 B) and 2 records');
     expect((await run("delete", "a", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
     expect(await manager.events("a")).toEqual([]);
     expect(await manager.events("c")).toHaveLength(2);
   });
-
-  it("can't be changed by themselves", async () => {
-    const { manager, run } = await placeWithEvents(url);
-    const id = eventsTaskId("a");
-    for (const args of [["complete"], ["rewind", "@1"], ["delete"], ["prune", "--keep-last", "1"]]) {
-      const [command = "", ...rest] = args;
-      const refused = await run(command, id, ...rest);
-      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('holds the events of task "a"')]);
-    }
-    expect(await manager.events("a")).toHaveLength(2);
-  });
-});
-
-it("a task whose id stands between another one and its events is exported after its own", async () => {
-  const { manager, run } = await newPlace();
-  onTestFinished(() => manager.close());
-  for (const id of ["a", "a\u0001", "a\u0001b", "ab"]) {
-    await manager.save(id, 1);
-    await manager.send(id, "go");
-  }
-  // An event may come before its task.
-  await manager.send("0", "go");
-  const order = recordsIn((await run("export")).stdout);
-  expect([...order].sort()).toHaveLength(9);
-  for (const id of ["a", "a\u0001", "a\u0001b", "ab"]) {
-    expect(order.indexOf(eventsTaskId(id))).toBeLessThan(order.indexOf(id));
-  }
-  expect(order).toContain(eventsTaskId("0"));
-});
-
-it("a damaged event is named with its task", async () => {
-  const { cwd, run } = await placeWithEvents("files:store");
-  const folder = readdirSync(join(cwd, "store")).find((name) => name.startsWith("a") && name !== "a") ?? "";
-  const [file = ""] = readdirSync(join(cwd, "store", folder)).filter((name) => name.endsWith(".json"));
-  writeFileSync(join(cwd, "store", folder, file), "{");
-  expect((await run("verify")).stdout).toMatch(/^damaged +a \(events\) /m);
 });
 
 function recordsIn(exported: string): string[] {

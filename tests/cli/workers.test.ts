@@ -16,6 +16,7 @@ import { run } from "../../cli/src/run.js";
 import { deferred } from "../support/deferred.js";
 import { worked } from "./waiting-tasks.js";
 import { Collected, cleanEnv, newPlace, start, waymark, waymarkProcess, wholeUrl } from "./waymark.js";
+import { runOf } from "../unit/runs/run-support.js";
 
 async function placeOf(url?: string) {
   const place = await newPlace(url);
@@ -453,7 +454,7 @@ describe("waymark enqueue", () => {
     expect((await run("show", "w/1")).stdout).toMatch(
       /^status +due\nwhy +due: a worker or the next run continues it\n/m,
     );
-    expect((await manager.latest("w/1"))?.run?.input).toEqual({ to: "ada" });
+    expect((await runOf(manager, "w/1"))?.input).toEqual({ to: "ada" });
     expect(await manager.queue({ prefix: "w/" })).toMatchObject({ tasks: 1 });
     expect((await run("enqueue", "w/2")).stdout).toContain("and waits until 2999-12-01 09:00:00 UTC. Nothing");
     await manager.complete("w/1");
@@ -507,7 +508,7 @@ describe("waymark work", () => {
     expect(await completed).toBe("completed w/1");
     child.kill("SIGTERM");
     expect(await ended).toEqual([null, "SIGTERM"]);
-    expect((await place.manager.latest("w/1"))?.run?.result).toBe(7);
+    expect((await runOf(place.manager, "w/1"))?.result).toBe(7);
   });
 
   it("pauses a run that is under way at SIGTERM, so that another worker continues it", async () => {

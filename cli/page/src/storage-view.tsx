@@ -171,7 +171,7 @@ function Findings({ check: { last, error, isRunning } }: { readonly check: Check
       {last && (
         <p>
           {last.kind === "progress" ? "Looked at" : "Looked at all"}{" "}
-          {checkpointsText(last.checkpoints, last.events, last.records)} of {counted(last.tasks, "task")},{" "}
+          {checkpointsText(last.checkpoints, last.records)} of {counted(last.tasks, "task")},{" "}
           {bytesText(last.bytes)}:{" "}
           {last.kind === "progress"
             ? counted(last.findings, "finding")

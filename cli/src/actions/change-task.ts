@@ -1,6 +1,5 @@
 import type { CheckpointSummary } from "waymark";
 import { findDamage, isCorrupt } from "waymark/adapter";
-import { eventsTaskId, isEventsTask } from "waymark/kit";
 import { checkpointsTask, copyThread } from "waymark/langgraph/records";
 import { describeCheckpoint, findStored, findWhole, requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -176,7 +175,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
     const { taskId } = task;
     if (taskId === undefined) {
       if (isCorrupt(task)) await damage.add(task);
-    } else if (!isEventsTask(taskId)) {
+    } else {
       refuseThread(taskId, "Write a longer prefix.");
       taskIds.add(taskId);
     }
@@ -190,8 +189,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
     damaged: found.damaged,
     remove: async ({ force } = {}) => {
       if (!force) await assertNobodyRuns(session, prefix);
-      // Some storages count the events, too.
-      return Math.min(await manager.removeTask({ prefix }), found.count);
+      return manager.removeTask({ prefix });
     },
   };
 }
@@ -216,14 +214,13 @@ interface FoundRecords {
   readonly damaged: number;
   /** In the tasks' logs, without checkpoints. */
   readonly records: number;
-  readonly events: number;
 }
 
 async function readRecords(
   { storage }: QuerySession,
   taskIds: AsyncIterable<string> | Iterable<string>,
 ): Promise<FoundRecords> {
-  const found = { count: 0, bytes: 0, damaged: 0, records: 0, events: 0 };
+  const found = { count: 0, bytes: 0, damaged: 0, records: 0 };
   for await (const taskId of taskIds) {
     for await (const record of storage.read({ taskId, order: "newest" })) {
       found.count += 1;
@@ -233,16 +230,15 @@ async function readRecords(
     for await (const item of storage.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []) {
       if ("kind" in item) found.records += 1;
     }
-    for await (const _event of storage.list({ taskId: eventsTaskId(taskId), order: "oldest" })) found.events += 1;
   }
   return found;
 }
 
-/** `3 checkpoints (1.5 KiB; 1 of them damaged) and 4 records and 2 events` */
-function recordsText({ count, bytes, damaged, records, events }: FoundRecords, noun: string): string {
+/** `3 checkpoints (1.5 KiB; 1 of them damaged) and 4 records` */
+function recordsText({ count, bytes, damaged, records }: FoundRecords, noun: string): string {
   const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
   const log = records === 0 ? "" : ` and ${counted(records, "record")}`;
-  return `${counted(count, noun)} (${size})${log}${events === 0 ? "" : ` and ${counted(events, "event")}`}`;
+  return `${counted(count, noun)} (${size})${log}`;
 }
 
 async function findOne(session: QuerySession, taskId: string, word: string): Promise<Removal> {

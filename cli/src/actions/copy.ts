@@ -1,6 +1,5 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { eventsTaskId, isEventsTask, ownerTaskId } from "waymark/kit";
 import { parseThreadPrefix } from "waymark/langgraph/records";
 import { type DamageSink, identify } from "../damage.js";
 import { compareItems, RecordInserter } from "../records/insert-record.js";
@@ -23,8 +22,6 @@ export interface CopyResult {
   identical: number;
   /** How many records this run wrote. */
   copied: number;
-  /** How many of those are events. */
-  events: number;
   /** How many of those are records of a task's log that aren't checkpoints. */
   logRecords: number;
   /** How many records of the target are not in the source. */
@@ -63,7 +60,6 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
     records: 0,
     identical: 0,
     copied: 0,
-    events: 0,
     logRecords: 0,
     extra: 0,
     unreadable: 0,
@@ -105,13 +101,12 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
 }
 
 /**
- * Returns the id that names the tasks that are copied together or not at all: a task and its events, or all tasks of a
- * LangGraph thread.
+ * Returns the id that names the tasks that are copied together or not at all: a task, or all tasks of a LangGraph
+ * thread.
  */
 function findGroup(taskId: string): string {
-  const owner = ownerTaskId(taskId);
-  const thread = parseThreadPrefix(owner);
-  return thread === undefined ? owner : `${thread}c/`;
+  const thread = parseThreadPrefix(taskId);
+  return thread === undefined ? taskId : `${thread}c/`;
 }
 
 /** Like {@link findOtherHistory}, for all tasks of a group. */
@@ -119,7 +114,7 @@ async function findOtherHistoryIn({ from, to }: CopyJob, group: string): Promise
   const thread = parseThreadPrefix(group);
   // Damage is reported where the tasks are copied.
   const unreported = { add: async () => undefined };
-  for await (const taskId of thread === undefined ? [eventsTaskId(group), group] : taskIds(from, thread, unreported)) {
+  for await (const taskId of thread === undefined ? [group] : taskIds(from, thread, unreported)) {
     const reason = await findOtherHistory(from, to, taskId);
     if (reason !== undefined) return reason;
   }
@@ -148,7 +143,6 @@ async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promi
     try {
       if ((await inserter.insert(record)) === "added") {
         result.copied += 1;
-        if (isEventsTask(taskId)) result.events += 1;
         if (isLogRecord(record)) result.logRecords += 1;
       }
     } catch (error) {

@@ -1,6 +1,6 @@
 import type { CheckpointStatus, CheckpointSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { hasCheckpoint, isCancelled, isChild, isEventsTask } from "waymark/kit";
+import { hasCheckpoint, isCancelled, isChild } from "waymark/kit";
 import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -170,7 +170,7 @@ async function listSummaries(
   const found: CheckpointSummary[] = [];
   for await (const task of storage.tasks({ prefix, status, order: "taskId" })) {
     if (isCorrupt(task)) await damage.add(task);
-    else if (hasCheckpoint(task) && !isEventsTask(task.taskId)) {
+    else if (hasCheckpoint(task)) {
       refuseThread(task.taskId, "Write a longer prefix.");
       found.push(task.newest);
     }

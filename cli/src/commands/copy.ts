@@ -2,7 +2,7 @@ import { copyTasks, type Difference } from "../actions/copy.js";
 import { sayNothingTo } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { describeTask, shownTask } from "../langgraph/find-tasks.js";
+import { describeTask } from "../langgraph/find-tasks.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { countRecords } from "../records/whole-records.js";
@@ -36,7 +36,7 @@ export const copy: CommandFile = {
           const onDifference = async ({ taskId, what, sequence, reason }: Difference): Promise<void> => {
             differences += 1;
             if (differences > SHOWN) return;
-            await damage.warn(`${what} (@${sequence}) of task ${JSON.stringify(shownTask(taskId))} differs: ${reason}`);
+            await damage.warn(`${what} (@${sequence}) of task ${JSON.stringify(taskId)} differs: ${reason}`);
           };
           const onLeftOut = async (taskId: string, reason: string): Promise<void> => {
             await damage.warn(`task ${JSON.stringify(describeTask({ taskId }))} was left out: ${reason}`);
@@ -48,10 +48,10 @@ export const copy: CommandFile = {
             await target.close();
           });
           if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
-          const { records, identical, copied, events, logRecords, extra, unreadable, leftOut } = result;
+          const { records, identical, copied, logRecords, extra, unreadable, leftOut } = result;
           if (options.json) await output.line(jsonText(result));
           else {
-            await output.line(`Copied ${checkpointsText(copied - events - logRecords, events, logRecords)} to ${to}.`);
+            await output.line(`Copied ${checkpointsText(copied - logRecords, logRecords)} to ${to}.`);
             if (extra > 0) await output.line(`${to} has ${counted(extra, "more checkpoint")} of these tasks.`);
             const lost =
               unreadable === 0

@@ -1,4 +1,3 @@
-import { eventsTaskId, isEventsTask } from "waymark/kit";
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { listTasks } from "../langgraph/find-tasks.js";
@@ -16,7 +15,7 @@ export const exportCommand: CommandFile = {
       .command("export")
       .summary("checkpoints as NDJSON")
       .description(
-        "Writes each checkpoint, each record of the logs and each event as a line of JSON with its checksum, then a trailer that shows that no line " +
+        "Writes each checkpoint and each record of the logs as a line of JSON with its checksum, then a trailer that shows that no line " +
           "is missing. Default: every task, to standard output.",
       )
       .argument("[task...]")
@@ -28,7 +27,7 @@ export const exportCommand: CommandFile = {
           const named = new Set<string>();
           for (const task of tasks) {
             for await (const id of listTasks(session, await requireTask(session, task, { orRecordsOnly: true })))
-              named.add(eventsTaskId(id)).add(id);
+              named.add(id);
           }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);
           const { out } = options;
@@ -36,9 +35,9 @@ export const exportCommand: CommandFile = {
           try {
             const written = await writeExport(session, chosen, (text) => (file ?? output).line(text));
             await file?.end();
-            const { records, events, logRecords } = written;
+            const { records, logRecords } = written;
             if (file) {
-              const exported = checkpointsText(records - events - logRecords, events, logRecords);
+              const exported = checkpointsText(records - logRecords, logRecords);
               await output.line(`Exported ${exported} of ${counted(written.tasks, "task")}.`);
             }
             if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
@@ -55,19 +54,18 @@ async function writeExport(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,
   writeLine: (text: string) => Promise<void>,
-): Promise<Readonly<Record<"records" | "events" | "logRecords" | "tasks", number>>> {
+): Promise<Readonly<Record<"records" | "logRecords" | "tasks", number>>> {
   const lines = new CheckedLinesWriter(writeLine);
   let written = 0;
-  let [events, logRecords] = [0, 0];
+  let logRecords = 0;
   await lines.header(EXPORT_FORMAT, { exportedAt: new Date().toISOString() });
   const progress = await showProgress("exporting", () => countRecords(storage));
   try {
     for await (const taskId of tasks) {
-      if (!isEventsTask(taskId)) written += 1;
+      written += 1;
       for await (const record of wholeItems(storage, { taskId }, damage)) {
         if (output.isClosed) break;
         await lines.record(recordJson(record));
-        if (isEventsTask(taskId)) events += 1;
         if (isLogRecord(record)) logRecords += 1;
         progress.advance();
       }
@@ -77,5 +75,5 @@ async function writeExport(
     progress.stop();
   }
   await lines.trailer({ tasks: written, damaged: damage.count });
-  return { records: lines.records, events, logRecords, tasks: written };
+  return { records: lines.records, logRecords, tasks: written };
 }

@@ -1,7 +1,6 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { CheckpointConflictError } from "waymark";
-import { isEventsTask } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
@@ -27,12 +26,12 @@ export const importCommand: CommandFile = {
       .action((file = "-", options) =>
         cli.withStore(async (session) => {
           const counts = file === "-" ? await importStandardInput(session) : await importFile(session, file);
-          const { added, events, logRecords, present, otherStatus } = counts;
+          const { added, logRecords, present, otherStatus } = counts;
           if (options.json) await session.output.line(jsonText(counts));
           else {
             const other = otherStatus > 0 ? `, ${otherStatus} there already with another status, which stays` : "";
             await session.output.line(
-              `Imported ${checkpointsText(added - events - logRecords, events, logRecords)}; ${present} there already${other}.`,
+              `Imported ${checkpointsText(added - logRecords, logRecords)}; ${present} there already${other}.`,
             );
           }
         }, "write"),
@@ -41,10 +40,9 @@ export const importCommand: CommandFile = {
 };
 
 /**
- * @property events - How many of the added records are events.
- * @property logRecords - How many are records of a task's log that aren't checkpoints.
+ * @property logRecords - How many of the added records are records of a task's log that aren't checkpoints.
  */
-type Counts = Record<InsertResult | "events" | "logRecords", number>;
+type Counts = Record<InsertResult | "logRecords", number>;
 
 async function importStandardInput(session: Session): Promise<Counts> {
   if (session.stdin.isTTY) {
@@ -90,7 +88,7 @@ async function importFrom(
   from: string,
   onRecord: () => void = () => undefined,
 ): Promise<Counts> {
-  const counts: Counts = { added: 0, events: 0, logRecords: 0, present: 0, otherStatus: 0 };
+  const counts: Counts = { added: 0, logRecords: 0, present: 0, otherStatus: 0 };
   const inserter = new RecordInserter(storage);
   const outcome = () => {
     const { added, present, otherStatus } = counts;
@@ -101,7 +99,6 @@ async function importFrom(
   for await (const { item: record, line } of readExport(chunks, { from, outcome })) {
     const result = await inserter.insert(record).catch(refuse(`${from}, line ${line}`, outcome));
     counts[result] += 1;
-    if (result === "added" && isEventsTask(record.taskId)) counts.events += 1;
     if (result === "added" && isLogRecord(record)) counts.logRecords += 1;
     onRecord();
   }

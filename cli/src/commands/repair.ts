@@ -5,7 +5,6 @@ import { confirm } from "../confirm.js";
 import { ExitCode } from "../exit-code.js";
 import type { RepairStep } from "../findings.js";
 import { printSteps } from "../findings.js";
-import { shownTask } from "../langgraph/find-tasks.js";
 import { durationArgument } from "../measure-arguments.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
@@ -74,7 +73,7 @@ async function print(session: Session, result: RepairResult | StoppedRepair, isD
       newest === undefined
         ? "nothing intact is left"
         : `the newest intact one is @${newest.sequence} of ${timeText(newest.createdAt)} (${newest.id})`;
-    await output.line(printable(`Task ${JSON.stringify(shownTask(taskId))}: ${now}.`));
+    await output.line(printable(`Task ${JSON.stringify(taskId)}: ${now}.`));
   }
   const changes = steps.filter(({ action }) => action !== "left");
   const done = steps.length === 0 ? "There is nothing to repair" : `${changesText(changes)}${isDryRun ? "" : ": done"}`;

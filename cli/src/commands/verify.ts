@@ -25,13 +25,13 @@ export const verify: CommandFile = {
           const progress = await showProgress("verifying", () => countRecords(session.storage));
           const result = await verifyStorage(session, {
             quick: options.quick === true,
-            onProgress: ({ checkpoints, records, events }) => progress.reach(checkpoints + records + events),
+            onProgress: ({ checkpoints, records }) => progress.reach(checkpoints + records),
           }).finally(() => progress.stop());
-          const { findings, tasks, checkpoints, records, events, bytes } = result;
+          const { findings, tasks, checkpoints, records, bytes } = result;
           if (options.json) await output.line(jsonText(result));
           else {
             await printFindings(session, findings);
-            const checked = `${checkpointsText(checkpoints, events, records)} of ${counted(tasks, "task")} (${bytesText(bytes)}) in ${name}`;
+            const checked = `${checkpointsText(checkpoints, records)} of ${counted(tasks, "task")} (${bytesText(bytes)}) in ${name}`;
             const verdict = findings.length === 0 ? "nothing is wrong" : counted(findings.length, "finding");
             await output.line(output.colors.bold(printable(`${checked}: ${verdict}.`)));
             if (findings.length > 0) await output.line('"waymark repair --dry-run" shows what a repair would do.');

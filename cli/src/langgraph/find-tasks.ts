@@ -1,6 +1,6 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
 import { isCorrupt, type StoredTask, type TaskQuery } from "waymark/adapter";
-import { compareTasks, hasCheckpoint, isCancelled, isChild, isEventsTask, ownerTaskId } from "waymark/kit";
+import { compareTasks, hasCheckpoint, isCancelled, isChild } from "waymark/kit";
 import { parseThread, parseThreadPrefix, THREADS_PREFIX, type Thread, threadPrefix } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -39,11 +39,6 @@ interface TaskSource {
 export interface FoundQuery extends TaskQuery {
   /** Only tasks that can go on by themselves: not those that are cancelled, nor the runs within others. */
   readonly canGoOn?: boolean | undefined;
-}
-
-/** The name of a task in a finding: `build-42`, or `build-42 (events)` for the task that holds the events of another. */
-export function shownTask(taskId: string): string {
-  return isEventsTask(taskId) ? `${ownerTaskId(taskId)} (events)` : taskId;
 }
 
 /** The name that the command shows and accepts. */
@@ -133,7 +128,7 @@ async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): 
   }
 }
 
-/** The tasks that the query finds, without those that have records only or hold the events of others. */
+/** The tasks that the query finds, without those that have records only. */
 async function* listed(
   storage: StorageAdapter,
   { limit, canGoOn = false, ...query }: FoundQuery,
@@ -141,7 +136,6 @@ async function* listed(
   const isShown = (task: StoredTask | CorruptRecord): task is TaskSummary | CorruptRecord =>
     isCorrupt(task) ||
     (hasCheckpoint(task) &&
-      !isEventsTask(task.taskId) &&
       !(canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
   if (limit === undefined) {
     for await (const task of storage.tasks(query)) if (isShown(task)) yield pickSummary(task);

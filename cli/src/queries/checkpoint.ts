@@ -1,6 +1,6 @@
-import type { CheckpointSummary, RunRecord } from "waymark";
+import type { CheckpointSummary } from "waymark";
 import { toSummary } from "waymark/adapter";
-import { type HeldLease, isChild, type LapsedLease } from "waymark/kit";
+import { type HeldLease, isChild, type LapsedLease, type RunRecord } from "waymark/kit";
 import { parseThread, type Thread } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";

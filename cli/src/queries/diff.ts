@@ -1,4 +1,5 @@
-import type { CheckpointSummary, StateChange, StepRecord } from "waymark";
+import type { CheckpointSummary, StateChange } from "waymark";
+import type { StepRecord } from "waymark/kit";
 import { isCorrupt } from "waymark/adapter";
 import { findCheckpoint, requireTask } from "../checkpoints.js";
 import { CommandError, ExitCode } from "../exit-code.js";

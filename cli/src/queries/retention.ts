@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
 import { isCorrupt, type RecordHeader, toRecordHeader } from "waymark/adapter";
-import { isEventsTask } from "waymark/kit";
 import { parseThreadPrefix } from "waymark/langgraph/records";
 import { takeFirst } from "../first-of.js";
 import { readableSummaries } from "../read-stored.js";
@@ -51,8 +50,6 @@ export class PolicyPlans implements Plans {
     const ids = this.#taskId === undefined ? taskIds(storage, undefined, damage) : [this.#taskId];
     const threads = new Set<string>();
     for await (const taskId of ids) {
-      // Events that no wait has received must stay.
-      if (isEventsTask(taskId)) continue;
       const thread = parseThreadPrefix(taskId);
       if (thread !== undefined) {
         threads.add(thread);

@@ -1,11 +1,11 @@
-import { CheckpointNotFoundError, type CheckpointSummary, type RunRecord, type StepRecord } from "waymark";
+import { CheckpointNotFoundError, type CheckpointSummary } from "waymark";
 import { isTransient, replacedBy } from "waymark/adapter";
-import { isOfRun } from "waymark/kit";
+import { isOfRun, readRun, type RunRecord, type StepRecord } from "waymark/kit";
 import { requireTask } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { takeFirst } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
-import { readableSummaries, readCheckpoint } from "../read-stored.js";
+import { readableSummaries } from "../read-stored.js";
 import { allSteps, stepName } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 
@@ -182,7 +182,7 @@ function findEnd(
 async function runIn(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | Error | undefined> {
   if (!isOfRun(checkpoint)) return undefined;
   try {
-    return (await readCheckpoint(session, checkpoint)).run;
+    return await readRun(await session.configured(), checkpoint);
   } catch (error) {
     if (isKeyMissing(error)) return error;
     // The run has replaced it meanwhile.

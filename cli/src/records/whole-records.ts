@@ -8,7 +8,6 @@ import {
   type RecordQuery,
   type StoredCheckpoint,
 } from "waymark/adapter";
-import { compareTaskIds, eventsTaskId, isEventsTask } from "waymark/kit";
 import type { DamageSink } from "../damage.js";
 
 /** Yields the intact records that the query finds. Damaged ones are reported to `damage`. */
@@ -94,30 +93,16 @@ export async function lastSequence(storage: StorageAdapter, taskId: string): Pro
   return last;
 }
 
-/**
- * Yields the ids of a storage's tasks. A task comes right after the companion that has its events: a copy that is
- * stopped in between has more events than its task knows, never fewer. Unreadable records are reported to `damage`.
- */
+/** Yields the ids of a storage's tasks. Unreadable records are reported to `damage`. */
 export async function* taskIds(
   storage: StorageAdapter,
   prefix: string | undefined,
   damage: DamageSink,
 ): AsyncGenerator<string, void, void> {
-  // Tasks whose companion may still come: by id, it comes soon after them.
-  let waiting: string[] = [];
   for await (const task of storage.tasks({ order: "taskId", prefix })) {
-    if (isCorrupt(task)) {
-      await damage.add(task);
-      continue;
-    }
-    const { taskId } = task;
-    const isOver = (owner: string) => compareTaskIds(eventsTaskId(owner), taskId) <= 0;
-    if (isEventsTask(taskId)) yield taskId;
-    yield* waiting.filter(isOver);
-    waiting = waiting.filter((owner) => !isOver(owner));
-    if (!isEventsTask(taskId)) waiting.push(taskId);
+    if (isCorrupt(task)) await damage.add(task);
+    else yield task.taskId;
   }
-  yield* waiting;
 }
 
 /** Names an item in its task: `checkpoint c1`, `step record "model"`. */

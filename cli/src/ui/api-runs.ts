@@ -39,7 +39,7 @@ export interface TimelineStep {
   /** It is a wait for a signal, and its time limit ended it. */
   readonly hasTimedOut?: true;
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
-  readonly status: "started" | "completed" | "failed" | "saved";
+  readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";
   readonly error?: string;
   /** The newest checkpoint that records it. */
   readonly checkpointId: string;

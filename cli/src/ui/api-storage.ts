@@ -57,7 +57,6 @@ export type VerifyMessage =
       readonly tasks: number;
       readonly checkpoints: number;
       readonly records: number;
-      readonly events: number;
       readonly bytes: number;
       readonly findings: number;
     }
@@ -67,7 +66,6 @@ export type VerifyMessage =
       readonly tasks: number;
       readonly checkpoints: number;
       readonly records: number;
-      readonly events: number;
       readonly bytes: number;
       /** The first 1,000. */
       readonly findings: readonly Finding[];

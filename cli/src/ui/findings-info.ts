@@ -1,5 +1,4 @@
 import type { VerifyResult } from "waymark";
-import { ownerTaskId } from "waymark/kit";
 import type { RepairStep } from "../findings.js";
 import type { Finding, RepairAnswer } from "./api-storage.js";
 import { damageInfo, given } from "./rows.js";
@@ -7,9 +6,7 @@ import { damageInfo, given } from "./rows.js";
 export function findingInfo(finding: VerifyResult["findings"][number]): Finding {
   const at =
     finding.kind === "damaged" ? finding.createdAt : finding.kind === "leftover" ? finding.modifiedAt : undefined;
-  // The page shows events with their task.
-  const taskId = finding.taskId && ownerTaskId(finding.taskId);
-  return { kind: finding.kind, ...damageInfo({ ...finding, ...given({ taskId }) }), ...given({ at }) };
+  return { kind: finding.kind, ...damageInfo(finding), ...given({ at }) };
 }
 
 export function repairStep(step: RepairStep): RepairAnswer["steps"][number] {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
-import { hasCheckpoint, ownerTaskId } from "waymark/kit";
+import { hasCheckpoint } from "waymark/kit";
 import { checkpointsTask, parseThread, parseThreadPrefix } from "waymark/langgraph/records";
 import { takeFirst } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
@@ -111,7 +111,6 @@ export async function* verifying(
     tasks: 0,
     checkpoints: 0,
     records: 0,
-    events: 0,
     bytes: 0,
     findings: 0,
   };
@@ -191,9 +190,8 @@ async function readNewest(
   return found;
 }
 
-/** The task under which the page shows a task: for one of a thread, that of its graph; for events, theirs. */
-function shownTask(id: string, metadata: CheckpointSummary["metadata"]): string {
-  const taskId = ownerTaskId(id);
+/** The task under which the page shows a task: for one of a thread, that of its graph. */
+function shownTask(taskId: string, metadata: CheckpointSummary["metadata"]): string {
   const thread = parseThreadPrefix(taskId) === undefined ? undefined : parseThread(taskId, metadata);
   return thread === undefined ? taskId : checkpointsTask({ threadId: thread.threadId, namespace: "" });
 }

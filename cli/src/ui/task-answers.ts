@@ -1,4 +1,5 @@
-import { CheckpointNotFoundError, type CheckpointSummary, type RunRecord } from "waymark";
+import { CheckpointNotFoundError, type CheckpointSummary } from "waymark";
+import type { RunRecord } from "waymark/kit";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { takeFirst } from "../first-of.js";

@@ -7,6 +7,7 @@ import { CheckpointManager, type DiagnosticsMessages, gzip } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
+import { runOf } from "../runs/run-support.js";
 
 const SECRET = "sesame";
 
@@ -164,11 +165,11 @@ it("keeps the traceparent that a subscriber gives, for the attempt that goes on"
   const manager = inMemory();
   const fail = () => manager.run("t", () => Promise.reject(new Error("again")));
   await expect(fail()).rejects.toThrow();
-  expect((await manager.latest("t"))?.run?.traceparent).toBe("00-11111111111111111111111111111111-1111111111111111-01");
+  expect((await runOf(manager, "t"))?.traceparent).toBe("00-11111111111111111111111111111111-1111111111111111-01");
   await expect(fail()).rejects.toThrow();
-  expect((await manager.latest("t"))?.run?.traceparent).toBe("the second");
+  expect((await runOf(manager, "t"))?.traceparent).toBe("the second");
   await expect(fail()).rejects.toThrow();
-  expect((await manager.latest("t"))?.run).not.toHaveProperty("traceparent");
+  expect((await runOf(manager, "t"))).not.toHaveProperty("traceparent");
   expect(runs.map(({ previousTraceparent }) => previousTraceparent)).toEqual([
     undefined,
     "00-11111111111111111111111111111111-1111111111111111-01",
@@ -184,9 +185,9 @@ it("forgets the traceparent if nobody listens any more", async () => {
   channel.start.subscribe(listener);
   await expect(fail()).rejects.toThrow();
   channel.start.unsubscribe(listener);
-  expect((await manager.latest("t"))?.run?.traceparent).toBe("the first");
+  expect((await runOf(manager, "t"))?.traceparent).toBe("the first");
   await expect(fail()).rejects.toThrow();
-  expect((await manager.latest("t"))?.run).not.toHaveProperty("traceparent");
+  expect((await runOf(manager, "t"))).not.toHaveProperty("traceparent");
 });
 
 it("runs the code of a step within the store that is bound to the channel, and within `around`", async () => {

@@ -1,7 +1,7 @@
 // Changed code, versions, inputs and restarts.
 import { describe, expect, it } from "vitest";
 import { type CheckpointManager, type Run, RunMismatchError, type RunOptions } from "waymark";
-import { managerOn } from "./run-support.js";
+import { managerOn, runOf } from "./run-support.js";
 
 /** Fails every attempt after its steps, and records which of them ran. */
 function stepsOf(manager: CheckpointManager) {
@@ -63,7 +63,7 @@ describe("another version", () => {
     expect(await attempt(["a", "b"], { version: 2, ifVersionChanged: "resume" })).toBe("b");
     expect(await attempt(["a", "b"], { version: 2 })).toBe("");
     expect(await attempt(["a", "b"], { version: 3, ifVersionChanged: "restart" })).toBe("a,b");
-    expect((await manager.latest("t"))?.run).toMatchObject({ version: 3, attempt: 1 });
+    expect((await runOf(manager, "t"))).toMatchObject({ version: 3, attempt: 1 });
   });
 });
 

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { type CheckpointManager, type Run, StorageError, type WorkOptions } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
-import { managerOn, STORAGES } from "./run-support.js";
+import { managerOn, STORAGES, runOf } from "./run-support.js";
 
 /** A worker that runs `fn` until it is drained. */
 function working(manager: CheckpointManager, fn: (run: Run) => unknown, options: Partial<WorkOptions> = {}) {
@@ -62,7 +62,7 @@ it.each(Object.entries(STORAGES))("a worker leaves a child run to the run around
   await completed;
   await second.drain();
   expect([ran, second.errors]).toEqual([["q/t"], []]);
-  expect((await other.latest("q/t"))?.run?.result).toBe("small ada");
+  expect((await runOf(other, "q/t"))?.result).toBe("small ada");
   await storage.close();
 });
 
@@ -165,7 +165,7 @@ it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
       ),
     );
   await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer" });
-  expect((await manager.latest("outer"))?.run?.steps).toEqual([]);
+  expect((await runOf(manager, "outer"))?.steps).toEqual([]);
   await goOn();
   expect(await outer()).toBe(1);
 });

@@ -8,7 +8,7 @@ import {
   StorageError,
 } from "waymark";
 import { deferred } from "../../support/deferred.js";
-import { dyingAfter, managerOn } from "./run-support.js";
+import { dyingAfter, managerOn, runOf } from "./run-support.js";
 
 class HttpError extends RangeError {
   readonly status = 503;
@@ -289,7 +289,7 @@ it("a result that can't be stored is refused in the first run, with the step's n
       'The result of step "model" of task "t" can\'t be saved: $.tools[0].call is a function',
     ),
   });
-  expect((await manager.latest("t"))?.run?.steps).toEqual([]);
+  expect((await runOf(manager, "t"))?.steps).toEqual([]);
   const result = managerOn().manager.run("t", (): unknown => () => 1);
   await expect(result).rejects.toThrow(/The result of the run of task "t" can't be saved/);
 });
@@ -308,7 +308,7 @@ it("a result that makes the record too large is refused with its bytes, not retr
     expect(await run.step("d", () => 1)).toBe(1);
   });
   expect(tried).toBe(1);
-  expect((await manager.latest("t"))?.run?.steps.map(({ name }) => name)).toEqual(["a", "d"]);
+  expect((await runOf(manager, "t"))?.steps.map(({ name }) => name)).toEqual(["a", "d"]);
   const next = manager.run("u", (run) => run.next("x".repeat(1900)));
   await expect(next).rejects.toThrow(/The state of the run of task "u"/);
 });
@@ -378,9 +378,9 @@ it("the checkpoint of a failure tells the step that ended the run, and the next 
       );
     });
   await expect(program()).rejects.toThrow("The server refuses");
-  const failed = await manager.latest("t");
-  expect(failed?.run?.steps.map(({ name }) => name)).toEqual(["plan"]);
-  expect(failed?.run?.failedStep).toEqual({
+  const failed = await runOf(manager, "t");
+  expect(failed?.steps.map(({ name }) => name)).toEqual(["plan"]);
+  expect(failed?.failedStep).toEqual({
     name: "deploy",
     occurrence: 1,
     startedAt: expect.any(String),
@@ -390,9 +390,9 @@ it("the checkpoint of a failure tells the step that ended the run, and the next 
   });
   isBroken = false;
   await program();
-  const completed = await manager.latest("t");
-  expect(completed?.run?.steps.map(({ name }) => name)).toEqual(["plan", "deploy"]);
-  expect(completed?.run).not.toHaveProperty("failedStep");
+  const completed = await runOf(manager, "t");
+  expect(completed?.steps.map(({ name }) => name)).toEqual(["plan", "deploy"]);
+  expect(completed).not.toHaveProperty("failedStep");
 });
 
 it("an error of the function's own leaves no failed step", async () => {
@@ -402,5 +402,5 @@ it("an error of the function's own leaves no failed step", async () => {
     throw new Error("of the function");
   });
   await expect(program).rejects.toThrow("of the function");
-  expect((await manager.latest("t"))?.run).not.toHaveProperty("failedStep");
+  expect((await runOf(manager, "t"))).not.toHaveProperty("failedStep");
 });

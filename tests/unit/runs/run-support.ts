@@ -6,8 +6,10 @@ import {
   type StorageAdapter,
   StorageError,
 } from "waymark";
+import type { TaskLog } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { readRun } from "../../../src/runs/run-view.js";
 import { newStore } from "../../support/postgres.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -30,22 +32,48 @@ export function managerOn<State = unknown>(
   return { manager, storage, logger };
 }
 
-/**
- * A storage that dies after `left` appends: a run on it ends as if it was killed there, except that its lease is free.
- */
-export function dyingAfter(left: number, storage: StorageAdapter): StorageAdapter {
-  let rest = left;
-  return new Proxy(storage, {
+/** What is recorded of the run of a task's newest checkpoint. */
+export async function runOf(manager: Pick<CheckpointManager, "latest" | "records">, taskId: string) {
+  const newest = await manager.latest(taskId);
+  return newest && readRun(manager, newest);
+}
+
+/** The storage, with its writes of checkpoints and records passed through `write`. `isLazy`: the record needn't be durable. */
+export function withWrites(
+  storage: StorageAdapter,
+  write: (call: () => Promise<number>, isLazy: boolean) => Promise<number>,
+): StorageAdapter {
+  const { log } = storage;
+  const append: StorageAdapter["append"] = (...args) => write(() => storage.append(...args), false);
+  const records = new Proxy(log ?? {}, {
     get(target, key) {
       if (key === "append") {
-        return async (...args: Parameters<StorageAdapter["append"]>) => {
-          rest -= 1;
-          if (rest < 0) throw new StorageError("The process was killed.");
-          return target.append(...args);
-        };
+        return (...args: Parameters<TaskLog["append"]>) =>
+          write(() => log?.append(...args) ?? Promise.resolve(0), args[3]?.lazy === true);
       }
       const value: unknown = Reflect.get(target, key);
       return typeof value === "function" ? value.bind(target) : value;
     },
+  });
+  return new Proxy(storage, {
+    get(target, key) {
+      if (key === "append") return append;
+      if (key === "log") return records;
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/**
+ * A storage that dies after `left` durable writes: a run on it ends as if it was killed there, except that its lease is
+ * free.
+ */
+export function dyingAfter(left: number, storage: StorageAdapter): StorageAdapter {
+  let rest = left;
+  return withWrites(storage, async (call, isLazy) => {
+    rest -= Number(!isLazy);
+    if (rest < 0) throw new StorageError("The process was killed.");
+    return call();
   });
 }

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
-import { dyingAfter, managerOn } from "./run-support.js";
+import { dyingAfter, managerOn, runOf } from "./run-support.js";
 
 /** A step that ends when its signal aborts, as `fetch` does. */
 async function untilAborted({ signal }: { readonly signal: AbortSignal }): Promise<never> {
@@ -81,7 +81,7 @@ it("a result that comes after the signal is recorded, and no further step begins
   );
   await expect(paused).rejects.toThrow(RunPausedError);
   expect(began).toEqual([]);
-  expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a", status: "completed" }]);
+  expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "a", status: "completed" }]);
 });
 
 it.each(["result", "next state"])(
@@ -131,7 +131,7 @@ it("a step that fails because of the stop isn't recorded, and is stopped through
   );
   await expect(paused).rejects.toThrow(RunPausedError);
   expect(reasons).toEqual([expect.any(RunPausedError)]);
-  expect((await manager.latest("t"))?.run?.steps.map(({ name }) => name)).toEqual(["timed"]);
+  expect((await runOf(manager, "t"))?.steps.map(({ name }) => name)).toEqual(["timed"]);
 });
 
 it("a paused run begins no further turn, and the next save replaces its checkpoint", async () => {
@@ -306,7 +306,7 @@ it("a write that is refused for the lost lease stops the run", async () => {
   });
   await expect(lost).rejects.toThrow(LeaseLostError);
   expect(ended).toEqual(["stopped", expect.any(LeaseLostError)]);
-  expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a" }]);
+  expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "a" }]);
 });
 
 it("another program's checkpoint ends the attempt with a conflict, and the next attempt begins a turn with its state", async () => {
@@ -325,7 +325,7 @@ it("another program's checkpoint ends the attempt with a conflict, and the next 
     );
   const conflict = program(7);
   await expect(conflict).rejects.toThrow(CheckpointConflictError);
-  expect((await manager.latest("t"))?.run).toBeUndefined();
+  expect((await runOf(manager, "t"))).toBeUndefined();
   expect(await program()).toEqual([{ by: "somebody" }, 7]);
   expect(new Set(keys).size).toBe(2);
 });
@@ -361,7 +361,7 @@ it("a run waits for all of its steps, even if one of them has ended it", async (
     ]),
   );
   await expect(running).rejects.toThrow("no");
-  expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "slow", result: "kept" }]);
+  expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "slow", result: "kept" }]);
 });
 
 it("a task has either a run or an auto-save", async () => {

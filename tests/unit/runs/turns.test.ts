@@ -11,6 +11,7 @@ import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { dyingAfter, managerOn } from "./run-support.js";
+import { readRun } from "../../../src/runs/run-view.js";
 
 interface Chat {
   turns: number;
@@ -39,7 +40,9 @@ it("run.next saves a milestone and begins the function anew with its state", asy
   expect(await agent(manager, ran)).toBe(3);
   expect(ran).toEqual(["model 0", "tool 0", "model 1", "tool 1", "model 2", "tool 2"]);
   const saved: unknown[] = [];
-  for await (const { stage, state, status, run } of manager.history("agent", { order: "oldest" })) {
+  for await (const checkpoint of manager.history("agent", { order: "oldest" })) {
+    const { stage, state, status } = checkpoint;
+    const run = await readRun(manager, checkpoint);
     saved.push([
       stage,
       state,

@@ -4,9 +4,8 @@ import { CheckpointConflictError, type CheckpointStatus, RunMismatchError, Stora
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
-import { eventsTaskId } from "../../../src/contract/task-events.js";
 import { NEVER, readWaits } from "../../../src/contract/transient.js";
-import { managerOn, STORAGES } from "./run-support.js";
+import { managerOn, STORAGES, runOf } from "./run-support.js";
 
 const MINUTE = 60_000;
 
@@ -30,7 +29,7 @@ it.each(Object.entries(STORAGES))("a run waits for a signal, and its record says
     });
   const running = program();
   await waiting;
-  expect((await manager.latest("t"))?.run?.steps.at(-1)).toMatchObject({
+  expect((await runOf(manager, "t"))?.steps.at(-1)).toMatchObject({
     name: "approve",
     status: "started",
     waitsFor: "event",
@@ -40,7 +39,7 @@ it.each(Object.entries(STORAGES))("a run waits for a signal, and its record says
   expect(await running).toEqual([true, "ada", "approve"]);
   expect(await program()).toEqual([true, "ada", "approve"]);
   expect(ran).toEqual(["ask", "act"]);
-  const record = (await manager.latest("t"))?.run?.steps.find(({ name }) => name === "approve");
+  const record = (await runOf(manager, "t"))?.steps.find(({ name }) => name === "approve");
   expect(record).toMatchObject({ status: "completed", waitsFor: "event", event: { id, by: "ada" } });
   expect(await manager.events("t")).toMatchObject([{ id, status: "received", value: { ok: true } }]);
   await storage.close();
@@ -131,7 +130,7 @@ it("a sleep ends at the time that its first attempt said", async () => {
   await expect(sleep(controller.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
   clock.nowMs += 31 * MINUTE;
   await sleep();
-  expect((await manager.latest("t"))?.run?.steps).toMatchObject([
+  expect((await runOf(manager, "t"))?.steps).toMatchObject([
     { name: "night", waitsFor: "sleep", status: "completed", durationMs: 31 * MINUTE },
   ]);
 });
@@ -293,9 +292,7 @@ it("a task's events go where the task goes, and no list shows their companion ta
   await manager.removeTask("t");
   await manager.removeTask({ prefix: "copy" });
   for (const taskId of ["t", "copy"]) {
-    const left = [];
-    for await (const found of storage.list({ taskId: eventsTaskId(taskId), order: "oldest" })) left.push(found);
-    expect(left).toEqual([]);
+    expect(await manager.events(taskId)).toEqual([]);
   }
 });
 

@@ -1,0 +1,263 @@
+import { payloadFor } from "../codec/payload.js";
+import { checkInteger, checkTaskId } from "../contract/arguments.js";
+import type { CheckpointDraft, CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
+import { CheckpointConflictError, CheckpointNotFoundError } from "../contract/errors.js";
+import type { LogRecord, RecordDraft, RecordHeader } from "../contract/log.js";
+import {
+  addReceived,
+  findTurnStart,
+  isReceived,
+  leaveTurn,
+  NOTHING_RECEIVED,
+  type ReceivedEvents,
+  type RunNote,
+  readRunNote,
+  runMetadata,
+} from "../contract/run-note.js";
+import { formatRunKey, parseRunKey } from "../contract/run-record.js";
+import { isChild, readWaits, withoutNote } from "../contract/transient.js";
+import { checkOptions } from "../manager/check-options.js";
+import { checkSaveOptions, readToken, type SaveOptions } from "../manager/save-options.js";
+import type { AppendRequest, CheckpointWriter } from "../manager/writer.js";
+import { RecordedTurn } from "./recorded-turn.js";
+import { readReceived } from "./run-state.js";
+import type { RunStore } from "./run-store.js";
+
+type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
+type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease">;
+
+/** The point of a task from which a branch goes on. */
+interface BranchPoint {
+  /** The newest checkpoint up to there. */
+  readonly checkpoint: StoredCheckpoint;
+  /** The checkpoint that has the branch's first state. */
+  readonly source: StoredCheckpoint;
+  /** Given if a run saved the checkpoint. */
+  readonly note: RunNote | undefined;
+  /** The recorded steps of the turn, if the branch goes on in the middle of it. */
+  readonly turn: RecordedTurn | undefined;
+  readonly upTo: number;
+}
+
+/** What a branch takes over from a run. */
+interface CarriedRun {
+  readonly note: RunNote;
+  readonly records: readonly RecordDraft[];
+}
+
+/** Begins a new task (`fork`) or a new generation (`rewind`) with the state of a task at an earlier point. */
+export class Branches {
+  readonly #store: RunStore;
+  readonly #writer: CheckpointWriter;
+
+  constructor(store: RunStore, writer: CheckpointWriter) {
+    this.#store = store;
+    this.#writer = writer;
+  }
+
+  async fork(
+    taskId: string,
+    point: string | number,
+    newTaskId: string,
+    options: ForkOptions,
+  ): Promise<CheckpointSummary> {
+    checkTaskId(newTaskId);
+    checkOptions("ForkOptions", options, { label: true, metadata: true, lease: true });
+    const condition = { expectedSequence: 0, ...(this.#store.options.storage.log && { noEventAfter: 0 }) };
+    try {
+      return await this.#branch(taskId, point, newTaskId, options, condition);
+    } catch (cause) {
+      if (!(cause instanceof CheckpointConflictError)) throw cause;
+      throw new CheckpointConflictError(
+        `There is a task ${JSON.stringify(newTaskId)} already, or there are events for it, so it can't begin as a fork. ` +
+          "Nothing was stored; choose a task id that has none.",
+        { cause },
+      );
+    }
+  }
+
+  async rewind(taskId: string, point: string | number, options: RewindOptions): Promise<CheckpointSummary> {
+    checkOptions("RewindOptions", options, { label: true, metadata: true, expectedSequence: true, lease: true });
+    const { expectedSequence } = options;
+    return this.#branch(taskId, point, taskId, options, { expectedSequence });
+  }
+
+  async #branch(
+    taskId: string,
+    point: string | number,
+    newTaskId: string,
+    { expectedSequence: _, lease, ...options }: RewindOptions,
+    condition: Pick<AppendRequest, "expectedSequence" | "noEventAfter">,
+  ): Promise<CheckpointSummary> {
+    checkSaveOptions(options);
+    const fencingToken = readToken(newTaskId, lease);
+    const made = this.#findPoint(taskId, point).then(async (from): Promise<[CheckpointDraft, AppendRequest]> => {
+      const { checkpoint, source } = from;
+      const isFork = newTaskId !== taskId;
+      const { stage, metadata: given = withoutNote(checkpoint.metadata), label = checkpoint.label } = {
+        ...options,
+        stage: checkpoint.stage,
+      };
+      const forkedFrom = { taskId, id: checkpoint.id, ...(typeof point === "number" && { sequence: point }) };
+      const metadata = isFork ? { ...given, forkedFrom } : given;
+      const parent = isFork ? {} : { parentId: checkpoint.id };
+      const draft = this.#writer.draft(newTaskId, { stage, label, metadata, ...parent });
+      const events = isFork ? await this.#copyEvents(taskId, newTaskId) : undefined;
+      const carried = from.note && (await this.#carryRun(from, from.note, draft.id, newTaskId, events?.renamed));
+      const copy = {
+        ...draft,
+        stateVersion: source.stateVersion,
+        ...(carried && { metadata: { ...draft.metadata, ...runMetadata(carried.note, marksOf(from, draft.createdAt)) } }),
+        ...(checkpoint.dueAt !== undefined && { dueAt: draft.createdAt }),
+      };
+      const { transforms } = this.#store.options;
+      const payload = await payloadFor(copy, source.payload, { transforms, context: source });
+      const records = [...(events?.records ?? []), ...(carried?.records ?? [])];
+      const log = records.length > 0 && { records, ...(isFork && { sequence: records.length + 1 }) };
+      const sharesWith = { taskId, id: source.id };
+      return [{ ...copy, ...payload }, { ...condition, ...log, fencingToken, sharesWith }];
+    });
+    return this.#writer.appendCopy(newTaskId, made);
+  }
+
+  /** @throws {CheckpointNotFoundError} There is no such checkpoint or record, or its turn's first checkpoint is gone. */
+  async #findPoint(taskId: string, point: string | number): Promise<BranchPoint> {
+    const { reader } = this.#store;
+    const id = typeof point === "string" ? point : await this.#findCheckpoint(taskId, point);
+    const checkpoint = await reader.use(taskId, id, (record) => record);
+    const note = readRunNote(checkpoint);
+    const upTo = typeof point === "number" ? point : checkpoint.sequence;
+    // From a run that has ended, every step runs again.
+    if (note === undefined || note.isOver || checkpoint.status === "completed") {
+      return { checkpoint, source: checkpoint, note, turn: undefined, upTo };
+    }
+    const turn = await RecordedTurn.read(this.#store, taskId, note, checkpoint.sequence, upTo);
+    const source = note.turnStart === undefined ? checkpoint : await this.#readStart(taskId, note.turnStart);
+    return { checkpoint, source, note, turn, upTo };
+  }
+
+  /** The id of the newest checkpoint up to a record. */
+  async #findCheckpoint(taskId: string, sequence: number): Promise<string> {
+    checkTaskId(taskId);
+    checkInteger("The sequence of a record", sequence, 1);
+    const found = async <Item>(items: AsyncIterable<Item>) => {
+      for await (const item of items) return item;
+      return undefined;
+    };
+    const range = { taskId, beforeSequence: sequence + 1 };
+    const item = await found(this.#store.log.read({ ...range, order: "oldest", afterSequence: sequence - 1 }));
+    const checkpoint = await found(this.#store.options.storage.list({ ...range, order: "newest", limit: 1 }));
+    if (item !== undefined && checkpoint !== undefined && !isCorrupt(checkpoint)) return checkpoint.id;
+    throw new CheckpointNotFoundError(
+      `Task ${JSON.stringify(taskId)} has no record ${sequence}, or no checkpoint before it. Nothing was stored.`,
+      { taskId },
+    );
+  }
+
+  async #readStart(taskId: string, sequence: number): Promise<StoredCheckpoint> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
+    for await (const record of this.#store.options.storage.read({ taskId, order: "oldest", ...range })) {
+      if (!isCorrupt(record)) return this.#store.reader.use(taskId, record.id, (intact) => intact);
+    }
+    throw new CheckpointNotFoundError(
+      `The checkpoint at which this turn of task ${JSON.stringify(taskId)} started (sequence ${sequence}) is gone, so nothing can branch off ` +
+        "within the turn. Nothing was stored; take an older or a newer checkpoint.",
+      { taskId },
+    );
+  }
+
+  /** The run's position in the branch, and the records of the turn up to the point, for the new generation. */
+  async #carryRun(
+    { checkpoint, turn, upTo }: BranchPoint,
+    note: RunNote,
+    generation: string,
+    taskId: string,
+    renamed: ReadonlyMap<number, number> | undefined,
+  ): Promise<CarriedRun> {
+    const isNextTurn = turn === undefined;
+    const kept = { ...leaveTurn(note), turn: isNextTurn ? note.turn + 1 : note.turn, attempt: 0 };
+    const { began, received: _received, ...head } = kept;
+    const records: RecordDraft[] = [];
+    const receipts = new Set<number>();
+    const key = { generation, turn: head.turn, attempt: 0 };
+    const from = checkpoint.taskId;
+    const range = { afterSequence: findTurnStart(note, checkpoint.sequence), beforeSequence: upTo + 1 };
+    const kinds = ["step", "run", "mark"] as const;
+    for await (const record of turn ? this.#store.records({ taskId: from, order: "oldest", ...range, kinds }) : []) {
+      if (!turn?.isKept(record)) continue;
+      const { occurrence, event } = parseRunKey(record) ?? {};
+      if (event !== undefined) receipts.add(event);
+      const newEvent = event === undefined ? undefined : (renamed?.get(event) ?? event);
+      const recordKey = formatRunKey({ ...key, occurrence, event: newEvent });
+      records.push(...(await this.#copyRecord(record, taskId, { recordKey })));
+    }
+    if (note.hasInput) {
+      const at = began ?? checkpoint.sequence;
+      const input = { taskId: from, order: "oldest", afterSequence: at - 2, beforeSequence: at, kinds: ["run"] } as const;
+      for await (const record of this.#store.records(input)) {
+        records.push(...(await this.#copyRecord(record, taskId, { recordKey: formatRunKey(key) })));
+      }
+    }
+    const received = await this.#readReceived(from, receipts, renamed);
+    const carried = records.length > 0 ? { carried: records.length } : {};
+    return { note: { ...head, generation, ...carried, ...(received && { received }) }, records };
+  }
+
+  /** What the task has received until now, beside these receipts, which the branch gets again. */
+  async #readReceived(
+    taskId: string,
+    receipts: ReadonlySet<number>,
+    renamed: ReadonlyMap<number, number> | undefined,
+  ): Promise<ReceivedEvents | undefined> {
+    const newest = await this.#store.newestOfRun(taskId);
+    const note = newest && readRunNote(newest);
+    if (newest === undefined || note === undefined) return undefined;
+    const received = await readReceived(this.#store, newest, note);
+    const settled: { sequence: number; name: string }[] = [];
+    const pending = new Map<string, number[]>();
+    let readTo = 0;
+    const query = { taskId, order: "oldest", kinds: ["event"], headersOnly: true } as const;
+    for await (const { sequence, name = "" } of this.#store.records(query)) {
+      const newSequence = renamed === undefined ? sequence : renamed.get(sequence);
+      if (newSequence === undefined) continue;
+      readTo = newSequence;
+      if (isReceived(received, sequence, name) && !receipts.has(sequence)) settled.push({ sequence: newSequence, name });
+      else pending.set(name, [...(pending.get(name) ?? []), newSequence]);
+    }
+    return readTo === 0 ? undefined : addReceived(NOTHING_RECEIVED, settled, pending, readTo);
+  }
+
+  /** The task's events for a fork, which has them as its first records, and their new sequences. */
+  async #copyEvents(taskId: string, newTaskId: string) {
+    const renamed = new Map<number, number>();
+    const records: RecordDraft[] = [];
+    if (this.#store.options.storage.log === undefined) return { renamed, records };
+    for await (const event of this.#store.records({ taskId, order: "oldest", kinds: ["event"] })) {
+      const copied = await this.#copyRecord(event, newTaskId, {});
+      records.push(...copied);
+      if (copied.length > 0) renamed.set(event.sequence, records.length);
+    }
+    return { renamed, records };
+  }
+
+  /** A copy of a record for another task or generation; none if the record's body was removed. */
+  async #copyRecord(
+    record: LogRecord | RecordHeader,
+    taskId: string,
+    change: Pick<RecordDraft, "recordKey">,
+  ): Promise<readonly RecordDraft[]> {
+    const { sequence: _sequence, seal: _seal, taskId: _taskId, payload, ...fields } = record;
+    if (!("body" in payload) || "sizeBytes" in fields) return [];
+    const draft = { ...fields, ...change };
+    const { transforms } = this.#store.options;
+    const copied = await payloadFor({ ...draft, taskId }, payload, { transforms, context: record });
+    return [{ ...draft, payload: copied.payload }];
+  }
+}
+
+/** A branch names the events for which its run waits, and is due at once. A fork of a child run is a child run too. */
+function marksOf({ checkpoint, turn }: BranchPoint, dueAt: string) {
+  const waits = turn && readWaits(checkpoint);
+  return { ...(waits?.waitsFor.length && { waits: { ...waits, dueAt } }), isChild: isChild(checkpoint) };
+}

@@ -1,0 +1,279 @@
+import { CheckpointCorruptError } from "../contract/errors.js";
+import type { LogRecord, RecordHeader } from "../contract/log.js";
+import { findTurnStart, type RunNote } from "../contract/run-note.js";
+import { parseRunKey, type StepRecord, stepTitle } from "../contract/run-record.js";
+import type { RunStore } from "./run-store.js";
+
+/** The value of a step's or wait's record. */
+export interface StepValue extends Omit<StepRecord, "name" | "occurrence" | "runAttempt"> {
+  /** The digest of the step's `input`. */
+  readonly input?: string;
+}
+
+/** The value of the mark of a wait that has begun. */
+export interface WaitMark {
+  readonly waitsFor: "sleep" | "event";
+  readonly startedAt: string;
+  readonly until?: string;
+}
+
+/** Sequences from the first one to the last one, both included. */
+export type SequenceRange = readonly [first: number, last: number];
+
+/** A step, wait or milestone of the turn that an earlier attempt has recorded. */
+export interface RecordedStep {
+  readonly sequence: number;
+  readonly name: string;
+  readonly occurrence: number;
+  /** A milestone of `run.save`, whose stage is the name. */
+  readonly isSave: boolean;
+  /** The sequence of the event that a wait has received. */
+  readonly event: number | undefined;
+  /** True once the function has called it again. */
+  isUsed: boolean;
+}
+
+/** The bytes of results, and the number of them, that are read ahead. */
+const PAGE_BYTES = 16 * 1024 * 1024;
+const PAGE_RECORDS = 500;
+
+type Named = Pick<RecordedStep, "name" | "occurrence">;
+
+/**
+ * What earlier attempts have recorded of a turn. Only headers are read at first. Results are read page by page as the
+ * function asks for them, which is nearly in the order of the log.
+ */
+export class RecordedTurn {
+  readonly #store: RunStore;
+  readonly #taskId: string;
+  readonly #note: RunNote;
+  readonly #afterSequence: number;
+  readonly #steps = new Map<string, RecordedStep>();
+  /** The last end of each step, also if its result was dropped. */
+  readonly #ends = new Map<string, number>();
+  readonly #dropped: SequenceRange[] = [];
+  /** The events that a schema has refused. */
+  readonly refused: { readonly sequence: number; readonly name: string }[] = [];
+  #page = new Map<number, LogRecord | RecordHeader>();
+  #marks: Promise<ReadonlyMap<string, readonly number[]>> | undefined;
+  /** Whether an earlier attempt has begun this turn. */
+  readonly isResumed: boolean;
+
+  private constructor(store: RunStore, taskId: string, note: RunNote, afterSequence: number | undefined) {
+    this.#store = store;
+    this.#taskId = taskId;
+    this.#note = note;
+    this.#afterSequence = afterSequence ?? 0;
+    this.isResumed = afterSequence !== undefined;
+  }
+
+  /** A turn of which nothing is recorded yet. */
+  static begin(store: RunStore, taskId: string, note: RunNote): RecordedTurn {
+    return new RecordedTurn(store, taskId, note, undefined);
+  }
+
+  /**
+   * Reads the turn of a run's checkpoint.
+   *
+   * @param sequence - Of the checkpoint.
+   * @param upTo - Only records up to this sequence. Default: all.
+   * @throws {CheckpointCorruptError} A record is damaged.
+   */
+  static async read(
+    store: RunStore,
+    taskId: string,
+    note: RunNote,
+    sequence: number,
+    upTo = Number.MAX_SAFE_INTEGER,
+  ): Promise<RecordedTurn> {
+    const turn = new RecordedTurn(store, taskId, note, findTurnStart(note, sequence));
+    const headers: RecordHeader[] = [];
+    const range = { afterSequence: turn.#afterSequence, ...(upTo < Number.MAX_SAFE_INTEGER && { beforeSequence: upTo + 1 }) };
+    const query = { taskId, order: "oldest", ...range, kinds: ["step", "run"], headersOnly: true } as const;
+    for await (const header of store.records(query)) {
+      if (turn.#owns(header) && "sizeBytes" in header) headers.push(header);
+    }
+    for (const header of headers) if (header.kind === "run") await turn.#readChange(header);
+    for (const header of headers) turn.#add(header);
+    return turn;
+  }
+
+  get size(): number {
+    return this.#steps.size;
+  }
+
+  /** In the order of the log. */
+  all(): readonly RecordedStep[] {
+    return [...this.#steps.values()].sort((a, b) => a.sequence - b.sequence);
+  }
+
+  find({ name, occurrence }: Named, isSave = false): RecordedStep | undefined {
+    return this.#steps.get(keyOf(name, occurrence, isSave));
+  }
+
+  /** The value of a step's record. @throws {CheckpointCorruptError} It is damaged, or gone. */
+  async loadStep(step: RecordedStep): Promise<StepValue> {
+    const value = await this.#load(step);
+    if (isStepValue(value)) return value;
+    throw damagedValue(this.#taskId, step.sequence);
+  }
+
+  /** The id of a milestone of `run.save`. */
+  async loadSave(step: RecordedStep): Promise<string> {
+    const value = await this.#load(step);
+    if (typeof value === "object" && value !== null && "id" in value && typeof value.id === "string") return value.id;
+    throw damagedValue(this.#taskId, step.sequence);
+  }
+
+  /** The starts of a step, in all attempts. */
+  async countStarts(step: Named): Promise<number> {
+    return (await this.#startsOf(step)).length;
+  }
+
+  /** Whether the step has started, and wasn't recorded as ended since. */
+  async wasInterrupted(step: Named): Promise<boolean> {
+    const last = (await this.#startsOf(step)).at(-1) ?? 0;
+    return last > (this.#ends.get(keyOf(step.name, step.occurrence, false)) ?? 0);
+  }
+
+  /** The start of a wait that hasn't ended; `undefined` if it hasn't begun. */
+  async findOpenWait(step: Named): Promise<WaitMark | undefined> {
+    const [first] = (await this.wasInterrupted(step)) ? (await this.#startsOf(step)).slice(-1) : [];
+    if (first === undefined) return undefined;
+    const query = { taskId: this.#taskId, order: "oldest", kinds: ["mark"] } as const;
+    for await (const record of this.#store.records({ ...query, afterSequence: first - 1, beforeSequence: first + 1 })) {
+      const value = await this.#store.readValue(record);
+      if (isWaitMark(value)) return value;
+    }
+    return undefined;
+  }
+
+  /** Forgets this step and all that were recorded after it, except those that the function has already called. */
+  dropFrom(first: RecordedStep): readonly RecordedStep[] {
+    const dropped = this.all().filter(({ sequence, isUsed }) => sequence >= first.sequence && !isUsed);
+    for (const { name, occurrence, isSave } of dropped) this.#steps.delete(keyOf(name, occurrence, isSave));
+    return dropped;
+  }
+
+  /** Whether a fork or a rewind takes a record of the turn along: a result, a refusal, or a start without an end. */
+  isKept(record: LogRecord | RecordHeader): boolean {
+    const { kind, name, sequence } = record;
+    const { occurrence, event } = this.#owns(record) ?? {};
+    if (name === undefined || occurrence === undefined) return false;
+    if (kind === "run" && event !== undefined) return true;
+    const key = keyOf(name, occurrence, kind === "run");
+    if (kind !== "mark") return this.#steps.get(key)?.sequence === sequence;
+    return sequence > (this.#ends.get(key) ?? 0) && !this.#isDropped(sequence);
+  }
+
+  async #load({ sequence }: RecordedStep): Promise<unknown> {
+    if (!this.#page.has(sequence)) await this.#readPage(sequence);
+    const record = this.#page.get(sequence);
+    if (record === undefined) throw damagedValue(this.#taskId, sequence);
+    this.#page.delete(sequence);
+    return this.#store.readValue(record);
+  }
+
+  async #readPage(first: number): Promise<void> {
+    this.#page = new Map();
+    let bytes = 0;
+    const query = { taskId: this.#taskId, order: "oldest", afterSequence: first - 1, kinds: ["step", "run"] } as const;
+    for await (const record of this.#store.records({ ...query, limit: PAGE_RECORDS })) {
+      this.#page.set(record.sequence, record);
+      bytes += "body" in record.payload ? record.payload.body.length : 0;
+      if (bytes >= PAGE_BYTES) break;
+    }
+  }
+
+  /** The sequences of the step's marks. The marks of the turn are read once. */
+  async #startsOf({ name, occurrence }: Named): Promise<readonly number[]> {
+    if (!this.isResumed) return [];
+    this.#marks ??= this.#readMarks();
+    return (await this.#marks).get(keyOf(name, occurrence, false)) ?? [];
+  }
+
+  async #readMarks(): Promise<ReadonlyMap<string, readonly number[]>> {
+    const marks = new Map<string, number[]>();
+    const range = { afterSequence: this.#afterSequence, kinds: ["mark"] } as const;
+    const query = { taskId: this.#taskId, order: "oldest", ...range, headersOnly: true } as const;
+    for await (const header of this.#store.records(query)) {
+      const { name, sequence } = header;
+      const key = this.#owns(header);
+      if (key?.occurrence === undefined || name === undefined || this.#isDropped(sequence)) continue;
+      // A mark of this attempt is newer than what the earlier ones have left.
+      if (key.attempt === this.#note.attempt) continue;
+      const of = keyOf(name, key.occurrence, false);
+      marks.set(of, [...(marks.get(of) ?? []), sequence]);
+    }
+    return marks;
+  }
+
+  /** The key of a record of this turn. */
+  #owns(record: LogRecord | RecordHeader) {
+    const key = parseRunKey(record);
+    const { generation, turn } = this.#note;
+    return key?.generation === generation && key.turn === turn ? key : undefined;
+  }
+
+  /** Applies a `run` record that changes what is recorded. */
+  async #readChange(header: RecordHeader): Promise<void> {
+    const { sequence, name } = header;
+    const event = parseRunKey(header)?.event;
+    if (event !== undefined && name !== undefined) this.refused.push({ sequence: event, name });
+    // Milestones are told by their names; the other changes have none.
+    if (name !== undefined) return;
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: ["run"] } as const;
+    for await (const record of this.#store.records({ taskId: this.#taskId, order: "oldest", ...range })) {
+      this.#dropped.push(...readDropped(await this.#store.readValue(record)));
+    }
+  }
+
+  #add(header: RecordHeader): void {
+    const { kind, name, sequence } = header;
+    const { occurrence, event } = parseRunKey(header) ?? {};
+    if (name === undefined || occurrence === undefined || (kind === "run" && event !== undefined)) return;
+    const isSave = kind === "run";
+    const key = keyOf(name, occurrence, isSave);
+    this.#ends.set(key, sequence);
+    if (this.#isDropped(sequence)) this.#steps.delete(key);
+    else this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false });
+  }
+
+  #isDropped(sequence: number): boolean {
+    return this.#dropped.some(([first, last]) => sequence >= first && sequence <= last);
+  }
+}
+
+/** The sequences of the results that a `run` record drops. */
+function readDropped(value: unknown): readonly SequenceRange[] {
+  if (typeof value !== "object" || value === null || !("dropped" in value) || !Array.isArray(value.dropped)) return [];
+  return value.dropped.flatMap((range: unknown) => {
+    if (!Array.isArray(range)) return [];
+    const [first, last]: unknown[] = range;
+    return typeof first === "number" && typeof last === "number" ? [[first, last] as const] : [];
+  });
+}
+
+function keyOf(name: string, occurrence: number, isSave: boolean): string {
+  return `${isSave ? "save" : "step"} ${occurrence} ${name}`;
+}
+
+function isStepValue(value: unknown): value is StepValue {
+  return typeof value === "object" && value !== null && "status" in value && "startedAt" in value;
+}
+
+function isWaitMark(value: unknown): value is WaitMark {
+  return typeof value === "object" && value !== null && "waitsFor" in value && "startedAt" in value;
+}
+
+function damagedValue(taskId: string, sequence: number): CheckpointCorruptError {
+  return new CheckpointCorruptError(
+    `Record ${sequence} of the run of task ${JSON.stringify(taskId)} is gone, or doesn't hold a result. Nothing was changed. Restore it ` +
+      "from a backup, or begin with `restart: true`.",
+  );
+}
+
+/** The title of a recorded step. */
+export function titleOf({ name, occurrence, isSave }: RecordedStep): string {
+  return stepTitle(name || (isSave ? "a save" : name), occurrence);
+}

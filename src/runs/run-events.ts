@@ -1,0 +1,227 @@
+import { type CheckpointFailure, isJsonObject, toFailure } from "../contract/checkpoint.js";
+import { CheckpointCorruptError, StateInvalidError } from "../contract/errors.js";
+import type { LogRecord, RecordHeader } from "../contract/log.js";
+import { addReceived, isReceived, NOTHING_RECEIVED, type ReceivedEvents } from "../contract/run-note.js";
+import type { TaskEvent } from "../contract/task-events.js";
+import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
+import type { RunJournal } from "./journal.js";
+import type { RunStore } from "./run-store.js";
+
+/** An event that no wait has received. */
+export interface PendingEvent {
+  readonly sequence: number;
+  readonly name: string;
+  /** The key of the wait that it is for; `undefined` for the next wait of its name. */
+  readonly wait: string | undefined;
+}
+
+/** An event as a wait receives it. */
+export interface FoundEvent {
+  /** With a value decoded by the wait's schema. */
+  readonly event: TaskEvent;
+  /** The value as it was sent. */
+  readonly sent: unknown;
+}
+
+/** The value of an event's record. */
+interface EventValue {
+  readonly by?: string;
+  readonly value?: unknown;
+}
+
+/** The headers of events that are read at a time. */
+const PAGE_EVENTS = 1000;
+
+/** The events of a task, as its run receives them. */
+export class RunEvents {
+  readonly #store: RunStore;
+  readonly #taskId: string;
+  readonly #journal: RunJournal;
+  #received: ReceivedEvents;
+  /** By name, in the order of their sequences. */
+  readonly #pending = new Map<string, PendingEvent[]>();
+  /** Those that a recorded receipt of the turn names, or a schema has refused in the turn. */
+  readonly #taken = new Map<number, PendingEvent & { isSettled: boolean }>();
+  #readTo: number;
+  #reading: Promise<boolean> | undefined;
+
+  constructor(store: RunStore, taskId: string, journal: RunJournal) {
+    this.#store = store;
+    this.#taskId = taskId;
+    this.#journal = journal;
+    this.#received = journal.head.received ?? NOTHING_RECEIVED;
+    this.#readTo = this.#received.upTo;
+    const { recorded } = journal;
+    for (const { event, name } of recorded.all()) if (event !== undefined) this.#take(event, name, false);
+    for (const { sequence, name } of recorded.refused) this.#take(sequence, name, true);
+  }
+
+  /** All events up to this sequence are known. */
+  get readTo(): number {
+    return this.#readTo;
+  }
+
+  /**
+   * The first pending event with this name: for the wait with this key, or for any. Reads as many new events as needed.
+   */
+  async find(name: string, wait: string): Promise<PendingEvent | undefined> {
+    for (;;) {
+      const found = this.#pending.get(name)?.find((event) => event.wait === undefined || event.wait === wait);
+      if (found !== undefined) return found;
+      if (!(await this.#readMore())) return undefined;
+    }
+  }
+
+  /** Reads all new events. */
+  async readAll(): Promise<void> {
+    while (await this.#readMore());
+  }
+
+  /** Whether an event with one of these names is pending among those that were read. */
+  hasPending(names: readonly string[]): boolean {
+    return names.some((name) => (this.#pending.get(name)?.length ?? 0) > 0);
+  }
+
+  /**
+   * Reads an event.
+   *
+   * @returns Its error if the schema refuses its value.
+   */
+  async load(
+    { sequence, name }: PendingEvent,
+    schema: StateSchema | undefined,
+  ): Promise<FoundEvent | { readonly refused: StateInvalidError; readonly id: string }> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: ["event"] } as const;
+    for await (const record of this.#store.records({ taskId: this.#taskId, order: "oldest", ...range })) {
+      const { id = "", createdAt: sentAt } = record;
+      const { by, value: sent } = toEventValue(await this.#store.readValue(record));
+      const event = { name, value: sent, id, sentAt, ...(by !== undefined && { by }), status: "received" } as const;
+      if (schema === undefined) return { event, sent };
+      try {
+        const value = decodeWithSchema(schema, sent, `The schema refuses the value of ${eventTitle(this.#taskId, name)}`);
+        return { event: { ...event, value }, sent };
+      } catch (error) {
+        if (error instanceof StateInvalidError) return { refused: error, id };
+        throw error;
+      }
+    }
+    throw new CheckpointCorruptError(
+      `Event ${sequence} of task ${JSON.stringify(this.#taskId)} is gone. Nothing was changed; restore it from a backup, or send it again.`,
+    );
+  }
+
+  /** Takes a pending event for a wait whose receipt is about to be recorded. */
+  take({ sequence, name }: PendingEvent): void {
+    const pending = this.#pending.get(name) ?? [];
+    const at = pending.findIndex((event) => event.sequence === sequence);
+    const [event] = at === -1 ? [] : pending.splice(at, 1);
+    this.#take(sequence, name, false, event?.wait);
+  }
+
+  /** Call it when the function gets the event, or when a schema has refused it. */
+  settle(sequence: number): void {
+    const taken = this.#taken.get(sequence);
+    if (taken !== undefined) taken.isSettled = true;
+  }
+
+  /** Makes an event pending again, which its wait didn't give to the function. */
+  giveBack(sequence: number): void {
+    const event = this.#taken.get(sequence);
+    if (event === undefined || event.isSettled) return;
+    this.#taken.delete(sequence);
+    // An event that hasn't been read yet will be.
+    if (sequence <= this.#readTo) this.#addPending(event);
+  }
+
+  /** What the run has received once its turn is over. Events that no wait gave to the function are pending again. */
+  endTurn(): ReceivedEvents | undefined {
+    for (const sequence of [...this.#taken.keys()]) this.giveBack(sequence);
+    if (this.#taken.size > 0) {
+      const settled = [...this.#taken.values()].sort((a, b) => a.sequence - b.sequence);
+      const pending = Array.from(this.#pending, ([name, events]) => [name, events.map(({ sequence }) => sequence)] as const);
+      this.#received = addReceived(this.#received, settled, new Map(pending), this.#readTo);
+      this.#taken.clear();
+    }
+    return this.#received === NOTHING_RECEIVED ? undefined : this.#received;
+  }
+
+  /** Reads the next page of events. Returns whether there were any. Calls share a read that is under way. */
+  #readMore(): Promise<boolean> {
+    this.#reading ??= this.#readPage().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #readPage(): Promise<boolean> {
+    let count = 0;
+    // No event can appear below a record that was stored before this read.
+    const { lastSequence } = this.#journal;
+    const query = { taskId: this.#taskId, order: "oldest", afterSequence: this.#readTo, kinds: ["event"] } as const;
+    for await (const { sequence, name = "", recordKey } of this.#store.records({
+      ...query,
+      headersOnly: true,
+      limit: PAGE_EVENTS,
+    })) {
+      count += 1;
+      this.#readTo = sequence;
+      if (this.#taken.has(sequence) || isReceived(this.#received, sequence, name)) continue;
+      this.#addPending({ sequence, name, wait: recordKey });
+    }
+    if (count < PAGE_EVENTS) this.#readTo = Math.max(this.#readTo, lastSequence);
+    return count > 0;
+  }
+
+  #take(sequence: number, name: string, isSettled: boolean, wait?: string): void {
+    this.#taken.set(sequence, { sequence, name, wait, isSettled });
+  }
+
+  #addPending({ sequence, name, wait }: PendingEvent): void {
+    const pending = this.#pending.get(name) ?? [];
+    this.#pending.set(name, pending);
+    const at = pending.findLastIndex((event) => event.sequence < sequence) + 1;
+    pending.splice(at, 0, { sequence, name, wait });
+  }
+}
+
+/** What an event's record tells of it, whatever became of it. */
+export async function decodeEvent(
+  store: RunStore,
+  record: LogRecord | RecordHeader,
+  status: TaskEvent["status"],
+  error: CheckpointFailure | undefined,
+): Promise<TaskEvent> {
+  const { id = "", name = "", createdAt: sentAt } = record;
+  const { by, value } = toEventValue(await store.readValue(record));
+  return { name, value, id, sentAt, ...(by !== undefined && { by }), status, ...(error && { error }) };
+}
+
+export function eventTitle(taskId: string, name: string): string {
+  return `event ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;
+}
+
+/** The value of the record that says that a schema has refused an event. */
+export function refusalOf(error: unknown): object {
+  return { type: "refused", error: toFailure(error) };
+}
+
+function toEventValue(value: unknown): EventValue {
+  if (typeof value !== "object" || value === null) return {};
+  const by = "by" in value && typeof value.by === "string" ? value.by : undefined;
+  return { ...(by !== undefined && { by }), ...("value" in value && { value: value.value }) };
+}
+
+/** The error of a {@link refusalOf}. */
+export function readRefusal(value: unknown): CheckpointFailure | undefined {
+  if (typeof value !== "object" || value === null || !("error" in value)) return undefined;
+  const error: unknown = value.error;
+  if (!isJsonObject(error)) return undefined;
+  const { message, name, code, stack } = error;
+  if (typeof message !== "string") return undefined;
+  return {
+    message,
+    ...(typeof name === "string" && { name }),
+    ...(typeof code === "string" && { code }),
+    ...(typeof stack === "string" && { stack }),
+  };
+}

@@ -1,0 +1,202 @@
+import type { StorageAdapter } from "../contract/adapter.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
+import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote } from "../contract/run-note.js";
+import { parseRunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
+import type { TaskEvent } from "../contract/task-events.js";
+import type { RecordsQuery } from "../manager/queries.js";
+import type { TaskRecord } from "../manager/records.js";
+
+/** The part of a manager that reads logs. */
+export interface LogReader {
+  records(taskId: string, query: RecordsQuery): AsyncIterable<TaskRecord>;
+}
+
+/** A record of a log that isn't a checkpoint. */
+type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
+
+/** An event without its value, and what became of it. */
+export interface EventHeader {
+  readonly id: string;
+  readonly name: string;
+  readonly sentAt: string;
+  readonly status: TaskEvent["status"];
+}
+
+/** The events of a task, the oldest first. Needs no key, since it reads headers only. */
+export async function listEventHeaders(
+  storage: Pick<StorageAdapter, "list" | "log">,
+  taskId: string,
+): Promise<readonly EventHeader[]> {
+  if (storage.log === undefined) return [];
+  const settled = new Map<number, TaskEvent["status"]>();
+  const { received, after } = await readNewestNote(storage, taskId);
+  const query = { taskId, order: "oldest", headersOnly: true } as const;
+  for await (const item of storage.log.read({ ...query, kinds: ["step", "run"] })) {
+    if (isCorrupt(item) || !("kind" in item)) continue;
+    const event = parseRunKey(item)?.event;
+    if (event === undefined) continue;
+    if (item.kind === "run") settled.set(event, "refused");
+    else if (item.sequence > after) settled.set(event, "received");
+  }
+  const events: EventHeader[] = [];
+  for await (const item of storage.log.read({ ...query, kinds: ["event"] })) {
+    if (isCorrupt(item) || !("kind" in item)) continue;
+    const { id = "", name = "", sequence, createdAt: sentAt } = item;
+    const status = settled.get(sequence) ?? (isReceived(received, sequence, name) ? "received" : "pending");
+    events.push({ id, name, sentAt, status });
+  }
+  return events;
+}
+
+/** What the run had received at its newest checkpoint, and the sequence after which its receipts count. */
+async function readNewestNote(storage: Pick<StorageAdapter, "list">, taskId: string) {
+  for await (const checkpoint of storage.list({ taskId, order: "newest" })) {
+    const note = isCorrupt(checkpoint) ? undefined : readRunNote(checkpoint);
+    if (isCorrupt(checkpoint) || note === undefined) continue;
+    const { received = NOTHING_RECEIVED } = note;
+    return { received, after: note.isOver ? checkpoint.sequence : findTurnStart(note, checkpoint.sequence) };
+  }
+  return { received: NOTHING_RECEIVED, after: 0 };
+}
+
+/**
+ * What is recorded of a run up to one of its checkpoints. Of a turn's first checkpoint, the steps of the turn before;
+ * of the task's newest checkpoint, also what was recorded after it.
+ *
+ * @returns `undefined` if no run saved the checkpoint.
+ */
+export async function readRun(reader: LogReader, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
+  const note = readRunNote(checkpoint);
+  if (note === undefined) return undefined;
+  const { taskId, sequence } = checkpoint;
+  const hasNewer = await isAnyLeft(reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }));
+  const isMilestone = hasNewer && note.turnStart === undefined && note.turn > 1 && note.carried === undefined;
+  const entries = isMilestone
+    ? await readTurnBefore(reader, checkpoint, note)
+    : await readTurn(reader, checkpoint, note, hasNewer);
+  const steps = collectSteps(entries);
+  const { generation, turn, version, traceparent } = note;
+  const attempts = entries.map((entry) => parseRunKey(entry)?.attempt ?? 0);
+  const ends = entries.flatMap(({ kind, value }) => (kind === "run" && isFields(value) ? [value] : []));
+  const completed = ends.find(({ type }) => type === "completed");
+  const failed = checkpoint.status === "failed" ? ends.findLast(({ type }) => type === "failed") : undefined;
+  const failedStep = readFailedStep(failed?.["failedStep"]);
+  return {
+    generation,
+    attempt: Math.max(note.attempt, ...attempts),
+    turn: isMilestone ? turn - 1 : turn,
+    isTurnOver: isMilestone || note.isOver === true,
+    ...(version !== undefined && { version }),
+    ...(traceparent !== undefined && { traceparent }),
+    ...(await readInput(reader, checkpoint, note)),
+    ...(completed && "result" in completed && { result: completed["result"] }),
+    steps,
+    ...(failedStep && { failedStep }),
+  };
+}
+
+/** The records of the checkpoint's turn, the oldest first. */
+async function readTurn(
+  reader: LogReader,
+  { taskId, sequence }: CheckpointSummary,
+  note: RunNote,
+  hasNewer: boolean,
+): Promise<readonly LogEntry[]> {
+  const entries: LogEntry[] = [];
+  const range = { afterSequence: findTurnStart(note, sequence), ...(hasNewer && { beforeSequence: sequence }) };
+  for await (const entry of reader.records(taskId, { ...range, kinds: ["step", "run", "mark"] })) {
+    const key = parseRunKey("recordKey" in entry ? entry : {});
+    if (entry.kind !== "checkpoint" && key?.generation === note.generation && key.turn === note.turn) entries.push(entry);
+  }
+  return entries;
+}
+
+/** The records of the turn that ended with the checkpoint, the oldest first. */
+async function readTurnBefore(
+  reader: LogReader,
+  { taskId, sequence }: CheckpointSummary,
+  note: RunNote,
+): Promise<readonly LogEntry[]> {
+  const entries: LogEntry[] = [];
+  const query = { order: "newest", beforeSequence: sequence, kinds: ["step", "run", "mark"] } as const;
+  for await (const entry of reader.records(taskId, query)) {
+    if (entry.kind === "checkpoint") continue;
+    const key = parseRunKey(entry);
+    if (key?.generation !== note.generation || key.turn < note.turn - 1) break;
+    entries.unshift(entry);
+  }
+  return entries;
+}
+
+/** The steps in the order in which they ended, then those that haven't. */
+function collectSteps(entries: readonly LogEntry[]): readonly StepRecord[] {
+  const ended = new Map<string, { readonly sequence: number; readonly step: StepRecord }>();
+  const started = new Map<string, StepRecord>();
+  for (const entry of entries) {
+    const { kind, name, sequence, createdAt, value } = entry;
+    const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
+    if (kind === "run" && isFields(value)) drop(ended, value["dropped"]);
+    if (name === undefined || occurrence === undefined) continue;
+    const named = { name, occurrence, runAttempt };
+    const key = `${occurrence} ${name}`;
+    if (kind === "mark") {
+      started.delete(key);
+      const { waitsFor, until } = isFields(value) ? value : {};
+      const isWait = waitsFor === "sleep" || waitsFor === "event";
+      const wait = isWait ? { waitsFor, ...(typeof until === "string" && { until }) } : {};
+      started.set(key, { ...named, ...wait, status: "started", startedAt: createdAt });
+    } else if (kind === "run" && event === undefined) {
+      ended.set(`save ${key}`, { sequence, step: { ...named, status: "saved", startedAt: createdAt } });
+    } else if (kind === "step" && isStep(value)) {
+      const { input: _input, ...step } = value;
+      started.delete(key);
+      ended.delete(key);
+      ended.set(key, { sequence, step: { ...named, ...step } });
+    }
+  }
+  return [...Array.from(ended.values(), ({ step }) => step), ...started.values()];
+}
+
+/** Removes the steps whose results a record has dropped. */
+function drop(ended: Map<string, { readonly sequence: number }>, dropped: unknown): void {
+  if (!Array.isArray(dropped)) return;
+  for (const range of dropped) {
+    const [first, last]: unknown[] = Array.isArray(range) ? range : [];
+    if (typeof first !== "number" || typeof last !== "number") continue;
+    for (const [key, { sequence }] of ended) if (sequence >= first && sequence <= last) ended.delete(key);
+  }
+}
+
+async function readInput(
+  reader: LogReader,
+  { taskId, sequence }: CheckpointSummary,
+  { hasInput, began = sequence }: RunNote,
+): Promise<Pick<RunRecord, "input">> {
+  if (!hasInput) return {};
+  for await (const entry of reader.records(taskId, { afterSequence: began - 2, beforeSequence: began, kinds: ["run"] })) {
+    if ("value" in entry && isFields(entry.value)) return { input: entry.value["input"] };
+  }
+  return {};
+}
+
+async function isAnyLeft(items: AsyncIterable<unknown>): Promise<boolean> {
+  for await (const _item of items) return true;
+  return false;
+}
+
+function readFailedStep(value: unknown): RunRecord["failedStep"] {
+  if (!isFields(value)) return undefined;
+  const { name, occurrence, startedAt, runAttempt, durationMs, attempts } = value;
+  if (typeof name !== "string" || typeof startedAt !== "string" || typeof occurrence !== "number") return undefined;
+  if (typeof runAttempt !== "number" || typeof durationMs !== "number" || typeof attempts !== "number") return undefined;
+  return { name, occurrence, startedAt, runAttempt, durationMs, attempts };
+}
+
+function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+function isStep(value: unknown): value is Omit<StepRecord, "name" | "occurrence" | "runAttempt"> & { input?: unknown } {
+  return isFields(value) && typeof value["status"] === "string" && typeof value["startedAt"] === "string";
+}
