@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { isOfRun, readRun as readRecordedRun, stepText, type RunRecord, type StepRecord } from "waymark/kit";
+import { isOfRun, type RunRecord, readRun as readRecordedRun, type StepRecord, stepText } from "waymark/kit";
 import { isKeyMissing } from "./key-advice.js";
 import type { QuerySession } from "./store.js";
 

@@ -1,6 +1,15 @@
 import { CheckpointCorruptError, type CheckpointSummary, type TaskEvent } from "waymark";
 import { findDueTime } from "waymark/adapter";
-import { isCancelled, isChild, isOfRun, listEventHeaders, NEVER, type RunWaits, readWaits, type RunRecord } from "waymark/kit";
+import {
+  isCancelled,
+  isChild,
+  isOfRun,
+  listEventHeaders,
+  NEVER,
+  type RunRecord,
+  type RunWaits,
+  readWaits,
+} from "waymark/kit";
 import type { Session } from "./cli.js";
 import { isKeyMissing } from "./key-advice.js";
 import { type PlainJson, plainJson } from "./plain-json.js";

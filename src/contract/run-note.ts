@@ -109,7 +109,9 @@ export function addReceived(
   pending: ReadonlyMap<string, readonly number[]>,
   readTo: number,
 ): ReceivedEvents {
-  const names = new Map<string, NameCursor>((received.names ?? []).map(([name, upTo, ...above]) => [name, { upTo, above }]));
+  const names = new Map<string, NameCursor>(
+    (received.names ?? []).map(([name, upTo, ...above]) => [name, { upTo, above }]),
+  );
   for (const { sequence, name } of settled) {
     const { upTo, above }: NameCursor = names.get(name) ?? { upTo: received.upTo, above: [] };
     names.set(name, { upTo, above: [...above, sequence] });

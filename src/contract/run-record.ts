@@ -99,9 +99,7 @@ export function stepTitle(name: string, occurrence: number): string {
 /**
  * Names failed steps that a later run doesn't try again, and says how to retry them; `undefined` if there are none.
  */
-export function keptErrorsText(
-  failed: readonly Pick<StepRecord, "name" | "occurrence">[],
-): string | undefined {
+export function keptErrorsText(failed: readonly Pick<StepRecord, "name" | "occurrence">[]): string | undefined {
   if (failed.length === 0) return undefined;
   const titles = failed.slice(0, 5).map(({ name, occurrence }) => JSON.stringify(stepTitle(name, occurrence)));
   const more = failed.length > titles.length ? ` and ${failed.length - titles.length} more` : "";

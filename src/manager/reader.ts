@@ -299,10 +299,7 @@ export class CheckpointReader<State = unknown> {
   }
 
   /** Calls `make` with the state in its stored form, migrated to the current version. */
-  #open<Result>(
-    record: StoredCheckpoint,
-    make: (current: unknown) => Result,
-  ): Result | Promise<Result> {
+  #open<Result>(record: StoredCheckpoint, make: (current: unknown) => Result): Result | Promise<Result> {
     const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
     const current = ({ state }: OpenedPayload) => make(this.migrated(record, state));
     return types.isPromise(opened) ? opened.then(current) : current(opened);

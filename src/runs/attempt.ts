@@ -154,7 +154,8 @@ export class Attempt {
       if (this.#claimed !== undefined) {
         onAbort(stop.signal, (reason) => {
           // A run that is suspended is recorded as paused at once.
-          if (reason instanceof RunPausedError && !(reason instanceof RunWaitsError)) void journal.noteProgress("The run is pausing");
+          if (reason instanceof RunPausedError && !(reason instanceof RunWaitsError))
+            void journal.noteProgress("The run is pausing");
         });
       }
       const { attempt, turn } = journal.head;
@@ -179,7 +180,10 @@ export class Attempt {
     const { start, crashes, running, input } = this.#state;
     if (start === "turn") {
       const isNew = journal.head.generation === "";
-      const records = isNew && input !== undefined ? [{ kind: "run", value: joinFields({ type: "input" }, "input", input) } as const] : [];
+      const records =
+        isNew && input !== undefined
+          ? [{ kind: "run", value: joinFields({ type: "input" }, "input", input) } as const]
+          : [];
       const label = isNew ? "Run started" : "Run resumed";
       await journal.save({ isTransient: true, startsTurn: true, label, records });
     } else if (start === "resume") {
@@ -299,7 +303,12 @@ export class Attempt {
     const { dropped, kept } = this.#errors;
     const [failed] = dropped;
     const failedStep = failed && {
-      ...{ name: failed.name, occurrence: failed.occurrence, startedAt: failed.startedAt, runAttempt: failed.runAttempt },
+      ...{
+        name: failed.name,
+        occurrence: failed.occurrence,
+        startedAt: failed.startedAt,
+        runAttempt: failed.runAttempt,
+      },
       ...{ durationMs: failed.durationMs ?? 0, attempts: failed.attempts ?? 1 },
     };
     const head = {
@@ -310,7 +319,9 @@ export class Attempt {
     };
     await journal.save({
       ...{ status: "failed", error },
-      label: failed ? `Run failed in ${stepTitle(failed.name, failed.occurrence)}` : journal.labelAfterLast("Run failed"),
+      label: failed
+        ? `Run failed in ${stepTitle(failed.name, failed.occurrence)}`
+        : journal.labelAfterLast("Run failed"),
       records: [{ kind: "run", value: joinFields(head, "error", values.encodeRunError(error)) }],
     });
     this.#noteEnd();

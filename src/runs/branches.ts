@@ -95,7 +95,11 @@ export class Branches {
     const made = this.#findPoint(taskId, point).then(async (from): Promise<[CheckpointDraft, AppendRequest]> => {
       const { checkpoint, source } = from;
       const isFork = newTaskId !== taskId;
-      const { stage, metadata: given = withoutNote(checkpoint.metadata), label = checkpoint.label } = {
+      const {
+        stage,
+        metadata: given = withoutNote(checkpoint.metadata),
+        label = checkpoint.label,
+      } = {
         ...options,
         stage: checkpoint.stage,
       };
@@ -108,7 +112,9 @@ export class Branches {
       const copy = {
         ...draft,
         stateVersion: source.stateVersion,
-        ...(carried && { metadata: { ...draft.metadata, ...runMetadata(carried.note, marksOf(from, draft.createdAt)) } }),
+        ...(carried && {
+          metadata: { ...draft.metadata, ...runMetadata(carried.note, marksOf(from, draft.createdAt)) },
+        }),
         ...(checkpoint.dueAt !== undefined && { dueAt: draft.createdAt }),
       };
       const { transforms } = this.#store.options;
@@ -116,7 +122,10 @@ export class Branches {
       const records = [...(events?.records ?? []), ...(carried?.records ?? [])];
       const log = records.length > 0 && { records, ...(isFork && { sequence: records.length + 1 }) };
       const sharesWith = { taskId, id: source.id };
-      return [{ ...copy, ...payload }, { ...condition, ...log, fencingToken, sharesWith }];
+      return [
+        { ...copy, ...payload },
+        { ...condition, ...log, fencingToken, sharesWith },
+      ];
     });
     return this.#writer.appendCopy(newTaskId, made);
   }
@@ -194,7 +203,13 @@ export class Branches {
     }
     if (note.hasInput) {
       const at = began ?? checkpoint.sequence;
-      const input = { taskId: from, order: "oldest", afterSequence: at - 2, beforeSequence: at, kinds: ["run"] } as const;
+      const input = {
+        taskId: from,
+        order: "oldest",
+        afterSequence: at - 2,
+        beforeSequence: at,
+        kinds: ["run"],
+      } as const;
       for await (const record of this.#store.records(input)) {
         records.push(...(await this.#copyRecord(record, taskId, { recordKey: formatRunKey(key) })));
       }
@@ -222,7 +237,8 @@ export class Branches {
       const newSequence = renamed === undefined ? sequence : renamed.get(sequence);
       if (newSequence === undefined) continue;
       readTo = newSequence;
-      if (isReceived(received, sequence, name) && !receipts.has(sequence)) settled.push({ sequence: newSequence, name });
+      if (isReceived(received, sequence, name) && !receipts.has(sequence))
+        settled.push({ sequence: newSequence, name });
       else pending.set(name, [...(pending.get(name) ?? []), newSequence]);
     }
     return readTo === 0 ? undefined : addReceived(NOTHING_RECEIVED, settled, pending, readTo);

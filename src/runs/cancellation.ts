@@ -1,6 +1,11 @@
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
-import { CheckpointConflictError, CheckpointNotFoundError, RunCancelledError, RunMismatchError } from "../contract/errors.js";
+import {
+  CheckpointConflictError,
+  CheckpointNotFoundError,
+  RunCancelledError,
+  RunMismatchError,
+} from "../contract/errors.js";
 import type { RecordDraft } from "../contract/log.js";
 import { readRunNote } from "../contract/run-note.js";
 import { formatRunKey, keptErrorsText, stepTitle } from "../contract/run-record.js";

@@ -239,7 +239,10 @@ export class RunJournal {
     const [first] = drafts;
     const { taskId } = this.#lease;
     const query = { taskId, order: "oldest", afterSequence: this.#newest.last, headersOnly: true } as const;
-    for await (const { recordKey, name, payload, sequence } of this.#store.records({ ...query, kinds: ["step", "run", "mark"] })) {
+    for await (const { recordKey, name, payload, sequence } of this.#store.records({
+      ...query,
+      kinds: ["step", "run", "mark"],
+    })) {
       const isSame = recordKey === first?.recordKey && name === first?.name && payload.sha256 === first?.payload.sha256;
       if (isSame) return sequence + drafts.length - 1;
     }

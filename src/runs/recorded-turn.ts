@@ -88,7 +88,10 @@ export class RecordedTurn {
   ): Promise<RecordedTurn> {
     const turn = new RecordedTurn(store, taskId, note, findTurnStart(note, sequence));
     const headers: RecordHeader[] = [];
-    const range = { afterSequence: turn.#afterSequence, ...(upTo < Number.MAX_SAFE_INTEGER && { beforeSequence: upTo + 1 }) };
+    const range = {
+      afterSequence: turn.#afterSequence,
+      ...(upTo < Number.MAX_SAFE_INTEGER && { beforeSequence: upTo + 1 }),
+    };
     const query = { taskId, order: "oldest", ...range, kinds: ["step", "run"], headersOnly: true } as const;
     for await (const header of store.records(query)) {
       if (turn.#owns(header) && "sizeBytes" in header) headers.push(header);

@@ -98,7 +98,11 @@ export class RunEvents {
       const event = { name, value: sent, id, sentAt, ...(by !== undefined && { by }), status: "received" } as const;
       if (schema === undefined) return { event, sent };
       try {
-        const value = decodeWithSchema(schema, sent, `The schema refuses the value of ${eventTitle(this.#taskId, name)}`);
+        const value = decodeWithSchema(
+          schema,
+          sent,
+          `The schema refuses the value of ${eventTitle(this.#taskId, name)}`,
+        );
         return { event: { ...event, value }, sent };
       } catch (error) {
         if (error instanceof StateInvalidError) return { refused: error, id };
@@ -138,7 +142,10 @@ export class RunEvents {
     for (const sequence of [...this.#taken.keys()]) this.giveBack(sequence);
     if (this.#taken.size > 0) {
       const settled = [...this.#taken.values()].sort((a, b) => a.sequence - b.sequence);
-      const pending = Array.from(this.#pending, ([name, events]) => [name, events.map(({ sequence }) => sequence)] as const);
+      const pending = Array.from(
+        this.#pending,
+        ([name, events]) => [name, events.map(({ sequence }) => sequence)] as const,
+      );
       this.#received = addReceived(this.#received, settled, new Map(pending), this.#readTo);
       this.#taken.clear();
     }

@@ -6,7 +6,10 @@ import {
   isReceived,
   leaveTurn,
   NOTHING_RECEIVED,
-  type ReceivedEvents, type RunNote, readRunNote } from "../contract/run-note.js";
+  type ReceivedEvents,
+  type RunNote,
+  readRunNote,
+} from "../contract/run-note.js";
 import { parseRunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isTransient } from "../contract/transient.js";
 import type { CheckpointText } from "../manager/reader.js";
@@ -127,7 +130,17 @@ function beginRun(
     ...(received !== NOTHING_RECEIVED && { received }),
   };
   return {
-    ...{ isCompleted: false, isOfRun: false, note, start: "turn", state, begin: state, newest, crashes: 0, running: [] },
+    ...{
+      isCompleted: false,
+      isOfRun: false,
+      note,
+      start: "turn",
+      state,
+      begin: state,
+      newest,
+      crashes: 0,
+      running: [],
+    },
     input: input === undefined ? undefined : new StepValues(taskId, store.options).encodeRunValue("input", input),
     steps: RecordedTurn.begin(store, taskId, note),
   };
@@ -150,7 +163,12 @@ async function resumeRun(
   if (former.version !== version && (attempt > 0 || former.version !== undefined)) {
     if (ifVersionChanged === "refuse") throw otherVersion(taskId, former.version, version);
     if (ifVersionChanged === "restart") {
-      return beginRun(reading, await withTransient(store, last, ofRun), undefined, await readReceived(store, ofRun, former));
+      return beginRun(
+        reading,
+        await withTransient(store, last, ofRun),
+        undefined,
+        await readReceived(store, ofRun, former),
+      );
     }
   }
   const input = await readInput(store, ofRun, former);
@@ -169,7 +187,17 @@ async function resumeRun(
     const state = store.migrateState(newest);
     return {
       previousTraceparent: former.traceparent,
-      ...{ isCompleted: false, isOfRun: false, note: next, start: "turn", input, state, begin: state, crashes, running },
+      ...{
+        isCompleted: false,
+        isOfRun: false,
+        note: next,
+        start: "turn",
+        input,
+        state,
+        begin: state,
+        crashes,
+        running,
+      },
       newest: await withTransient(store, known, newest.summary),
       steps: RecordedTurn.begin(store, taskId, next),
     };
@@ -225,7 +253,8 @@ async function readAttempts(store: RunStore, { taskId, sequence }: CheckpointSum
     // Anything but a mark is progress.
     if (header.kind !== "mark") break;
     started.add(key.attempt);
-    if (header.name !== undefined && key.attempt === attempt) running.unshift(stepTitle(header.name, key.occurrence ?? 1));
+    if (header.name !== undefined && key.attempt === attempt)
+      running.unshift(stepTitle(header.name, key.occurrence ?? 1));
   }
   return { attempt, crashes: started.size, running, sequence: last };
 }
@@ -247,7 +276,8 @@ export async function readReceived(
   const query = { taskId, order: "oldest", afterSequence: received.upTo, kinds: ["event"], headersOnly: true } as const;
   for await (const { sequence: event, name = "" } of store.records(query)) {
     readTo = event;
-    if (!settledSequences.has(event) && !isReceived(received, event, name)) pending.set(name, [...(pending.get(name) ?? []), event]);
+    if (!settledSequences.has(event) && !isReceived(received, event, name))
+      pending.set(name, [...(pending.get(name) ?? []), event]);
   }
   return addReceived(received, settled, pending, readTo);
 }

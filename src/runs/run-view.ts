@@ -70,12 +70,14 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
   const note = readRunNote(checkpoint);
   if (note === undefined) return undefined;
   const { taskId, sequence } = checkpoint;
-  const hasNewer = await isAnyLeft(reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }));
+  const hasNewer = await isAnyLeft(
+    reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }),
+  );
   const isMilestone = hasNewer && note.turnStart === undefined && note.turn > 1 && note.carried === undefined;
   const entries = isMilestone
     ? await readTurnBefore(reader, checkpoint, note)
     : await readTurn(reader, checkpoint, note, hasNewer);
-  const steps = collectSteps(entries);
+  const steps = collectSteps(entries, checkpoint);
   const { generation, turn, version, traceparent } = note;
   const attempts = entries.map((entry) => parseRunKey(entry)?.attempt ?? 0);
   const ends = entries.flatMap(({ kind, value }) => (kind === "run" && isFields(value) ? [value] : []));
@@ -107,7 +109,8 @@ async function readTurn(
   const range = { afterSequence: findTurnStart(note, sequence), ...(hasNewer && { beforeSequence: sequence }) };
   for await (const entry of reader.records(taskId, { ...range, kinds: ["step", "run", "mark"] })) {
     const key = parseRunKey("recordKey" in entry ? entry : {});
-    if (entry.kind !== "checkpoint" && key?.generation === note.generation && key.turn === note.turn) entries.push(entry);
+    if (entry.kind !== "checkpoint" && key?.generation === note.generation && key.turn === note.turn)
+      entries.push(entry);
   }
   return entries;
 }
@@ -129,8 +132,15 @@ async function readTurnBefore(
   return entries;
 }
 
-/** The steps in the order in which they ended, then those that haven't. */
-function collectSteps(entries: readonly LogEntry[]): readonly StepRecord[] {
+/**
+ * The steps in the order in which they ended, then those that haven't. Once the run has ended, none is running; while it
+ * is paused, none but its waits.
+ */
+function collectSteps(
+  entries: readonly LogEntry[],
+  { status, sequence: saved }: Pick<CheckpointSummary, "status" | "sequence">,
+): readonly StepRecord[] {
+  const hasEnded = status === "completed" || status === "failed";
   const ended = new Map<string, { readonly sequence: number; readonly step: StepRecord }>();
   const started = new Map<string, StepRecord>();
   for (const entry of entries) {
@@ -144,6 +154,7 @@ function collectSteps(entries: readonly LogEntry[]): readonly StepRecord[] {
       started.delete(key);
       const { waitsFor, until } = isFields(value) ? value : {};
       const isWait = waitsFor === "sleep" || waitsFor === "event";
+      if (hasEnded || (status === "paused" && !isWait && sequence < saved)) continue;
       const wait = isWait ? { waitsFor, ...(typeof until === "string" && { until }) } : {};
       started.set(key, { ...named, ...wait, status: "started", startedAt: createdAt });
     } else if (kind === "run" && event === undefined) {
@@ -174,7 +185,11 @@ async function readInput(
   { hasInput, began = sequence }: RunNote,
 ): Promise<Pick<RunRecord, "input">> {
   if (!hasInput) return {};
-  for await (const entry of reader.records(taskId, { afterSequence: began - 2, beforeSequence: began, kinds: ["run"] })) {
+  for await (const entry of reader.records(taskId, {
+    afterSequence: began - 2,
+    beforeSequence: began,
+    kinds: ["run"],
+  })) {
     if ("value" in entry && isFields(entry.value)) return { input: entry.value["input"] };
   }
   return {};
@@ -189,7 +204,8 @@ function readFailedStep(value: unknown): RunRecord["failedStep"] {
   if (!isFields(value)) return undefined;
   const { name, occurrence, startedAt, runAttempt, durationMs, attempts } = value;
   if (typeof name !== "string" || typeof startedAt !== "string" || typeof occurrence !== "number") return undefined;
-  if (typeof runAttempt !== "number" || typeof durationMs !== "number" || typeof attempts !== "number") return undefined;
+  if (typeof runAttempt !== "number" || typeof durationMs !== "number" || typeof attempts !== "number")
+    return undefined;
   return { name, occurrence, startedAt, runAttempt, durationMs, attempts };
 }
 

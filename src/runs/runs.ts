@@ -18,7 +18,7 @@ import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
 import { findCallName, parentRun, runInCall } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
-import { readResult, readRunRecord, type RunState, readRunState } from "./run-state.js";
+import { type RunState, readResult, readRunRecord, readRunState } from "./run-state.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import { joinFields } from "./step-values.js";
 import { StopSignal, throwStop } from "./stops.js";
@@ -132,7 +132,11 @@ export class Runs {
   }
 
   /** Saves the checkpoint at which the run's first turn, or its next one, starts. */
-  async #saveEnqueued(taskId: string, { note, input, newest, state }: RunState, dueAt: Date | undefined): Promise<void> {
+  async #saveEnqueued(
+    taskId: string,
+    { note, input, newest, state }: RunState,
+    dueAt: Date | undefined,
+  ): Promise<void> {
     const store = this.#store;
     const { stage, transientId: replaces, id: resembles, sequence: expectedSequence } = newest;
     const draft = store.draft(taskId, {
@@ -144,7 +148,8 @@ export class Runs {
     const isNew = note.generation === "";
     const recordKey = formatRunKey({ generation: draft.id, turn: note.turn, attempt: 0 });
     const record = { taskId, kind: "run", recordKey } as const;
-    const records = isNew && input ? [await store.draftRecord(record, joinFields({ type: "input" }, "input", input))] : [];
+    const records =
+      isNew && input ? [await store.draftRecord(record, joinFields({ type: "input" }, "input", input))] : [];
     await store.append(draft, state, { expectedSequence, replaces, resembles, records });
   }
 

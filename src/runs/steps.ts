@@ -168,7 +168,11 @@ export class Steps {
   /** A recorded error, which the function receives. */
   #thrown({ name, occurrence }: NamedStep, error: unknown, value: StepValue, sequence: number): unknown {
     const { startedAt, durationMs, attempts } = value;
-    const timed = { startedAt, ...(durationMs !== undefined && { durationMs }), ...(attempts !== undefined && { attempts }) };
+    const timed = {
+      startedAt,
+      ...(durationMs !== undefined && { durationMs }),
+      ...(attempts !== undefined && { attempts }),
+    };
     const { attempt: runAttempt } = this.#parts.journal.head;
     this.#calls.addThrown(error, { name, occurrence, ...timed, runAttempt, sequence });
     return error;
@@ -184,7 +188,6 @@ export class Steps {
     const value = joinFields({ type: "dropped", dropped }, "", undefined);
     journal.append({ kind: "run", value }, true).catch(() => undefined);
   }
-
 }
 
 /**

@@ -71,7 +71,8 @@ export class TaskEvents {
   async #append(taskId: string, draft: RecordDraft, value: EncodedState): Promise<void> {
     for (;;) {
       const { sequence, summary } = await this.#readNewest(taskId);
-      const isAwaited = summary && summary.status === "paused" && readWaits(summary)?.waitsFor.includes(draft.name ?? "");
+      const isAwaited =
+        summary && summary.status === "paused" && readWaits(summary)?.waitsFor.includes(draft.name ?? "");
       const dueAt = isAwaited ? new Date(this.#store.options.clock()).toISOString() : undefined;
       try {
         await this.#store.log.append(taskId, [draft], { expectedSequence: sequence }, { dueAt });

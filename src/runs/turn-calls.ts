@@ -11,7 +11,6 @@ import type { RunStore } from "./run-store.js";
 import type { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stops.js";
 
-
 /** The parts of an attempt that its turns, steps and waits use. */
 export interface AttemptParts {
   readonly store: RunStore;

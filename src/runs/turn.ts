@@ -140,9 +140,9 @@ export class Turn implements Run {
   /** @internal Warns of recorded steps that the function didn't call. */
   warnOfUnused(): void {
     const { journal, store, taskId } = this.#parts;
-    const steps = journal.recorded.all().flatMap(({ isUsed, isSave, name, occurrence }) =>
-      isUsed || isSave ? [] : stepTitle(name, occurrence),
-    );
+    const steps = journal.recorded
+      .all()
+      .flatMap(({ isUsed, isSave, name, occurrence }) => (isUsed || isSave ? [] : stepTitle(name, occurrence)));
     if (steps.length === 0) return;
     const names = steps.slice(0, 5).map((step) => JSON.stringify(step));
     const more = steps.length > names.length ? ` and ${steps.length - names.length} more` : "";

@@ -170,12 +170,20 @@ export class Waits {
   }
 
   /** Records that the schema refuses an event, so that no wait receives it. */
-  async #refuse(step: NamedStep, { sequence, name }: PendingEvent, id: string, error: StateInvalidError): Promise<void> {
+  async #refuse(
+    step: NamedStep,
+    { sequence, name }: PendingEvent,
+    id: string,
+    error: StateInvalidError,
+  ): Promise<void> {
     const { store, taskId, journal, events } = this.#parts;
     const value = joinFields(refusalOf(error), "", undefined);
     await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, value });
     events.settle(sequence);
-    store.options.logger.warn({ taskId, name, id, error }, `The ${eventTitle(taskId, name)} was refused; the wait stays open`);
+    store.options.logger.warn(
+      { taskId, name, id, error },
+      `The ${eventTitle(taskId, name)} was refused; the wait stays open`,
+    );
     store.notifications.emit("eventRefused", { taskId, name, id, error });
   }
 
@@ -225,7 +233,7 @@ export class Waits {
     options: WaitOptions & { readonly signal: AbortSignal },
     poll: () => Promise<Found | undefined>,
   ): Promise<Found | undefined> {
-    const { store, taskId } = this.#parts;
+    const { store, taskId, stop } = this.#parts;
     const { waitsFor, until } = wait;
     const { signal } = options;
     const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until);
@@ -248,7 +256,8 @@ export class Waits {
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
       }
     } finally {
-      this.#waiting.delete(wait);
+      // The record of a pause names the waits that it has interrupted.
+      if (!stop.signal.aborted) this.#waiting.delete(wait);
     }
   }
 

@@ -6,14 +6,14 @@ import pg from "pg";
 import { CheckpointManager, type StorageAdapter } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { type PostgresServer, startPostgres } from "../../examples/two-machines/src/postgres-server.js";
+import { readRunNote } from "../../src/contract/run-note.js";
+import { readRun } from "../../src/runs/run-view.js";
 import { killServer } from "../support/postgres-server.js";
 import { Fleet, type Programs } from "./fleet.js";
 import { factsIn, nowMs } from "./ledger.js";
 import { childPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
 import { openStorage, type StorageName } from "./store.js";
 import { countsOf, missingFaults, type Stored, violationsOf } from "./verdict.js";
-import { readRunNote } from "../../src/contract/run-note.js";
-import { readRun } from "../../src/runs/run-view.js";
 
 export interface ChaosOptions {
   readonly storage: StorageName;

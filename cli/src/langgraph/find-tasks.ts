@@ -134,9 +134,7 @@ async function* listed(
   { limit, canGoOn = false, ...query }: FoundQuery,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
   const isShown = (task: StoredTask | CorruptRecord): task is TaskSummary | CorruptRecord =>
-    isCorrupt(task) ||
-    (hasCheckpoint(task) &&
-      !(canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
+    isCorrupt(task) || (hasCheckpoint(task) && !(canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
   if (limit === undefined) {
     for await (const task of storage.tasks(query)) if (isShown(task)) yield pickSummary(task);
     return;

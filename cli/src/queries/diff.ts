@@ -1,6 +1,6 @@
 import type { CheckpointSummary, StateChange } from "waymark";
-import type { StepRecord } from "waymark/kit";
 import { isCorrupt } from "waymark/adapter";
+import type { StepRecord } from "waymark/kit";
 import { findCheckpoint, requireTask } from "../checkpoints.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";

@@ -1,6 +1,6 @@
 import { CheckpointNotFoundError, type CheckpointSummary } from "waymark";
 import { isTransient, replacedBy } from "waymark/adapter";
-import { isOfRun, readRun, type RunRecord, type StepRecord } from "waymark/kit";
+import { isOfRun, type RunRecord, readRun, type StepRecord } from "waymark/kit";
 import { requireTask } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { takeFirst } from "../first-of.js";

@@ -1,6 +1,6 @@
 import type { CheckpointFailure, CheckpointSummary } from "waymark";
 import { isCorrupt, toSummary } from "waymark/adapter";
-import { stepText, type RunRecord, type StepRecord } from "waymark/kit";
+import { type RunRecord, type StepRecord, stepText } from "waymark/kit";
 import { parseThread } from "waymark/langgraph/records";
 import { readLatest } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";

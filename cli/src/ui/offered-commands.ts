@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { isCancelled, isChild, keptErrorsText, stepText, type RunRecord } from "waymark/kit";
+import { isCancelled, isChild, keptErrorsText, type RunRecord, stepText } from "waymark/kit";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";

@@ -63,7 +63,7 @@ describe("another version", () => {
     expect(await attempt(["a", "b"], { version: 2, ifVersionChanged: "resume" })).toBe("b");
     expect(await attempt(["a", "b"], { version: 2 })).toBe("");
     expect(await attempt(["a", "b"], { version: 3, ifVersionChanged: "restart" })).toBe("a,b");
-    expect((await runOf(manager, "t"))).toMatchObject({ version: 3, attempt: 1 });
+    expect(await runOf(manager, "t")).toMatchObject({ version: 3, attempt: 1 });
   });
 });
 

@@ -12,7 +12,7 @@ import {
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { deferred } from "../../support/deferred.js";
-import { dyingAfter, managerOn, runOf } from "./run-support.js";
+import { dyingAfter, managerOn, runOf, withWrites } from "./run-support.js";
 
 /** Runs until the storage dies after so many saves, then runs again. @returns The result of the second attempt. */
 async function resumedAfter<Result>(
@@ -66,26 +66,33 @@ it("a step within a step is an error, unless it belongs to a run of its own", as
   expect(await manager.run("parent", child)).toBe(1);
 });
 
-it("steps that end at the same moment share a save, and those that end during a save share the next", async () => {
-  const { manager, storage } = managerOn();
-  const append = vi.spyOn(storage, "append");
-  await manager.run("t", async (run) => {
-    append.mockClear();
-    await Promise.all(Array.from({ length: 20 }, (_, n) => run.step(`s${n}`, async () => n)));
-    expect(append).toHaveBeenCalledTimes(1);
-    append.mockClear();
-    const late = deferred();
-    append.mockImplementationOnce(async (...args) => {
+it("steps that start or end at the same moment share a write, and those that end during a write share the next", async () => {
+  const storage = new MemoryAdapter();
+  const late = deferred();
+  let isSlow = false;
+  const writes: boolean[] = [];
+  const { manager } = managerOn(
+    withWrites(storage, async (call, isLazy) => {
+      writes.push(isLazy);
+      if (!isSlow || isLazy) return call();
+      isSlow = false;
       late.resolve();
       await new Promise((resolve) => setImmediate(resolve));
-      return MemoryAdapter.prototype.append.apply(storage, args);
-    });
+      return call();
+    }),
+  );
+  await manager.run("t", async (run) => {
+    writes.length = 0;
+    await Promise.all(Array.from({ length: 20 }, (_, n) => run.step(`s${n}`, async () => n)));
+    expect(writes).toEqual([true, false]);
+    writes.length = 0;
+    isSlow = true;
     await Promise.all([
       run.step("first", () => 1),
       run.step("second", () => late.promise),
       run.step("third", () => late.promise),
     ]);
-    expect(append).toHaveBeenCalledTimes(2);
+    expect(writes).toEqual([true, false, false]);
   });
 });
 
@@ -264,16 +271,15 @@ it("many steps at once with timeouts, and many runs, give no warning of a leak",
 
 describe("atMostOnce", () => {
   it("begins if the run was stopped before its function was called", async () => {
-    const { manager, storage } = managerOn();
-    const append = storage.append.bind(storage);
     const controller = new AbortController();
+    let appends = 0;
+    const storage = withWrites(new MemoryAdapter(), async (call) => {
+      if (++appends === 2) controller.abort();
+      return call();
+    });
+    const { manager } = managerOn(storage);
     const program = (signal?: AbortSignal) =>
       manager.run("t", (run) => run.step("pay", () => "paid", { atMostOnce: true }), { signal });
-    let appends = 0;
-    storage.append = async (...args) => {
-      if (++appends === 2) controller.abort();
-      return append(...args);
-    };
     await expect(program(controller.signal)).rejects.toThrow(RunPausedError);
     expect(await program()).toBe("paid");
     expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "pay", status: "completed" }]);

@@ -10,8 +10,8 @@ import {
 import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
-import { dyingAfter, managerOn } from "./run-support.js";
 import { readRun } from "../../../src/runs/run-view.js";
+import { dyingAfter, managerOn } from "./run-support.js";
 
 interface Chat {
   turns: number;
@@ -52,14 +52,15 @@ it("run.next saves a milestone and begins the function anew with its state", asy
       run?.steps.map(({ name, result }) => [name, result]),
     ]);
   }
-  const steps = [
-    ["model", undefined],
-    ["tool", undefined],
+  // The results of earlier turns stay readable.
+  const steps = (turn: number) => [
+    ["model", `model ${2 * turn - 1}`],
+    ["tool", 2 * turn],
   ];
   expect(saved).toEqual([
-    ["turn", { turns: 1, said: ["model 1"] }, "running", 1, true, steps],
-    ["turn", { turns: 2, said: ["model 1", "model 3"] }, "running", 2, true, steps],
-    ["turn", { turns: 2, said: ["model 1", "model 3"] }, "completed", 3, true, steps],
+    ["turn", { turns: 1, said: ["model 1"] }, "running", 1, true, steps(1)],
+    ["turn", { turns: 2, said: ["model 1", "model 3"] }, "running", 2, true, steps(2)],
+    ["turn", { turns: 2, said: ["model 1", "model 3"] }, "completed", 3, true, steps(3)],
   ]);
 });
 
@@ -192,7 +193,8 @@ it("run.save changes only what latest gives, and a resume doesn't save again", a
       { initialState: { n: 0 } as { n: number; plan?: string[] } },
     );
   await expect(program(manager)).rejects.toThrow("again");
-  const dying = managerOn(dyingAfter(0, storage)).manager;
+  // The second attempt saves that it goes on, and its end.
+  const dying = managerOn(dyingAfter(1, storage)).manager;
   await expect(program(dying)).rejects.toThrow("again");
   expect((await manager.latest("t"))?.state).toEqual({ n: 2, plan: ["x"] });
   expect(await program(manager)).toBe("done");

@@ -9,7 +9,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
 import { stopTimeouts } from "../../support/stopped-clock.js";
-import { dyingAfter, managerOn, STORAGES, runOf } from "./run-support.js";
+import { dyingAfter, managerOn, runOf, STORAGES } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
 
