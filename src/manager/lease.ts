@@ -286,11 +286,6 @@ export class TaskLease implements Lease {
     this.#ending.abort(error);
   }
 
-  /** Ends the lease here without a release, so that the storage holds it until it expires. */
-  abandon(): void {
-    this.#end("it was left to expire");
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }

@@ -30,8 +30,6 @@ export interface ClaimedRun {
   begins(crashes: number): void;
   /** Called when a child run has recorded something. */
   childSaved(): void;
-  /** Becomes false if the lease must expire, so that the task is due then. */
-  mayRelease: boolean;
   /** Becomes true if the attempt's end is stored. Otherwise the task may still be due. */
   isEndSaved: boolean;
 }

@@ -227,6 +227,12 @@ export class RunStore {
     return this.options.storage.setStatus(taskId, id, change, { expectedSequence: sequence }, { records });
   }
 
+  /** Calls `call` at each {@link wake} of the key. Returns a function that unsubscribes. */
+  onWake(key: string, call: () => void): () => void {
+    this.#wakes.addEventListener(key, call);
+    return () => this.#wakes.removeEventListener(key, call);
+  }
+
   /** Ends the pauses of this process for a task, or for {@link ANY_TASK}. */
   wake(key: string): void {
     this.#wakes.dispatchEvent(new Event(key));

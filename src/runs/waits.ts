@@ -50,6 +50,9 @@ export class Waits {
   readonly #polls = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
+  /** Counts the wakes of the task, since one may come while a wait polls. */
+  #wakes = 0;
+  #stopListening: (() => void) | undefined;
 
   constructor(parts: AttemptParts, calls: TurnCalls) {
     this.#parts = parts;
@@ -90,6 +93,7 @@ export class Waits {
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
   end(): void {
     clearTimeout(this.#timer);
+    this.#stopListening?.();
     this.#over.abort();
   }
 
@@ -237,6 +241,10 @@ export class Waits {
     const { waitsFor, until } = wait;
     const { signal } = options;
     const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until);
+    this.#stopListening ??= store.onWake(taskId, () => {
+      this.#wakes += 1;
+    });
+    let wakes = this.#wakes;
     let found = await poll();
     if (found !== undefined || untilMs <= this.#nowMs()) return found;
     this.#waiting.add(wait);
@@ -250,8 +258,10 @@ export class Waits {
       });
       for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
         const leftMs = Math.max(0, untilMs - this.#nowMs());
-        await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
+        if (wakes === this.#wakes)
+          await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
         signal.throwIfAborted();
+        wakes = this.#wakes;
         found = await poll();
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
       }

@@ -182,7 +182,6 @@ export class Worker {
         begun();
       },
       childSaved: () => void this.#poison.delete(lease.taskId),
-      mayRelease: true,
       isEndSaved: false,
     };
     try {
@@ -196,9 +195,8 @@ export class Worker {
         this.#refused.set(lease.taskId, this.#store.options.clock() + refusedMs(error));
       }
     }
-    if (!claimed.mayRelease) lease.abandon();
     // An event may have made the task due meanwhile. The next look finds it only if it is released.
-    else if (isPaused) await this.#store.release(lease);
+    if (isPaused) await this.#store.release(lease);
     else {
       const releasing = this.#store.release(lease).finally(() => this.#releasing.delete(releasing));
       this.#releasing.add(releasing);

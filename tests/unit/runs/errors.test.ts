@@ -1,12 +1,7 @@
 // The stored form of a step's error, and values that can't be stored or are too large.
 
 import { describe, expect, it } from "vitest";
-import {
-  PayloadTooLargeError,
-  type Run,
-  StateNotSerializableError,
-  StorageError,
-} from "waymark";
+import { PayloadTooLargeError, type Run, StateNotSerializableError, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, runOf, withWrites } from "./run-support.js";
