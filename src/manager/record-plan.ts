@@ -1,6 +1,7 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import type { RecordHeader, RecordKind } from "../contract/log.js";
-import { isTransient } from "../contract/transient.js";
+import { findTurnStart, readRunNote } from "../contract/run-note.js";
+import { isOfRun, isTransient } from "../contract/transient.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 
 /** How long the chunks of steps stay. A chunk goes at the latest with the checkpoint that it belongs to. */
@@ -44,10 +45,33 @@ export interface GroupedRecords {
 export const REMOVABLE: readonly RecordKind[] = ["step", "chunk", "run", "mark"];
 const CHUNKS: readonly RecordKind[] = ["chunk"];
 
+/** What a task's run needs to go on. A policy removes nothing of it. */
+export interface RunNeeds {
+  /** The sequences of checkpoints: the newest one of the run, and the one at which its open turn started. */
+  readonly checkpoints: readonly number[];
+  /** The records above this sequence are those of the open turn. */
+  readonly afterSequence: number;
+  /** The sequence of the record with the run's input. */
+  readonly input: number | undefined;
+}
+
+/** @param newestFirst - All checkpoints of the task. */
+export function findRunNeeds(newestFirst: readonly CheckpointSummary[]): RunNeeds | undefined {
+  const newest = newestFirst.find(isOfRun);
+  const note = newest && readRunNote(newest);
+  if (newest === undefined || note === undefined) return undefined;
+  const { sequence } = newest;
+  const isOpen = newestFirst[0]?.status !== "completed";
+  const input = note.hasInput ? (note.began ?? sequence) - 1 : undefined;
+  if (!isOpen) return { checkpoints: [], afterSequence: Number.POSITIVE_INFINITY, input };
+  const checkpoints = [sequence, note.turnStart ?? sequence];
+  return { checkpoints, afterSequence: findTurnStart(note, sequence), input };
+}
+
 /**
  * Groups records by the checkpoints that they belong to. A record without `recordKey` that has a checkpoint's id as its
  * name belongs to that checkpoint, every other one to the milestone that follows it. Records above the newest milestone
- * belong to none.
+ * belong to none, and neither do those that the task's run needs.
  *
  * @param records - Of the task, newest first. Events are ignored.
  * @param untilMs - The time from which ages are counted back.
@@ -59,7 +83,9 @@ export function groupRecords(
   untilMs: number,
 ): GroupedRecords {
   const ids = new Set(summaries.map(({ id }) => id));
-  const milestones = summaries.filter((summary) => !isTransient(summary)).sort((a, b) => b.sequence - a.sequence);
+  const newestFirst = [...summaries].sort((a, b) => b.sequence - a.sequence);
+  const milestones = newestFirst.filter((summary) => !isTransient(summary));
+  const run = findRunNeeds(newestFirst);
   const groups: RecordGroup[] = [];
   const bytes = new Map<string, number>();
   const oldChunks: RecordRange[] = [];
@@ -69,7 +95,8 @@ export function groupRecords(
     if (kind === "event") continue;
     while ((milestones[older]?.sequence ?? 0) > sequence) older += 1;
     const isNamed = recordKey === undefined && name !== undefined && ids.has(name);
-    const owner = isNamed ? name : milestones[older - 1]?.id;
+    const isNeeded = run !== undefined && (sequence > run.afterSequence || sequence === run.input);
+    const owner = isNamed ? name : isNeeded && kind !== "chunk" ? undefined : milestones[older - 1]?.id;
     if (kind === "chunk") {
       chunkBytes += sizeBytes;
       const isOld = untilMs - Date.parse(createdAt) > keepWithinMs || chunkBytes > maxBytes;

@@ -6,6 +6,7 @@ import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-t
 import {
   type ChunkPolicy,
   checkChunkPolicy,
+  findRunNeeds,
   groupRecords,
   type PlanRecord,
   type RecordRange,
@@ -132,7 +133,7 @@ export function planRetention(
   const untilMs = newestMs < nowMs ? newestMs : nowMs;
   const grouped = groupRecords(newestFirst, records, policy.chunks, untilMs);
   const verdicts = judge(newestFirst, policy, nowMs, untilMs, grouped.bytes);
-  settle(verdicts, policy.maxBytes);
+  settle(verdicts, findRunNeeds(newestFirst)?.checkpoints ?? [], policy.maxBytes);
 
   const keep = verdicts.filter(({ stays }) => stays);
   const remove = verdicts.filter(({ stays }) => !stays);
@@ -264,8 +265,12 @@ function judge(
   });
 }
 
-/** Applies the rules for the whole task, which concern its newest checkpoint and its size. */
-function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINITY): void {
+/**
+ * Applies the rules for the whole task, which concern its newest checkpoint, its run and its size.
+ *
+ * @param needed - The sequences of the checkpoints that its run needs to go on.
+ */
+function settle(verdicts: readonly Verdict[], needed: readonly number[], maxBytes = Number.POSITIVE_INFINITY): void {
   const [newest, ...older] = verdicts;
   if (newest === undefined) return;
   const incomplete = newest.checkpoint.status !== "completed";
@@ -275,11 +280,20 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
   else if (!newest.stays && unfinishedStays()) newest.claims.push("newest of a completed task with unfinished parts");
   newest.stays ||= incomplete || unfinishedStays();
 
+  const isNeeded = ({ checkpoint }: Verdict) => needed.includes(checkpoint.sequence);
+  for (const verdict of older.filter(isNeeded)) {
+    verdict.claims.push("its run goes on from here");
+    verdict.stays = true;
+  }
+
   const tooMany = `over ${formatBytes(maxBytes)} in all`;
   let bytes = totalBytes(verdicts.filter(({ stays }) => stays));
   const isCompleted = ({ checkpoint }: Verdict) => checkpoint.status === "completed";
   // Completed ones first, then the oldest.
-  const removable = older.toReversed().sort((a, b) => Number(isCompleted(b)) - Number(isCompleted(a)));
+  const removable = older
+    .filter((verdict) => !isNeeded(verdict))
+    .reverse()
+    .sort((a, b) => Number(isCompleted(b)) - Number(isCompleted(a)));
   for (const verdict of removable.filter(({ stays }) => stays)) {
     if (bytes <= maxBytes) break;
     verdict.stays = false;
