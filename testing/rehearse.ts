@@ -3,7 +3,6 @@ import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
 import { CheckpointManager } from "../src/checkpoint-manager.js";
 import { checkKeys, listKeys, MAX_DELAY_MS } from "../src/contract/arguments.js";
-import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
 import { stepTitle } from "../src/contract/run-record.js";
 import type { TaskEvent } from "../src/contract/task-events.js";
@@ -14,7 +13,7 @@ import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.j
 import type { NextTurn, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
 import type { WaitOptions } from "../src/runs/waits.js";
 import { Findings, type Rehearsal, type StopPoint } from "./rehearsal.js";
-import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
+import { type RunWrite, type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 
 /** Options of `manager.run` and of the manager for the rehearsed runs, and how often to stop them. */
 export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input = unknown, Initial = unknown>
@@ -121,7 +120,7 @@ type End =
 /** A run from its start or resume to its end or stop. Steps are named with their turn. */
 interface Life {
   readonly end: End;
-  readonly saves: readonly CheckpointDraft[];
+  readonly saves: readonly RunWrite[];
   readonly started: ReadonlySet<string>;
   /** The recorded steps that the function didn't call. */
   readonly unused: readonly string[];
@@ -373,7 +372,11 @@ function planStops(saves: number, kills: "every" | number = "every"): readonly S
   );
 }
 
-function describeSave(draft: CheckpointDraft): string {
+function describeSave(draft: RunWrite): string {
+  if (!("status" in draft)) {
+    const names = draft.flatMap(({ kind, name }) => (kind === "mark" || name === undefined ? [] : name));
+    return `${names.slice(0, 3).join(", ") || "the start of a step"} is recorded`;
+  }
   if (isTransient(draft)) return `${draft.label ?? "the beginning"} is saved`;
   if (draft.status === "completed") return "the result is saved";
   return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;

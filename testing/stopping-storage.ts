@@ -2,8 +2,12 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import type { LeaseStore } from "../src/contract/leases.js";
+import type { RecordDraft, TaskLog } from "../src/contract/log.js";
 
-/** Where a rehearsal stops a run: before or after the save with this number, from 1. */
+/** A write of a run: a checkpoint, or records of the log. */
+export type RunWrite = CheckpointDraft | readonly RecordDraft[];
+
+/** Where a rehearsal stops a run: before or after the durable write with this number, from 1. */
 export interface Stop {
   readonly save: number;
   readonly side: "before" | "after";
@@ -12,8 +16,8 @@ export interface Stop {
 /** A storage that works until the run is stopped. */
 export interface StoppingStorage {
   readonly storage: StorageAdapter;
-  /** The checkpoints that were saved or about to be saved, in order. */
-  readonly saves: readonly CheckpointDraft[];
+  /** The durable writes that were made or about to be made, in order. */
+  readonly saves: readonly RunWrite[];
   /** Resolves when the stop is reached. */
   readonly stopped: Promise<void>;
   /** Releases the claimed leases, as when their process dies. */
@@ -37,8 +41,11 @@ export function untilCutOff(work: () => Promise<unknown>): Promise<void> {
  * Imitates a kill at `stop`: the save there and all later ones never return. So nothing after them happens, and no
  * `catch` or `finally` of the program runs, as after a kill.
  */
-export function stoppingStorage(inner: StorageAdapter & { readonly leases: LeaseStore }, stop?: Stop): StoppingStorage {
-  const saves: CheckpointDraft[] = [];
+export function stoppingStorage(
+  inner: StorageAdapter & { readonly leases: LeaseStore; readonly log: TaskLog },
+  stop?: Stop,
+): StoppingStorage {
+  const saves: RunWrite[] = [];
   let reached: () => void = () => undefined;
   const stopped = new Promise<void>((resolve) => {
     reached = resolve;
@@ -50,13 +57,20 @@ export function stoppingStorage(inner: StorageAdapter & { readonly leases: Lease
     CUT_OFF.getStore()?.();
     return new Promise<never>(() => undefined);
   };
-  const append: StorageAdapter["append"] = async (draft, ...rest) => {
+  const write = async (draft: RunWrite, call: () => Promise<number>): Promise<number> => {
     if (isStopped) return halt();
     saves.push(draft);
     const isHere = stop?.save === saves.length;
     if (isHere && stop.side === "before") return halt();
-    const sequence = await inner.append(draft, ...rest);
+    const sequence = await call();
     return isHere || isStopped ? halt() : sequence;
+  };
+  const append: StorageAdapter["append"] = (draft, ...rest) => write(draft, () => inner.append(draft, ...rest));
+  const appendRecords: TaskLog["append"] = async (taskId, records, condition, options) => {
+    const call = () => inner.log.append(taskId, records, condition, options);
+    // A kill right after a lazy write is the same as one before the next durable one.
+    if (options?.lazy) return isStopped ? halt() : call();
+    return write(records, call);
   };
   const claimed: { readonly taskId: string; readonly token: number }[] = [];
   const claim: LeaseStore["claim"] = async (taskId, ...rest) => {
@@ -66,7 +80,7 @@ export function stoppingStorage(inner: StorageAdapter & { readonly leases: Lease
   };
   const leases = withMembers(inner.leases, { claim });
   return {
-    storage: withMembers(inner, { append, leases }),
+    storage: withMembers(inner, { append, leases, log: withMembers(inner.log, { append: appendRecords }) }),
     saves,
     stopped,
     async releaseLeases() {

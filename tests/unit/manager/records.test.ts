@@ -240,7 +240,10 @@ describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name
   it("has no checkpoint yet for expectedSequence, fork and retention", async () => {
     const { manager } = await managerWithEvent();
     expect((await manager.save("early/1", 1, { expectedSequence: 0 })).sequence).toBe(2);
-    expect((await manager.fork("early/1", (await manager.latest("early/1"))?.id ?? "", "early/2")).sequence).toBe(2);
+    const { id = "" } = (await manager.latest("early/1")) ?? {};
+    // It has an event of its own.
+    await expect(manager.fork("early/1", id, "early/2")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+    expect((await manager.fork("early/1", id, "early/3")).sequence).toBe(2);
     // The log of the source stays with the source.
     expect((await collect(manager.records("early/2"))).map(({ kind }) => kind)).toEqual(["event", "checkpoint"]);
     const { manager: other, storage } = await managerWithEvent();
@@ -280,7 +283,7 @@ it("verify counts the records of a storage without maintenance, and finds damage
   const bare = hide(storage, "maintenance");
   const verify = (quick = false) =>
     new CheckpointManager({ storage: bare, ownsStorage: false }).maintenance.verify({ quick });
-  expect(await verify()).toEqual({ tasks: 1, checkpoints: 1, records: 2, events: 0, bytes: 3, findings: [] });
+  expect(await verify()).toEqual({ tasks: 1, checkpoints: 1, records: 2, bytes: 3, findings: [] });
   const database = new Database(join(folder, "store.db"));
   database.exec(
     "UPDATE waymark_records SET body = '7' WHERE sequence = 1; UPDATE waymark_records SET name = 'x' WHERE sequence = 2",

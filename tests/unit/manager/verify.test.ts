@@ -46,8 +46,8 @@ describe("verify", () => {
     const { manager } = await populated("files");
     const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
     const result = await manager.maintenance.verify({ onProgress: (soFar) => seen.push(soFar) });
-    expect(result).toEqual({ tasks: 2, checkpoints: 6, records: 0, events: 0, bytes: 42, findings: [] });
-    expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, records: 0, events: 0, bytes: 42, findings: 0 });
+    expect(result).toEqual({ tasks: 2, checkpoints: 6, records: 0, bytes: 42, findings: [] });
+    expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, records: 0, bytes: 42, findings: 0 });
     const stop = new AbortController();
     const stopped = manager.maintenance.verify({
       signal: stop.signal,
