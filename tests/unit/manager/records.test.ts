@@ -244,8 +244,8 @@ describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name
     // It has an event of its own.
     await expect(manager.fork("early/1", id, "early/2")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
     expect((await manager.fork("early/1", id, "early/3")).sequence).toBe(2);
-    // The log of the source stays with the source.
-    expect((await collect(manager.records("early/2"))).map(({ kind }) => kind)).toEqual(["event", "checkpoint"]);
+    // The events are copied.
+    expect((await collect(manager.records("early/3"))).map(({ kind }) => kind)).toEqual(["event", "checkpoint"]);
     const { manager: other, storage } = await managerWithEvent();
     expect(await other.retention.prune({ all: true }, { maxBytes: 0 })).toMatchObject({ tasks: 0, removed: 0 });
     expect(await other.retention.prune({ taskId: "early/1" }, { maxBytes: 0 })).toMatchObject({ removed: 0 });
