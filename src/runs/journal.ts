@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
@@ -128,7 +129,7 @@ export class RunJournal {
     return new Promise((resolve, reject) => {
       const draft = this.#draftRecord(record);
       // The write before it may take longer than the draft. Its failure is thrown by the flush.
-      if (draft instanceof Promise) draft.catch(() => undefined);
+      if (types.isPromise(draft)) draft.catch(() => undefined);
       this.#waiting.push({ draft, isLazy, resolve, reject });
       if (record.kind !== "mark") this.#progress();
       if (this.#isFlushing) return;
@@ -318,6 +319,6 @@ export class RunJournal {
 
 /** The drafts, without a turn of the event loop if none of them is a promise. */
 function resolveAll<Value>(values: readonly (Value | Promise<Value>)[]): readonly Value[] | Promise<readonly Value[]> {
-  const known = values.filter((value): value is Value => !(value instanceof Promise));
+  const known = values.filter((value): value is Value => !types.isPromise(value));
   return known.length === values.length ? known : Promise.all(values);
 }
