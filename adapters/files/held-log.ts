@@ -1,4 +1,4 @@
-import { constants, fdatasync, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { constants, createReadStream, fdatasync, fstatSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { CheckpointCorruptError, readCode, StorageError } from "../../src/contract/errors.js";
@@ -107,7 +107,11 @@ export class HeldLog {
 
   /** Makes every line durable. */
   async sync(): Promise<void> {
-    await syncLog(this.path);
+    if (this.#index === undefined) return;
+    await withOpenFile(
+      () => openSync(this.path, READ_FLAGS),
+      (file) => this.#syncFile(file),
+    );
   }
 
   /** Replaces the log's file. @throws {LockLostError} Nothing was changed. */
@@ -158,12 +162,19 @@ export class HeldLog {
     }
     // The place is decided now. If it was taken, the lock was stolen, or a writer from before an earlier theft was late.
     if (fstatSync(file).size !== size + written && !isAt(file, size, content)) throw new LockLostError(this.path);
-    if (isLazy) return;
+    if (!isLazy) await this.#syncFile(file);
+  }
+
+  async #syncFile(file: number): Promise<void> {
     try {
       await syncData(file);
     } catch (error) {
-      // The line is in its place, but perhaps not on the disk. The next holder syncs it.
-      this.#lock.markUnclean();
+      // The system may have given up these bytes, and the next sync wouldn't tell. So later lines go to a new file.
+      try {
+        await this.#lock.write(this.path, createReadStream("", { fd: file, start: 0, autoClose: false }));
+      } catch {
+        this.#lock.markUnclean();
+      }
       throw error;
     }
   }

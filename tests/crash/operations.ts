@@ -56,6 +56,8 @@ export interface Operation {
   readonly only?: readonly StoreKind[];
   /** True if the same calls, made twice, change more than once. */
   readonly addsTwice?: true;
+  /** What the calls store on files if they failed before: the log leaves a number out. */
+  readonly callsAfterGap?: readonly Call[];
 }
 
 /** More than one page of a database. */
@@ -94,6 +96,7 @@ const RECORD_OPERATIONS: readonly Operation[] = [
     name: "append with records",
     before: "records",
     calls: [["append", draft("t", "a4"), {}, { records: [record("s4"), event("e4")] }]],
+    callsAfterGap: [["append", draft("t", "a4"), {}, { records: [record("s4"), event("e4")], sequence: 10 }]],
   },
   {
     name: "status with records",
