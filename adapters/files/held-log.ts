@@ -139,7 +139,7 @@ export class HeldLog {
     const { log, offset, last } = index.scan.position;
     if (log === undefined) throw new UnreadableError("the log's first line is damaged");
     const hasRest = index.size > offset;
-    const place = { log, at: index.size + (hasRest ? 1 : 0), check: last.check, hasRest };
+    const place = { log, at: index.size + (hasRest ? 1 : 0), check: last.check };
     const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...renderBatch(place, lines, options)]);
     await withOpenFile(
       () => this.#openToAppend(),
@@ -218,7 +218,7 @@ function lastCheckpointSequence(task: LoadedTask): number {
 
 /** Renders lines one after another from a place in the file. */
 export function renderBatch(
-  place: { readonly log: string; readonly at: number; readonly check: string; readonly hasRest?: boolean },
+  place: { readonly log: string; readonly at: number; readonly check: string },
   lines: readonly LineDraft[],
   { isLazy, with: companion, due }: BatchOptions,
 ): Buffer[] {
@@ -229,7 +229,6 @@ export function renderBatch(
         at,
         log: place.log,
         follows: place.check,
-        ...(place.hasRest && index === 0 && { afterRest: true }),
         ...(lines.length > 1 && { of: [index + 1, lines.length] }),
         ...(isLazy && { lazy: true }),
         ...(companion && { with: companion }),

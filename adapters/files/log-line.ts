@@ -65,8 +65,6 @@ export interface LogLine {
   readonly kind: RecordKind | "barrier" | "commit";
   /** The line's number in its batch, from 1, and the number of lines of the batch. */
   readonly of: readonly [number, number];
-  /** Whether the text before this line is the rest of a killed writer's line. */
-  readonly afterRest: boolean;
   /** Whether its writer didn't sync it. */
   readonly isLazy: boolean;
   readonly with: Companion | undefined;
@@ -143,7 +141,7 @@ export function parseLine(bytes: Buffer): LogLine | undefined {
   const parsed = attempt(() => parseFields(bytes));
   if (parsed instanceof UnreadableError) return undefined;
   const { fields, check, end } = parsed;
-  const { at, log, follows, sequence, kind, of, afterRest, lazy, due } = fields as FieldsOf<"follows" | "lazy">;
+  const { at, log, follows, sequence, kind, of, lazy, due } = fields as FieldsOf<"follows" | "lazy">;
   const known = KINDS.find((one) => one === kind);
   if (typeof at !== "number" || typeof log !== "string" || typeof follows !== "string") return undefined;
   if (typeof sequence !== "number" || known === undefined) return undefined;
@@ -153,7 +151,6 @@ export function parseLine(bytes: Buffer): LogLine | undefined {
   return {
     ...{ at, log, follows, sequence, kind: known, check, fields },
     of: [Number(number), Number(count)],
-    afterRest: afterRest === true,
     isLazy: lazy === true,
     with: parseCompanion(fields),
     due: parseDue(due),
@@ -193,7 +190,7 @@ const KINDS = [...RECORD_KINDS, "barrier", "commit"] as const;
 export const EMPTIED = "none";
 
 type FieldsOf<More extends string> = Partial<
-  Record<"at" | "log" | "taskId" | "sequence" | "lastSequence" | "kind" | "of" | "afterRest" | "due" | More, JsonValue>
+  Record<"at" | "log" | "taskId" | "sequence" | "lastSequence" | "kind" | "of" | "due" | More, JsonValue>
 >;
 
 function parseFields(bytes: Buffer): { readonly fields: JsonObject; readonly check: string; readonly end: number } {

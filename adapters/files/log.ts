@@ -301,7 +301,7 @@ export async function replaceRecord(
 }
 
 /**
- * Writes the log anew, with another id. Damaged lines are kept as they are, unless `change` drops them.
+ * Rewrites the log, with another id. Damaged lines are kept as they are, unless `change` drops them.
  *
  * @param change - Returns a line's new form, its bytes if they stay as they are, or `undefined` to drop it.
  */
@@ -337,7 +337,8 @@ async function* renderChanged(
         ? [draft, LINE_FEED]
         : renderBatch({ log: first.log, at, check }, [draft], {});
       const line = Buffer.concat(rendered);
-      if (!Buffer.isBuffer(draft)) check = readCheck(line);
+      // The line after a damaged one must not follow the line before it.
+      check = Buffer.isBuffer(draft) ? DAMAGED : readCheck(line);
       at += line.length;
       lines.push(line);
     }
@@ -346,6 +347,7 @@ async function* renderChanged(
 }
 
 const LINE_FEED = Buffer.from("\n");
+const DAMAGED = "damaged";
 
 /** A line that stays as it is, in its new place. A damaged one keeps its bytes. */
 export function keepLine({ line, bytes, offset }: LogEntry): LineDraft | Buffer | undefined {
@@ -361,7 +363,6 @@ function ownFields({ fields }: LogLine): object {
     log: _log,
     follows: _follows,
     of: _of,
-    afterRest: _rest,
     lazy: _lazy,
     with: _with,
     ...own

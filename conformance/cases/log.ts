@@ -352,6 +352,24 @@ export const logCases: readonly ConformanceCase[] = [
       same(await removedUpTo(adapter, "t"), 6, "tasks MUST yield the highest removed sequence");
       same(await nameLog(adapter, { taskId: "u" }), ["1 c1", "2 a"], "other tasks MUST stay as they are");
       same(await log().append("t", [record("next")]), 8, "log.remove MUST NOT lower the numbering");
+      // Longer than a page.
+      const many = Array.from({ length: 900 }, (_, n) => record(`s${n}`, { body: JSON.stringify("x".repeat(400)) }));
+      await log().append("long", many);
+      same(
+        await log().remove("long", { beforeSequence: 3 }),
+        2,
+        "log.remove MUST return the number of removed records",
+      );
+      adapter = await store.carryOn(adapter);
+      const left = many.map(({ name }, at) => `${at + 1} ${name}`).slice(2);
+      const how = "a long log MUST be read whole after a removal";
+      same(await nameLog(adapter, { taskId: "long" }), left, how);
+      same(await nameLog(adapter, { taskId: "long", order: "newest" }), left.toReversed(), how);
+      same(
+        await nameLog(adapter, { taskId: "long", afterSequence: 800, beforeSequence: 803 }),
+        left.slice(798, 800),
+        how,
+      );
     },
   },
   {
