@@ -28,7 +28,7 @@ import {
 import { syncFolder, UnreadableError } from "./file-io.js";
 import { type HeldLog, type LineDraft, renderBatch, syncLog } from "./held-log.js";
 import { requireLease } from "./leases.js";
-import type { FolderLock } from "./lock.js";
+import { type FolderLock, LockLostError } from "./lock.js";
 import { digestForDue, type LogIndex, readIndex, requireOwner } from "./log-file.js";
 import {
   EMPTIED,
@@ -328,7 +328,7 @@ async function* renderChanged(
 ): AsyncGenerator<Uint8Array, void, void> {
   yield first.bytes;
   let { at, check } = first;
-  for await (const page of readPages({ index, end: index.scan.position.offset, pending: undefined })) {
+  for await (const page of readHeldPages(index)) {
     const lines: Buffer[] = [];
     for (const entry of page) {
       const draft = change(entry);
@@ -370,11 +370,20 @@ function ownFields({ fields }: LogLine): object {
   return own;
 }
 
-/** The lines of a log; with `sequence`, those with this sequence. */
+/** The lines of a log under the lock; with `sequence`, those with this sequence. */
 export async function* readEntries(index: LogIndex, sequence?: number): AsyncGenerator<LogEntry, void, void> {
-  const [after, before] = sequence === undefined ? [] : [sequence - 1, sequence + 1];
+  const range = sequence === undefined ? [] : [sequence - 1, sequence + 1];
+  for await (const page of readHeldPages(index, ...range)) yield* page;
+}
+
+/** @throws {LockLostError} Another process has stolen the lock and replaced the log. */
+async function* readHeldPages(index: LogIndex, after?: number, before?: number) {
   const all = { index, end: index.scan.position.offset, pending: undefined };
-  for await (const page of readPages(all, "oldest", after, before)) yield* page;
+  try {
+    yield* readPages(all, "oldest", after, before);
+  } catch (error) {
+    throw error instanceof LogReplacedError ? new LockLostError(index.path) : error;
+  }
 }
 
 /** The newest checkpoint that can be read. */
