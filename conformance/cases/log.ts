@@ -524,7 +524,7 @@ export const logCases: readonly ConformanceCase[] = [
       const dueAt = "2026-01-02T03:30:00.000Z";
       const countDue = async (dueBy: string) => (await adapter.queue?.count({ prefix: "", dueBy }))?.tasks;
       const taskDueAt = async () => (await readTasks(adapter)).find(({ taskId }) => taskId === "t")?.dueAt;
-      await adapter.append(draft("t", "c1", { status: "paused", dueAt: later }));
+      for (const id of ["c0", "c1"]) await adapter.append(draft("t", id, { status: "paused", dueAt: later }));
       await adapter.append(draft("plain", "c1", { status: "paused" }));
       await adapter.append(draft("done", "c1", { status: "completed", dueAt: later }));
       const late = requireLog(adapter).append("t", [event("late")], { expectedSequence: 7 }, { dueAt });
@@ -536,10 +536,17 @@ export const logCases: readonly ConformanceCase[] = [
       same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "only a task that is due later MUST become due");
       await requireLog(adapter).append("t", [event("f")], {}, { dueAt: later });
       same(await taskDueAt(), dueAt, "a later time MUST NOT replace an earlier one");
+      await adapter.setStatus("t", "c0", { status: "completed" });
+      same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "an older checkpoint's status MUST NOT end the time");
+      await adapter.remove("t", ["c0"]);
+      same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "an older checkpoint's removal MUST NOT end the time");
       await adapter.append(draft("t", "c2", { status: "paused", dueAt: later }));
       same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the time holds until the next checkpoint");
       await requireLog(adapter).append("t", [event("g")], {}, { dueAt });
-      await adapter.setStatus("t", "c2", { status: "failed" });
+      await adapter.remove("t", ["c2"]);
+      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the newest checkpoint's removal MUST end the time");
+      await requireLog(adapter).append("t", [event("h")], {}, { dueAt });
+      await adapter.setStatus("t", "c1", { status: "failed" });
       same([await taskDueAt(), await countDue(later)], [undefined, 0], "a failed task MUST NOT be due");
     },
   },

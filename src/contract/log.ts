@@ -87,8 +87,8 @@ export interface LogOptions {
   /** The sequence of the first record, for copy and import. It must be above every sequence that the task has used. */
   readonly firstSequence?: number | undefined;
   /**
-   * Makes the task due at this time, in ISO 8601 UTC, if its newest checkpoint makes it due later. Holds until the next
-   * checkpoint, or a change of the newest one's status. (case: log.due)
+   * Makes the task due at this time, in ISO 8601 UTC, if its newest checkpoint makes it due later. Holds until
+   * another checkpoint is the newest, or the newest one's status changes. (case: log.due)
    */
   readonly dueAt?: string | undefined;
 }

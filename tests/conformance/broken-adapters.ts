@@ -463,6 +463,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "keeps-the-callers-records": { group: "logging", caughtBy: ["log.independent"] },
   "merges-two-reads": { group: "logging", caughtBy: ["log.one-moment"] },
   "never-makes-due": { group: "logging", caughtBy: ["log.due"] },
+  "forgets-times-of-events": { group: "logging", caughtBy: ["log.due"] },
   "holds-lazy-records-back": {
     group: "logging",
     caughtBy: ["log.lazy", "log.call-order", "log.independent"],
