@@ -454,6 +454,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     group: "logging",
     caughtBy: ["log.event-ids", "log.remove-events", "log.removed-with-task"],
   },
+  "drops-repeated-events": { group: "logging", caughtBy: ["log.event-ids"] },
   "numbers-copied-records-anew": { group: "logging", caughtBy: ["log.exact-sequence"] },
   "removes-records-of-any-name": { group: "logging", caughtBy: ["log.remove"] },
   "forgets-emptied-events": { group: "logging", caughtBy: ["log.event-ids", "log.remove-events"] },
