@@ -33,7 +33,8 @@ const POSITION = `
   SELECT (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_records WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?)`;
-const LAST_EVENT = "SELECT max(sequence) FROM waymark_records WHERE task_id = ? AND id IS NOT NULL AND sequence > ?";
+const LAST_EVENT = `SELECT max(sequence) FROM waymark_records INDEXED BY waymark_records_events
+  WHERE task_id = ? AND id IS NOT NULL AND sequence > ?`;
 const EVENT = "SELECT sequence, name, sha256 FROM waymark_records WHERE task_id = ? AND id = ?";
 const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", ")}, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
