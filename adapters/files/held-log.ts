@@ -46,7 +46,7 @@ export class HeldLog {
 
   /**
    * Reads the log. If an earlier holder may still write to it, or has left it undecided whether a batch counts, appends
-   * a line that ends this.
+   * a barrier or a commit.
    *
    * @param load - Loads the task's checkpoints.
    * @throws {LockLostError} The lock was stolen; nothing was changed.

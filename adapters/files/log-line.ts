@@ -51,6 +51,8 @@ export interface FirstLine {
   readonly removedUpTo: number;
   readonly due: DueMark | undefined;
   readonly check: string;
+  /** In bytes, without the line feed. */
+  readonly size: number;
 }
 
 /** A later line of a log. */
@@ -119,7 +121,7 @@ export function renderFields(fields: object, value?: string | Uint8Array): Buffe
 
 /** @throws {UnreadableError} @throws {UnsupportedFormatError} A newer program wrote the file. */
 export function parseFirstLine(bytes: Buffer, path: string): FirstLine {
-  const { fields, check } = parseFields(bytes);
+  const { fields, check, end } = parseFields(bytes);
   const { waymark, log, taskId, lastSequence, removedUpTo = 0, due } = fields as FieldsOf<"removedUpTo" | "waymark">;
   if (typeof waymark === "number" && waymark !== FORMAT_VERSION) {
     throw new UnsupportedFormatError(
@@ -133,7 +135,7 @@ export function parseFirstLine(bytes: Buffer, path: string): FirstLine {
     typeof lastSequence === "number" &&
     typeof removedUpTo === "number";
   if (!isComplete || waymark === undefined) throw new UnreadableError("its first line isn't that of a log");
-  return { log, taskId, lastSequence, removedUpTo, due: parseDue(due), check };
+  return { log, taskId, lastSequence, removedUpTo, due: parseDue(due), check, size: end + 1 };
 }
 
 /** Parses a line, without its line feed, if its `check` holds. Its value may be damaged. */

@@ -90,8 +90,9 @@ export class LogScan {
     const { log = line?.log, last } = this.#position;
     if (line === undefined || (line.at === offset && line.log === log && !line.isWhole)) {
       if (isLost(bytes)) [this.#batch, this.#isTorn] = [undefined, true];
-      const sequence = line?.sequence ?? findSequence(bytes) ?? this.#position.lastSequence + 1;
-      const damage = line ? "its value was cut short or changed" : "it doesn't match its checksum";
+      const next = (this.#broken.at(-1)?.sequence ?? this.#position.lastSequence) + 1;
+      const sequence = line?.sequence ?? Math.max(next, findSequence(bytes) ?? 0);
+      const damage = line ? "its value was cut short or changed" : NO_MATCH;
       this.#broken.push({ offset, bytes, sequence, damage });
       return [];
     }
@@ -124,6 +125,9 @@ export class LogScan {
     }
     this.first = first;
     this.#position = { ...this.#position, log: first.log, last: { sequence: 0, check: first.check, end } };
+    const rest = bytes.subarray(first.size);
+    // Longer than the carriage return of a changed line end: the line feed was damaged, and this is the next line.
+    if (rest.length > 1) this.#broken.push({ offset: first.size, bytes: rest, sequence: 1, damage: NO_MATCH });
     return [];
   }
 
@@ -183,6 +187,8 @@ export class LogScan {
     return batch.entries;
   }
 }
+
+const NO_MATCH = "it doesn't match its checksum";
 
 /** Whether a power cut has left NULs in place of the text. A single NUL is a changed byte. */
 function isLost(bytes: Buffer): boolean {
