@@ -272,8 +272,8 @@ export type StoredEvent = Pick<RecordHeader, "sequence" | "name"> & {
 };
 
 /**
- * Answers an append of records of which an event's id is stored. For adapters; call it before the condition is checked,
- * also if none of the ids is stored: it refuses an append that has an id twice.
+ * Finds out whether an append of events is a retry. For adapters; call it before the condition is checked, also if none
+ * of the ids is stored, because it refuses an append that has an id twice.
  *
  * The append is a retry if all its records are events that are stored with the same names and digests, one after
  * another. A lost answer can be repeated this way.

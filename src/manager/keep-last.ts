@@ -66,7 +66,7 @@ export class KeepLast {
   }
 }
 
-/** What a plan has left of a task. */
+/** The checkpoints that a plan leaves. */
 export interface KeptCheckpoints {
   /** Newest first. */
   readonly checkpoints: readonly CheckpointSummary[];

@@ -56,7 +56,7 @@ export interface Operation {
   readonly only?: readonly StoreKind[];
   /** True if the same calls, made twice, change more than once. */
   readonly addsTwice?: true;
-  /** What the calls store on files if they failed before: the log leaves a number out. */
+  /** The calls with the numbers that they take on files after a failed try: the log skips one. */
   readonly callsAfterGap?: readonly Call[];
 }
 

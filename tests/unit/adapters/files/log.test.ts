@@ -71,7 +71,7 @@ describe("the log of json-file", () => {
     expect(await findDamage(adapter)).toEqual([]);
   });
 
-  it("doesn't call the rests of two writers damage, of which the second was killed after the first", async () => {
+  it("reports no damage where two killed writers left parts of lines", async () => {
     const { adapter, path } = await newLog(2);
     appendFileSync(path, '{"at":500,"log":"cut sh\n{"at":524,"lo');
     await requireLog(adapter).append("t", [record("r3")]);
