@@ -60,11 +60,11 @@ async function importFile(session: Session, path: string): Promise<Counts> {
     throw new CommandError(ExitCode.notFound, `${path} can't be read: ${reason}. Nothing was imported.`, { cause });
   });
   const read = () => createReadStream(path, { highWaterMark: 256 * 1024 });
-  const checks = { items: 0, events: 0, logRecords: 0 };
+  const checks = { items: 0, logRecords: 0 };
   const outcome = () => {
-    const { items, events, logRecords } = checks;
+    const { items, logRecords } = checks;
     if (items === 0) return "Nothing was imported.";
-    const before = checkpointsText(items - events - logRecords, events, logRecords);
+    const before = checkpointsText(items - logRecords, logRecords);
     return `Nothing was imported; to import the ${before} before it: waymark import - < ${path}`;
   };
   const progress = await showProgress("importing", () => 2 * size);
@@ -74,8 +74,7 @@ async function importFile(session: Session, path: string): Promise<Counts> {
     for await (const { item, line } of readExport(checked, { from: path, outcome })) {
       await inserter.check(item).catch(refuse(`${path}, line ${line}`, () => "Nothing was imported."));
       checks.items += 1;
-      if (isEventsTask(item.taskId)) checks.events += 1;
-      else if (isLogRecord(item)) checks.logRecords += 1;
+      if (isLogRecord(item)) checks.logRecords += 1;
       progress.reach(checked.bytesRead);
     }
     const imported = read();

@@ -1,5 +1,5 @@
 import { isCorrupt, toRecordHeader } from "waymark/adapter";
-import { hasCheckpoint, isEventsTask } from "waymark/kit";
+import { hasCheckpoint } from "waymark/kit";
 import { parseThreadPrefix } from "waymark/langgraph/records";
 import { describeTask, findTasks, listTasks, wholeThread } from "../langgraph/find-tasks.js";
 import { readableSummaries } from "../read-stored.js";
@@ -46,7 +46,7 @@ export async function* countTasks(
   }
   if (session.storage.log === undefined) return;
   for await (const task of session.storage.tasks({ order: "taskId", prefix })) {
-    if (isCorrupt(task) || hasCheckpoint(task) || isEventsTask(task.taskId)) continue;
+    if (isCorrupt(task) || hasCheckpoint(task)) continue;
     const { taskId } = task;
     // A thread's counts include its tasks with records only.
     if (threads.has(parseThreadPrefix(taskId) ?? "")) continue;
