@@ -175,8 +175,9 @@ async function foundThread(
   if (idleSince !== undefined && writtenAt >= idleSince.toISOString()) return undefined;
 
   const afterSequence = findWritesStart(newest);
-  const isWritten = last !== undefined && last.sequence > afterSequence;
-  const writes = isWritten ? await readWrites(manager, taskId, newest.id, { afterSequence }) : [];
+  // `last` is given only if it is newer than the checkpoint.
+  const mayHaveWrites = last !== undefined || afterSequence < newest.sequence;
+  const writes = mayHaveWrites ? await readWrites(manager, taskId, newest.id, { afterSequence }) : [];
   const { status = newest.status, interrupts } = deriveStatus(writes);
   if (asked !== undefined && !asked.includes(status)) return undefined;
   return {

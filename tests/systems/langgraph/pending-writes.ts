@@ -1,6 +1,6 @@
 // Pending writes on any storage: records of the thread's log, under their checkpoint's id.
 import type { RunnableConfig } from "@langchain/core/runnables";
-import { ERROR, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { ERROR, emptyCheckpoint, INTERRUPT } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import type { WaymarkSaver } from "waymark/langgraph";
 import { collect } from "../../support/postgres.js";
@@ -74,6 +74,14 @@ export function registerPendingWrites(kind: StorageKind): void {
       for (const reading of await readingsOf(place, saver, third.config)) {
         expect(reading).toEqual([["long before", "a", 2]]);
       }
+    });
+
+    it("that are put before their checkpoint decide the thread's status", async () => {
+      const saver = saverOn(await newPlace(kind));
+      const first = newCheckpoint();
+      await saver.putWrites(first.config, [[INTERRUPT, [{ id: "i", value: "Go on?" }]]], "asking");
+      await put(saver, threadOf("t"), first);
+      expect(await saver.threads()).toMatchObject([{ id: "t", status: "paused", asks: ["Go on?"] }]);
     });
 
     it("that are put before their checkpoint are kept by a retention, and found after a failed one", async () => {
