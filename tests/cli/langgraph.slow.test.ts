@@ -177,7 +177,7 @@ describe("waymark tasks", () => {
     const { json } = await placeWithThread();
     const [, stats] = await json("stats");
     expect(stats).toMatchObject({ taskId: "support-42", checkpoints: expect.any(Number) });
-    expect(stats.stages.map(({ stage }: { stage: string }) => stage)).toEqual(["input", "loop", "writes"]);
+    expect(stats.stages.map(({ stage }: { stage: string }) => stage)).toEqual(["input", "loop"]);
   });
 });
 
@@ -259,7 +259,7 @@ describe("a thread, by the beginning of its id,", () => {
   it("is exported whole, and continues where it is imported", async () => {
     const { cwd, run, agent } = await placeWithThread();
     expect((await run("export", "supp", "--out", "thread.ndjson")).stdout).toMatch(
-      /^Exported \d+ checkpoints of \d+ tasks\.\n$/,
+      /^Exported \d+ checkpoints and \d+ records of 2 tasks\.\n$/,
     );
     expect(await waymark({ cwd }, ["import", "thread.ndjson", "--storage", "files:other"])).toMatchObject({ code: 0 });
     const there = agentOn(saverOn(cwd, "files:other"));
@@ -320,7 +320,7 @@ describe("an encrypted thread", () => {
     const table = await run("tasks");
     expect([table.code, table.stderr]).toEqual([0, ""]);
     expect(table.stdout).toMatch(/^support-42 +6 +unknown +LangGraph, loop, with mail +3 hours ago$/m);
-    expect((await run("list", "supp", "--limit", "1")).stdout).toMatch(/^ +3 .* unknown +loop /m);
+    expect((await run("list", "supp", "--limit", "1")).stdout).toMatch(/^ +\d+ .* unknown +loop /m);
     expect((await run("resume")).stdout).toMatch(/^support-42 .* unknown +its question can't be read$/m);
     const { stdout } = await run("show", "supp");
     expect(stdout).toMatch(/^status +unknown$/m);
@@ -328,7 +328,7 @@ describe("an encrypted thread", () => {
 
     writeFileSync(join(cwd, "waymark.config.mjs"), config("k2"));
     expect((await json("show", "supp")).state.values.plan).toBe("answer the customer");
-    expect(await run("rekey")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Rekeyed \d+ checkpoints/) });
+    expect(await run("rekey")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Rekeyed \d+ /) });
     const saver = saverOn(cwd, "sqlite:agent.db", {
       transforms: [encrypt({ keys: { k2: Buffer.alloc(32, 2) }, current: "k2" })],
     });
