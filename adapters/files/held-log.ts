@@ -1,4 +1,4 @@
-import { constants, fdatasync, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { constants, createReadStream, fdatasync, fstatSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { CheckpointCorruptError, readCode, StorageError } from "../../src/contract/errors.js";
@@ -46,7 +46,7 @@ export class HeldLog {
 
   /**
    * Reads the log. If an earlier holder may still write to it, or has left it undecided whether a batch counts, appends
-   * a line that ends this.
+   * a barrier or a commit.
    *
    * @param load - Loads the task's checkpoints.
    * @throws {LockLostError} The lock was stolen; nothing was changed.
@@ -107,7 +107,11 @@ export class HeldLog {
 
   /** Makes every line durable. */
   async sync(): Promise<void> {
-    await syncLog(this.path);
+    if (this.#index === undefined) return;
+    await withOpenFile(
+      () => openSync(this.path, READ_FLAGS),
+      (file) => this.#syncFile(file),
+    );
   }
 
   /** Replaces the log's file. @throws {LockLostError} Nothing was changed. */
@@ -135,7 +139,7 @@ export class HeldLog {
     const { log, offset, last } = index.scan.position;
     if (log === undefined) throw new UnreadableError("the log's first line is damaged");
     const hasRest = index.size > offset;
-    const place = { log, at: index.size + (hasRest ? 1 : 0), check: last.check, hasRest };
+    const place = { log, at: index.size + (hasRest ? 1 : 0), check: last.check };
     const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...renderBatch(place, lines, options)]);
     await withOpenFile(
       () => this.#openToAppend(),
@@ -158,12 +162,19 @@ export class HeldLog {
     }
     // The place is decided now. If it was taken, the lock was stolen, or a writer from before an earlier theft was late.
     if (fstatSync(file).size !== size + written && !isAt(file, size, content)) throw new LockLostError(this.path);
-    if (isLazy) return;
+    if (!isLazy) await this.#syncFile(file);
+  }
+
+  async #syncFile(file: number): Promise<void> {
     try {
       await syncData(file);
     } catch (error) {
-      // The line is in its place, but perhaps not on the disk. The next holder syncs it.
-      this.#lock.markUnclean();
+      // The system may have given up these bytes, and the next sync wouldn't tell. So later lines go to a new file.
+      try {
+        await this.#lock.write(this.path, createReadStream("", { fd: file, start: 0, autoClose: false }));
+      } catch {
+        this.#lock.markUnclean();
+      }
       throw error;
     }
   }
@@ -207,7 +218,7 @@ function lastCheckpointSequence(task: LoadedTask): number {
 
 /** Renders lines one after another from a place in the file. */
 export function renderBatch(
-  place: { readonly log: string; readonly at: number; readonly check: string; readonly hasRest?: boolean },
+  place: { readonly log: string; readonly at: number; readonly check: string },
   lines: readonly LineDraft[],
   { isLazy, with: companion, due }: BatchOptions,
 ): Buffer[] {
@@ -218,7 +229,6 @@ export function renderBatch(
         at,
         log: place.log,
         follows: place.check,
-        ...(place.hasRest && index === 0 && { afterRest: true }),
         ...(lines.length > 1 && { of: [index + 1, lines.length] }),
         ...(isLazy && { lazy: true }),
         ...(companion && { with: companion }),

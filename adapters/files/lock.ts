@@ -154,7 +154,7 @@ export class FolderLock {
     }
   }
 
-  /** Makes the next holder move the end of the log, and sync it. */
+  /** Makes the next holder move the end of the log, and sync it and its name. */
   markUnclean(): void {
     this.#isClean = false;
     rmSync(this.#cleanToken, { recursive: true, force: true });
@@ -245,6 +245,8 @@ export class FolderLock {
     try {
       await syncFolder(dirname(target));
     } catch (error) {
+      // The next holder syncs the folder.
+      this.markUnclean();
       // ENOENT is ignored after the last write. The file was stored and the lock freed, so another process may have
       // removed the folder since.
       if (this.#isHeld || readCode(error) !== "ENOENT") throw error;

@@ -47,8 +47,9 @@ export class LogIndex {
     return this.scan.first?.taskId;
   }
 
+  /** The highest sequence, also of removed records. */
   get lastSequence(): number {
-    return this.scan.position.lastSequence;
+    return Math.max(this.scan.first?.lastSequence ?? 0, this.scan.position.lastSequence);
   }
 
   /** The highest removed sequence; 0 if none was removed. */

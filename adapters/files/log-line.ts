@@ -51,6 +51,8 @@ export interface FirstLine {
   readonly removedUpTo: number;
   readonly due: DueMark | undefined;
   readonly check: string;
+  /** In bytes, without the line feed. */
+  readonly size: number;
 }
 
 /** A later line of a log. */
@@ -65,8 +67,6 @@ export interface LogLine {
   readonly kind: RecordKind | "barrier" | "commit";
   /** The line's number in its batch, from 1, and the number of lines of the batch. */
   readonly of: readonly [number, number];
-  /** Whether the text before this line is the rest of a killed writer's line. */
-  readonly afterRest: boolean;
   /** Whether its writer didn't sync it. */
   readonly isLazy: boolean;
   readonly with: Companion | undefined;
@@ -121,7 +121,7 @@ export function renderFields(fields: object, value?: string | Uint8Array): Buffe
 
 /** @throws {UnreadableError} @throws {UnsupportedFormatError} A newer program wrote the file. */
 export function parseFirstLine(bytes: Buffer, path: string): FirstLine {
-  const { fields, check } = parseFields(bytes);
+  const { fields, check, end } = parseFields(bytes);
   const { waymark, log, taskId, lastSequence, removedUpTo = 0, due } = fields as FieldsOf<"removedUpTo" | "waymark">;
   if (typeof waymark === "number" && waymark !== FORMAT_VERSION) {
     throw new UnsupportedFormatError(
@@ -135,7 +135,7 @@ export function parseFirstLine(bytes: Buffer, path: string): FirstLine {
     typeof lastSequence === "number" &&
     typeof removedUpTo === "number";
   if (!isComplete || waymark === undefined) throw new UnreadableError("its first line isn't that of a log");
-  return { log, taskId, lastSequence, removedUpTo, due: parseDue(due), check };
+  return { log, taskId, lastSequence, removedUpTo, due: parseDue(due), check, size: end + 1 };
 }
 
 /** Parses a line, without its line feed, if its `check` holds. Its value may be damaged. */
@@ -143,7 +143,7 @@ export function parseLine(bytes: Buffer): LogLine | undefined {
   const parsed = attempt(() => parseFields(bytes));
   if (parsed instanceof UnreadableError) return undefined;
   const { fields, check, end } = parsed;
-  const { at, log, follows, sequence, kind, of, afterRest, lazy, due } = fields as FieldsOf<"follows" | "lazy">;
+  const { at, log, follows, sequence, kind, of, lazy, due } = fields as FieldsOf<"follows" | "lazy">;
   const known = KINDS.find((one) => one === kind);
   if (typeof at !== "number" || typeof log !== "string" || typeof follows !== "string") return undefined;
   if (typeof sequence !== "number" || known === undefined) return undefined;
@@ -153,7 +153,6 @@ export function parseLine(bytes: Buffer): LogLine | undefined {
   return {
     ...{ at, log, follows, sequence, kind: known, check, fields },
     of: [Number(number), Number(count)],
-    afterRest: afterRest === true,
     isLazy: lazy === true,
     with: parseCompanion(fields),
     due: parseDue(due),
@@ -193,7 +192,7 @@ const KINDS = [...RECORD_KINDS, "barrier", "commit"] as const;
 export const EMPTIED = "none";
 
 type FieldsOf<More extends string> = Partial<
-  Record<"at" | "log" | "taskId" | "sequence" | "lastSequence" | "kind" | "of" | "afterRest" | "due" | More, JsonValue>
+  Record<"at" | "log" | "taskId" | "sequence" | "lastSequence" | "kind" | "of" | "due" | More, JsonValue>
 >;
 
 function parseFields(bytes: Buffer): { readonly fields: JsonObject; readonly check: string; readonly end: number } {

@@ -28,7 +28,7 @@ export function findMoment(index: LogIndex, task: LoadedTask | undefined, newest
   // All checkpoints below the log's last record were stored before it. All records below `newestBefore` were in the log.
   const lastSequence = Math.max(
     newestBefore,
-    position.lastSequence,
+    index.lastSequence,
     companion?.sequence ?? 0,
     (companion && pending?.entries.at(-1)?.sequence) ?? 0,
   );

@@ -37,12 +37,12 @@ export interface ScanPosition {
 const START: ScanPosition = { log: undefined, offset: 0, lastSequence: 0, last: { sequence: 0, check: "", end: 0 } };
 
 /**
- * Decides which lines of a log count. {@link LogScan.take} gets each line in order, and returns the lines that are known
- * to count since.
+ * Decides which lines of a log count. {@link LogScan.take} gets each line in order, and returns the lines that now
+ * count.
  *
  * - A batch counts with its last line. If the batch names a checkpoint, it counts with the `commit` line after it.
- * - Text that isn't a line, before a line that says `afterRest`, is the rest of a killed writer's line. So is text with a
- *   NUL, which a power cut leaves in place of data that wasn't synced. Other text is damage.
+ * - Text that isn't a line is damage, unless the next call's line follows the line before it: then it never counted. It
+ *   is the rest of a killed writer's line, or a power cut has left NULs in place of data that wasn't synced.
  * - An intact line in another place is that of a writer whose place was taken, unless its sequence is above all before
  *   it. Then it is damage: two files were merged, or line ends were changed.
  */
@@ -58,8 +58,8 @@ export class LogScan {
   #pending: PendingBatch | undefined;
   /** Whether a power cut has taken lines since the last batch began, so that the rest of their batch doesn't count. */
   #isTorn = false;
-  /** Text that isn't a line. The next line decides whether it is damage. */
-  #broken: LogEntry | undefined;
+  /** Texts that aren't lines. The next line decides whether they are damage. */
+  #broken: LogEntry[] = [];
   readonly #path: string;
 
   constructor(path: string, position: ScanPosition = START) {
@@ -78,7 +78,7 @@ export class LogScan {
 
   /** Whether the position is between two calls' lines, so that another scan can begin here. */
   get isBetween(): boolean {
-    return this.#batch === undefined && this.#pending === undefined && this.#broken === undefined && !this.#isTorn;
+    return this.#batch === undefined && this.#pending === undefined && this.#broken.length === 0 && !this.#isTorn;
   }
 
   /** @throws {UnsupportedFormatError} A newer program wrote the file. */
@@ -86,19 +86,15 @@ export class LogScan {
     const end = offset + bytes.length + 1;
     this.#position = { ...this.#position, offset: end };
     if (offset === 0) return this.#takeFirst(bytes, end);
-    if (bytes.includes(0)) {
-      this.#batch = undefined;
-      this.#isTorn = true;
-      return [];
-    }
     const line = parseLine(bytes);
     const { log = line?.log, last } = this.#position;
     if (line === undefined || (line.at === offset && line.log === log && !line.isWhole)) {
-      const damaged = this.#finishBroken();
-      const sequence = line?.sequence ?? findSequence(bytes) ?? this.#position.lastSequence + 1;
-      const damage = line ? "its value was cut short or changed" : "it doesn't match its checksum";
-      this.#broken = { offset, bytes, sequence, damage };
-      return damaged;
+      if (isLost(bytes)) [this.#batch, this.#isTorn] = [undefined, true];
+      const next = (this.#broken.at(-1)?.sequence ?? this.#position.lastSequence) + 1;
+      const sequence = line?.sequence ?? Math.max(next, findSequence(bytes) ?? 0);
+      const damage = line ? "its value was cut short or changed" : NO_MATCH;
+      this.#broken.push({ offset, bytes, sequence, damage });
+      return [];
     }
     const entry = { offset, bytes, sequence: line.sequence, line };
     if (line.at !== offset || line.log !== log) {
@@ -109,7 +105,7 @@ export class LogScan {
     }
     // Line one is damaged. Every other line names the file, too.
     if (this.#position.log === undefined) this.#position = { ...this.#position, log };
-    if (line.afterRest) this.#broken = undefined;
+    if (line.of[0] === 1 && line.follows === last.check) this.#broken = [];
     const damaged = this.#finishBroken();
     const counting = this.#takeCounting(entry, line, end);
     return damaged.length === 0 ? counting : [...damaged, ...counting];
@@ -117,6 +113,7 @@ export class LogScan {
 
   /** Ends the scan. Returns the damage at the end. */
   finish(): readonly LogEntry[] {
+    this.#broken = this.#broken.filter(({ bytes }) => !isLost(bytes));
     return this.#finishBroken();
   }
 
@@ -127,8 +124,10 @@ export class LogScan {
       return [{ offset: 0, bytes, sequence: 0, damage: first.message }];
     }
     this.first = first;
-    const { log, lastSequence, check } = first;
-    this.#position = { log, offset: end, lastSequence, last: { sequence: lastSequence, check, end } };
+    this.#position = { ...this.#position, log: first.log, last: { sequence: 0, check: first.check, end } };
+    const rest = bytes.subarray(first.size);
+    // Longer than the carriage return of a changed line end: the line feed was damaged, and this is the next line.
+    if (rest.length > 1) this.#broken.push({ offset: first.size, bytes: rest, sequence: 1, damage: NO_MATCH });
     return [];
   }
 
@@ -165,13 +164,13 @@ export class LogScan {
 
   #finishBroken(): readonly LogEntry[] {
     const broken = this.#broken;
-    this.#broken = undefined;
-    if (broken === undefined) return [];
+    this.#broken = [];
+    if (broken.length === 0) return [];
     // A pending batch is followed by a commit line or a barrier. A damaged one is taken for a commit, since a barrier
     // follows only a failed call.
     const pending = this.#pending?.entries ?? [];
     this.#pending = undefined;
-    return [...pending.flatMap((entry) => this.#put(entry)), ...this.#put(broken)];
+    return [...pending, ...broken].flatMap((entry) => this.#put(entry));
   }
 
   /** Returns an entry, or its whole batch if it stands for a damaged line in one. */
@@ -187,6 +186,13 @@ export class LogScan {
     this.#batch = undefined;
     return batch.entries;
   }
+}
+
+const NO_MATCH = "it doesn't match its checksum";
+
+/** Whether a power cut has left NULs in place of the text. A single NUL is a changed byte. */
+function isLost(bytes: Buffer): boolean {
+  return bytes.includes("\0\0");
 }
 
 function isSame(a: Companion | undefined, b: Companion): boolean {

@@ -28,7 +28,7 @@ import {
 import { syncFolder, UnreadableError } from "./file-io.js";
 import { type HeldLog, type LineDraft, renderBatch, syncLog } from "./held-log.js";
 import { requireLease } from "./leases.js";
-import type { FolderLock } from "./lock.js";
+import { type FolderLock, LockLostError } from "./lock.js";
 import { digestForDue, type LogIndex, readIndex, requireOwner } from "./log-file.js";
 import {
   EMPTIED,
@@ -301,7 +301,7 @@ export async function replaceRecord(
 }
 
 /**
- * Writes the log anew, with another id. Damaged lines are kept as they are, unless `change` drops them.
+ * Rewrites the log, with another id. Damaged lines are kept as they are, unless `change` drops them.
  *
  * @param change - Returns a line's new form, its bytes if they stay as they are, or `undefined` to drop it.
  */
@@ -328,7 +328,7 @@ async function* renderChanged(
 ): AsyncGenerator<Uint8Array, void, void> {
   yield first.bytes;
   let { at, check } = first;
-  for await (const page of readPages({ index, end: index.scan.position.offset, pending: undefined })) {
+  for await (const page of readHeldPages(index)) {
     const lines: Buffer[] = [];
     for (const entry of page) {
       const draft = change(entry);
@@ -337,7 +337,8 @@ async function* renderChanged(
         ? [draft, LINE_FEED]
         : renderBatch({ log: first.log, at, check }, [draft], {});
       const line = Buffer.concat(rendered);
-      if (!Buffer.isBuffer(draft)) check = readCheck(line);
+      // The line after a damaged one must not follow the line before it.
+      check = Buffer.isBuffer(draft) ? DAMAGED : readCheck(line);
       at += line.length;
       lines.push(line);
     }
@@ -346,6 +347,7 @@ async function* renderChanged(
 }
 
 const LINE_FEED = Buffer.from("\n");
+const DAMAGED = "damaged";
 
 /** A line that stays as it is, in its new place. A damaged one keeps its bytes. */
 export function keepLine({ line, bytes, offset }: LogEntry): LineDraft | Buffer | undefined {
@@ -361,7 +363,6 @@ function ownFields({ fields }: LogLine): object {
     log: _log,
     follows: _follows,
     of: _of,
-    afterRest: _rest,
     lazy: _lazy,
     with: _with,
     ...own
@@ -369,11 +370,20 @@ function ownFields({ fields }: LogLine): object {
   return own;
 }
 
-/** The lines of a log; with `sequence`, those with this sequence. */
+/** The lines of a log under the lock; with `sequence`, those with this sequence. */
 export async function* readEntries(index: LogIndex, sequence?: number): AsyncGenerator<LogEntry, void, void> {
-  const [after, before] = sequence === undefined ? [] : [sequence - 1, sequence + 1];
+  const range = sequence === undefined ? [] : [sequence - 1, sequence + 1];
+  for await (const page of readHeldPages(index, ...range)) yield* page;
+}
+
+/** @throws {LockLostError} Another process has stolen the lock and replaced the log. */
+async function* readHeldPages(index: LogIndex, after?: number, before?: number) {
   const all = { index, end: index.scan.position.offset, pending: undefined };
-  for await (const page of readPages(all, "oldest", after, before)) yield* page;
+  try {
+    yield* readPages(all, "oldest", after, before);
+  } catch (error) {
+    throw error instanceof LogReplacedError ? new LockLostError(index.path) : error;
+  }
 }
 
 /** The newest checkpoint that can be read. */

@@ -25,7 +25,7 @@ import type { PostgresStatements } from "./statements.js";
 export const LOG_PAGE_ROWS = 1024;
 const LOG_PAGE_BYTES = 1024 * 1024;
 const WIDTH = RECORD_COLUMNS.length;
-/** The column of a checkpoint's sequence in a row of the log: after the record and its body. */
+/** A checkpoint's column in a row of the log: after the record and its body. */
 const CHECKPOINT = WIDTH + 2;
 
 interface LogParts {
@@ -123,7 +123,8 @@ export class PostgresLog implements LogTable {
 
   #parseItem(taskId: string, row: SqlRow, headersOnly: boolean): LogItem {
     const { reader } = this.#parts;
-    if (row[CHECKPOINT] !== null) return reader.parseSummary(taskId, row.slice(CHECKPOINT));
+    const checkpoint = row[CHECKPOINT];
+    if (typeof checkpoint === "string") return reader.parseSummary(taskId, JSON.parse(checkpoint));
     return headersOnly ? reader.parseRecordHeader(taskId, row) : reader.parseRecord(taskId, row);
   }
 }

@@ -12,7 +12,7 @@ import type { PostgresHistories } from "./histories.js";
 import type { PostgresLog } from "./log.js";
 import { describeRecord, describeRow, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
-import { updateDueAt } from "./writer.js";
+import { shortenTask } from "./writer.js";
 
 interface OpenTables {
   readonly connection: PostgresConnection;
@@ -73,8 +73,8 @@ export function maintainedTables(location: string, histories: PostgresHistories,
         const finding = found && makeFinding(found, () => describeRow(location, taskId, key));
         if (finding === undefined) return false;
         await run.change(sql.maintenance.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
-        const removed = await run.change(sql.maintenance.removeAt, taskId, key);
-        await updateDueAt(run, sql.changes, taskId, await run.rows(sql.changes.shortenTask, taskId, removed));
+        await run.change(sql.maintenance.removeAt, taskId, key);
+        await shortenTask(run, sql.changes, taskId, [Number(key)]);
         await run.change(sql.pieces.trim, taskId);
         return true;
       }),

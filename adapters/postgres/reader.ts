@@ -127,9 +127,7 @@ export class PostgresReader {
 
   /** The header of the record in a row of RECORD_COLUMNS. The seal isn't checked. */
   parseRecordHeader(taskId: string, row: SqlRow): RecordHeader | CorruptRecord {
-    return parseRecordHeader(taskId, row.map(recordValueAt), () =>
-      describeRecord(this.#parts.location, taskId, row[0]),
-    );
+    return parseRecordHeader(taskId, recordValues(row), () => describeRecord(this.#parts.location, taskId, row[0]));
   }
 
   /** Like {@link parseRecordHeader}, with `is_text` and `body` in the two columns after those of the header. */
@@ -137,7 +135,7 @@ export class PostgresReader {
     const [isText, bytes] = row.slice(RECORD_COLUMNS.length);
     const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : bytes;
     const locate = () => describeRecord(this.#parts.location, taskId, row[0]);
-    return parseRecord(taskId, row.map(recordValueAt), body, locate);
+    return parseRecord(taskId, recordValues(row), body, locate);
   }
 
   #parseSealed(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
@@ -214,8 +212,10 @@ const NUMBERS_OF_RECORD: readonly number[] = (["sequence", "size_bytes"] as cons
   RECORD_COLUMNS.indexOf(name),
 );
 
-function recordValueAt(value: unknown, column: number): unknown {
-  return NUMBERS_OF_RECORD.includes(column) ? numberIn(value) : value;
+/** The values of RECORD_COLUMNS, which come first in a row. */
+function recordValues(row: SqlRow): SqlRow {
+  const values = row.slice(0, RECORD_COLUMNS.length);
+  return values.map((value, column) => (NUMBERS_OF_RECORD.includes(column) ? numberIn(value) : value));
 }
 
 const NUMBERS: readonly number[] = (["sequence", "state_version", "size_bytes"] as const).map((name) =>

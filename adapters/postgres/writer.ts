@@ -103,11 +103,9 @@ export class PostgresWriter {
       requireNoEvent(taskId, position.lastEvent, condition);
       if (ids === "all") return run.change(this.#parts.sql.changes.removeAll, taskId);
       const removed = await run.rows(this.#parts.sql.changes.removeSome, taskId, ids.map(digestId));
-      if (removed.length > 0) {
-        const row = await run.rows(this.#parts.sql.changes.shortenTask, taskId, removed.length);
-        await updateDueAt(run, this.#parts.sql.changes, taskId, row);
-      }
-      if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#parts.sql.pieces.trim, taskId);
+      const sequences = removed.map(([sequence]) => Number(sequence));
+      if (removed.length > 0) await shortenTask(run, this.#parts.sql.changes, taskId, sequences);
+      if (removed.some(([, hasPiece]) => hasPiece === true)) await run.change(this.#parts.sql.pieces.trim, taskId);
       return removed.length;
     });
   }
@@ -170,12 +168,27 @@ export function damagedTask(taskId: string): StorageError {
   );
 }
 
+/** Makes a task's row agree after the checkpoints with these sequences were removed, in the same transaction. */
+export async function shortenTask(
+  run: Statements,
+  changes: PostgresStatements["changes"],
+  taskId: string,
+  removed: readonly number[],
+): Promise<void> {
+  for (const [newest, ...row] of await run.rows(changes.shortenTask, taskId, removed.length)) {
+    const wasNewest = removed.some((sequence) => sequence > Number(newest));
+    if (wasNewest) await updateDueAt(run, changes, taskId, [row]);
+  }
+}
+
 /**
- * Brings a task's `due_at` up to date, in the transaction that has changed the task's row.
+ * Brings a task's `due_at` up to date, in the transaction that has changed the newest checkpoint. Otherwise a time that
+ * a record has set still holds.
  *
- * @param rows - The row's values that decide it, as the change returned them. Without a row, nothing was changed.
+ * @param rows - The values of the task's row that decide it, as the change returned them. Without a row, nothing was
+ *   changed.
  */
-export async function updateDueAt(
+async function updateDueAt(
   run: Statements,
   { setDueAt }: PostgresStatements["changes"],
   taskId: string,

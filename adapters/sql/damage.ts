@@ -33,21 +33,27 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
 
 function damageInDueAt(row: SqlRow): string | undefined {
   const said = row[5];
-  const dueAt = nextDueAtIn(row.slice(8, 11), said);
-  // A record may have set an earlier time.
-  const isEarlier = typeof said === "string" && dueAt !== null && said < dueAt;
-  if (said === dueAt || isEarlier) return undefined;
+  const dueAt = rebuildDueAt(row);
+  if (said === dueAt) return undefined;
   const told = (time: unknown) => (time === null ? "it isn't due" : `it is due at ${String(time)}`);
   return `its row says that ${told(said)}; by its newest checkpoint, ${told(dueAt)}`;
+}
+
+/** The time of the newest checkpoint, or the row's if that is earlier: a record may have set it. */
+function rebuildDueAt(row: SqlRow): string | null {
+  const said = row[5];
+  const dueAt = nextDueAtIn(row.slice(8, 11), said);
+  return typeof said === "string" && dueAt !== null && said < dueAt ? said : dueAt;
 }
 
 /**
  * The values, without the id, for a task's row that agrees with its checkpoints. @param row - As for
  * {@link damageInTaskRow}.
  */
-export function rebuildTaskRow([last, , , , , dueAt, count, sequence, ...newest]: SqlRow): SqlRow {
-  const [createdAt, status, newestDueAt, lastRecord] = newest;
+export function rebuildTaskRow(row: SqlRow): SqlRow {
+  const [last] = row;
+  const [count, sequence, createdAt, status, , lastRecord] = row.slice(6);
   const known = Number.isSafeInteger(last) ? numberOr0(last) : 0;
   const lastSequence = Math.max(known, numberOr0(sequence), numberOr0(lastRecord));
-  return [lastSequence, count, sequence, createdAt, status, nextDueAtIn([createdAt, status, newestDueAt], dueAt)];
+  return [lastSequence, count, sequence, createdAt, status, rebuildDueAt(row)];
 }

@@ -33,7 +33,8 @@ const POSITION = `
   SELECT (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_records WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?)`;
-const LAST_EVENT = "SELECT max(sequence) FROM waymark_records WHERE task_id = ? AND id IS NOT NULL AND sequence > ?";
+const LAST_EVENT = `SELECT max(sequence) FROM waymark_records INDEXED BY waymark_records_events
+  WHERE task_id = ? AND id IS NOT NULL AND sequence > ?`;
 const EVENT = "SELECT sequence, name, sha256 FROM waymark_records WHERE task_id = ? AND id = ?";
 const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", ")}, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
@@ -41,8 +42,7 @@ const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", "
 const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_created_at, newest_status)
   VALUES (?, 0, 0, ?, '') ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_status = ''`;
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at > ?";
-/** A commit that writes anything syncs the log, and with it what was committed before. */
-const TOUCH = "UPDATE waymark_tasks SET last_sequence = last_sequence WHERE task_id = ?";
+const CHANGE = "UPDATE waymark_tasks SET last_sequence = last_sequence + ? WHERE task_id = ?";
 /** A damaged kind is in every range of kinds. */
 const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
   AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
@@ -99,7 +99,7 @@ export class SqliteLog {
   append({ taskId, records, condition, options: { firstSequence, dueAt } }: LogAppend): number {
     const stored = this.matchEvents(taskId, records);
     if (stored !== undefined) {
-      this.#parts.database.run(TOUCH, taskId);
+      this.#writePage(taskId);
       return stored;
     }
     checkLeaseIn(this.#parts.database, taskId, condition);
@@ -169,7 +169,8 @@ export class SqliteLog {
 
   /** Syncs what was committed before, if the store promises to survive a power cut. */
   sync(taskId: string): void {
-    if (this.#parts.database.isSynced) this.#parts.database.atomically(() => this.#parts.database.run(TOUCH, taskId));
+    const { database } = this.#parts;
+    if (database.isSynced) database.atomically(() => this.#writePage(taskId));
   }
 
   remove(taskId: string, selection: RecordSelection, condition: AppendCondition | undefined): number {
@@ -223,6 +224,14 @@ export class SqliteLog {
       this.#parts.database.run(REPLACE, encoding, parseHex(sha256), parseHex(seal), sizeBytes, body, taskId, sequence);
       return true;
     });
+  }
+
+  /**
+   * Makes the transaction's commit sync SQLite's log, and with it what was committed before: a commit that writes no page
+   * doesn't. SQLite writes none for a row that stays the same, so the row is changed and changed back.
+   */
+  #writePage(taskId: string): void {
+    for (const by of [1, -1]) this.#parts.database.run(CHANGE, by, taskId);
   }
 
   #findEvent(taskId: string, id: string): StoredEvent | undefined {

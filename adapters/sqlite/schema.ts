@@ -72,6 +72,9 @@ const SCHEMA: Readonly<Record<string, string>> = {
   ) STRICT`,
   waymark_records_by_id:
     "CREATE UNIQUE INDEX waymark_records_by_id ON waymark_records (task_id, id) WHERE id IS NOT NULL",
+  // The last event is found without a look at the records after it.
+  waymark_records_events:
+    "CREATE INDEX waymark_records_events ON waymark_records (task_id, sequence) WHERE id IS NOT NULL",
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
     holder TEXT NOT NULL,

@@ -152,8 +152,8 @@ export class SqliteWriter {
       log.insert(taskId, records, nextSequence(taskId, log.readNumbering(taskId), condition));
       const { sequence, status, error, seal } = withStatus(record, change);
       this.#parts.database.run(UPDATE_STATUS, status, toJson(error), parseHex(seal), number);
-      this.#parts.database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
-      this.#updateDueAt(taskId);
+      const isNewest = this.#parts.database.run(UPDATE_TASK_STATUS, status, taskId, sequence) > 0;
+      if (isNewest) this.#updateDueAt(taskId);
       return true;
     });
   }
@@ -201,11 +201,12 @@ export class SqliteWriter {
    * stays.
    */
   removeRows(taskId: string, numbers: readonly number[]): number {
+    const newest = this.#newestSequence(taskId);
     const removed = this.#removeNumbers(numbers);
     if (removed > 0) {
       this.#parts.database.run(SHORTEN_TASK, removed, taskId);
       this.#parts.log.describe(taskId);
-      this.#updateDueAt(taskId);
+      if (this.#newestSequence(taskId) !== newest) this.#updateDueAt(taskId);
     }
     return removed;
   }
@@ -265,6 +266,7 @@ export class SqliteWriter {
     );
   }
 
+  /** After the newest checkpoint has changed. Otherwise a time that a record has set still holds. */
   #updateDueAt(taskId: string): void {
     const [due, ...newest] = this.#parts.database.one(NEWEST_COLUMNS, taskId) ?? [];
     const nextDue = nextDueAtIn(newest, due);

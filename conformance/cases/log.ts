@@ -304,6 +304,18 @@ export const logCases: readonly ConformanceCase[] = [
       await refused("CHECKPOINT_CONFLICT", withCheckpoint, "a checkpoint with an event that is stored MUST be refused");
       const withStatus = adapter.setStatus("t", "c1", { status: "paused" }, {}, { records: [first] });
       await refused("CHECKPOINT_CONFLICT", withStatus, "a status with an event that is stored MUST be refused");
+      for (const twice of [event("x", { id: "two" }), event("x", { id: "two", body: "1" })]) {
+        const records = [event("x", { id: "two" }), twice];
+        const calls = [
+          () => requireLog(adapter).append("t", records),
+          () => adapter.append(draft("t", "c2"), {}, { records }),
+          () => adapter.setStatus("t", "c1", { status: "paused" }, {}, { records }),
+        ];
+        for (const call of calls)
+          await refused("CHECKPOINT_CONFLICT", call(), "an id twice in a batch MUST be refused");
+      }
+      const kept = await adapter.get("t", "c1");
+      same(kept && "status" in kept && kept.status, "running", "a refused batch MUST NOT change the status");
       same((await readLog(adapter)).length, 4, "nothing MUST be stored twice");
     },
   },
@@ -352,6 +364,24 @@ export const logCases: readonly ConformanceCase[] = [
       same(await removedUpTo(adapter, "t"), 6, "tasks MUST yield the highest removed sequence");
       same(await nameLog(adapter, { taskId: "u" }), ["1 c1", "2 a"], "other tasks MUST stay as they are");
       same(await log().append("t", [record("next")]), 8, "log.remove MUST NOT lower the numbering");
+      // Longer than a page.
+      const many = Array.from({ length: 900 }, (_, n) => record(`s${n}`, { body: JSON.stringify("x".repeat(400)) }));
+      await log().append("long", many);
+      same(
+        await log().remove("long", { beforeSequence: 3 }),
+        2,
+        "log.remove MUST return the number of removed records",
+      );
+      adapter = await store.carryOn(adapter);
+      const left = many.map(({ name }, at) => `${at + 1} ${name}`).slice(2);
+      const how = "a long log MUST be read whole after a removal";
+      same(await nameLog(adapter, { taskId: "long" }), left, how);
+      same(await nameLog(adapter, { taskId: "long", order: "newest" }), left.toReversed(), how);
+      same(
+        await nameLog(adapter, { taskId: "long", afterSequence: 800, beforeSequence: 803 }),
+        left.slice(798, 800),
+        how,
+      );
     },
   },
   {
@@ -524,7 +554,7 @@ export const logCases: readonly ConformanceCase[] = [
       const dueAt = "2026-01-02T03:30:00.000Z";
       const countDue = async (dueBy: string) => (await adapter.queue?.count({ prefix: "", dueBy }))?.tasks;
       const taskDueAt = async () => (await readTasks(adapter)).find(({ taskId }) => taskId === "t")?.dueAt;
-      await adapter.append(draft("t", "c1", { status: "paused", dueAt: later }));
+      for (const id of ["c0", "c1"]) await adapter.append(draft("t", id, { status: "paused", dueAt: later }));
       await adapter.append(draft("plain", "c1", { status: "paused" }));
       await adapter.append(draft("done", "c1", { status: "completed", dueAt: later }));
       const late = requireLog(adapter).append("t", [event("late")], { expectedSequence: 7 }, { dueAt });
@@ -536,10 +566,25 @@ export const logCases: readonly ConformanceCase[] = [
       same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "only a task that is due later MUST become due");
       await requireLog(adapter).append("t", [event("f")], {}, { dueAt: later });
       same(await taskDueAt(), dueAt, "a later time MUST NOT replace an earlier one");
+      await adapter.setStatus("t", "c0", { status: "completed" });
+      same(
+        [await taskDueAt(), await countDue(dueAt)],
+        [dueAt, 1],
+        "an older checkpoint's status MUST NOT end the time",
+      );
+      await adapter.remove("t", ["c0"]);
+      same(
+        [await taskDueAt(), await countDue(dueAt)],
+        [dueAt, 1],
+        "an older checkpoint's removal MUST NOT end the time",
+      );
       await adapter.append(draft("t", "c2", { status: "paused", dueAt: later }));
       same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the time holds until the next checkpoint");
       await requireLog(adapter).append("t", [event("g")], {}, { dueAt });
-      await adapter.setStatus("t", "c2", { status: "failed" });
+      await adapter.remove("t", ["c2"]);
+      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the newest checkpoint's removal MUST end the time");
+      await requireLog(adapter).append("t", [event("h")], {}, { dueAt });
+      await adapter.setStatus("t", "c1", { status: "failed" });
       same([await taskDueAt(), await countDue(later)], [undefined, 0], "a failed task MUST NOT be due");
     },
   },

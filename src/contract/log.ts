@@ -87,8 +87,8 @@ export interface LogOptions {
   /** The sequence of the first record, for copy and import. It must be above every sequence that the task has used. */
   readonly firstSequence?: number | undefined;
   /**
-   * Makes the task due at this time, in ISO 8601 UTC, if its newest checkpoint makes it due later. Holds until the next
-   * checkpoint, or a change of the newest one's status. (case: log.due)
+   * Makes the task due at this time, in ISO 8601 UTC, if its newest checkpoint makes it due later. Holds until
+   * another checkpoint is the newest, or the newest one's status changes. (case: log.due)
    */
   readonly dueAt?: string | undefined;
 }
@@ -116,8 +116,8 @@ export interface TaskLog {
    *
    * @param records - At least one.
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
-   * @throws {CheckpointConflictError} The condition doesn't hold, an event's id belongs to another value, or
-   *   `firstSequence` is taken; nothing was stored.
+   * @throws {CheckpointConflictError} The condition doesn't hold, an event's id belongs to another value or is in
+   *   `records` twice, or `firstSequence` is taken; nothing was stored.
    */
   append(
     taskId: string,
@@ -272,7 +272,8 @@ export type StoredEvent = Pick<RecordHeader, "sequence" | "name"> & {
 };
 
 /**
- * Answers an append of records of which an event's id is stored. For adapters; call it before the condition is checked.
+ * Finds out whether an append of events is a retry. For adapters; call it before the condition is checked, also if none
+ * of the ids is stored, because it refuses an append that has an id twice.
  *
  * The append is a retry if all its records are events that are stored with the same names and digests, one after
  * another. A lost answer can be repeated this way.
@@ -281,7 +282,8 @@ export type StoredEvent = Pick<RecordHeader, "sequence" | "name"> & {
  * @param isWithCheckpoint - True for the `records` of a checkpoint or status: there a stored event is a conflict, since
  *   the id of the checkpoint tells a retry. Default false.
  * @returns The last record's sequence if the append is a retry; `undefined` if no id is stored.
- * @throws {CheckpointConflictError} An id belongs to another event, or only a part of the append is stored.
+ * @throws {CheckpointConflictError} An id belongs to another event or is in the append twice, or only a part of the
+ *   append is stored.
  */
 export function matchEventRetry(
   taskId: string,
@@ -289,6 +291,7 @@ export function matchEventRetry(
   findEvent: (id: string) => StoredEvent | undefined,
   isWithCheckpoint = false,
 ): number | undefined {
+  requireDifferentIds(taskId, records);
   const stored = records.map(({ id }) => (id === undefined ? undefined : findEvent(id)));
   const first = stored.findIndex((event) => event !== undefined);
   if (first === -1) return undefined;
@@ -303,4 +306,18 @@ export function matchEventRetry(
     `Event ${JSON.stringify(records[stored[different] ? different : first]?.id)} of task ${JSON.stringify(taskId)} exists already, ` +
       "with another value or among other records. Nothing was stored; use another id.",
   );
+}
+
+function requireDifferentIds(taskId: string, records: readonly RecordDraft[]): void {
+  const ids = new Set<string>();
+  for (const { id } of records) {
+    if (id === undefined) continue;
+    if (ids.has(id)) {
+      throw new CheckpointConflictError(
+        `Event ${JSON.stringify(id)} is in one append to task ${JSON.stringify(taskId)} twice. Nothing was stored; ` +
+          "append it once, or use another id.",
+      );
+    }
+    ids.add(id);
+  }
 }

@@ -25,13 +25,10 @@ export class KeepLast {
   }
 
   /**
-   * @param applyPlan - Plans for the task and applies the plan. Returns the checkpoints that stay, newest first;
-   *   `undefined` if one is damaged.
+   * @param applyPlan - Plans for the task and applies the plan. Returns what stays; `undefined` if something of the task
+   *   is damaged.
    */
-  afterSave(
-    saved: CheckpointSummary,
-    applyPlan: () => Promise<readonly CheckpointSummary[] | undefined>,
-  ): Promise<void> {
+  afterSave(saved: CheckpointSummary, applyPlan: () => Promise<KeptCheckpoints | undefined>): Promise<void> {
     const { taskId } = saved;
     const task = this.#tasks.get(taskId) ?? { turn: Promise.resolve(), known: undefined };
     this.#tasks.delete(taskId);
@@ -55,28 +52,41 @@ export class KeepLast {
     if (sequence !== known.sequence + 1 || known.transient !== replacedBy(saved)) return undefined;
     if (isTransient(saved)) return { ...known, sequence, transient: id };
     const keepLast = this.#keepLast;
-    if (known.milestones < keepLast) return { sequence, milestones: known.milestones + 1, transient: undefined };
+    const { milestones } = known;
+    if (milestones < keepLast) return { ...known, sequence, milestones: milestones + 1, transient: undefined };
+    // The plan finds the records that go with the oldest milestone.
+    if (known.mayHaveRecords) return undefined;
     const left: (CheckpointSummary | CorruptRecord)[] = [];
     const query = { taskId, order: "newest", beforeSequence: sequence + 1, skip: keepLast } as const;
     for await (const record of this.#storage.list(query)) left.push(record);
     const [oldest, ...others] = left;
     if (oldest === undefined || others.length > 0 || isCorrupt(oldest)) return undefined;
     await this.#removal.prune({ taskId, ids: [oldest.id], by: "retention" });
-    return { sequence, milestones: keepLast, transient: undefined };
+    return { ...known, sequence, milestones: keepLast, transient: undefined };
   }
 }
 
-/** A task whose records can all be read. All but the newest are milestones. */
-interface Known {
+/** The checkpoints that a plan leaves. */
+export interface KeptCheckpoints {
+  /** Newest first. */
+  readonly checkpoints: readonly CheckpointSummary[];
+  /** Whether the task's log may have records that go with one of them. */
+  readonly mayHaveRecords: boolean;
+}
+
+/** A task whose checkpoints can all be read. All but the newest are milestones. */
+interface Known extends Pick<KeptCheckpoints, "mayHaveRecords"> {
   readonly sequence: number;
   readonly milestones: number;
   readonly transient: string | undefined;
 }
 
-function describeTask(kept: readonly CheckpointSummary[] = []): Known | undefined {
-  const [newest] = kept;
+function describeTask(kept: KeptCheckpoints | undefined): Known | undefined {
+  const { checkpoints = [], mayHaveRecords = true } = kept ?? {};
+  const [newest] = checkpoints;
   if (newest === undefined) return undefined;
   // A plan leaves no transient checkpoint but the newest.
   const transient = isTransient(newest) ? newest.id : undefined;
-  return { sequence: newest.sequence, milestones: kept.length - (transient === undefined ? 0 : 1), transient };
+  const milestones = checkpoints.length - (transient === undefined ? 0 : 1);
+  return { sequence: newest.sequence, milestones, transient, mayHaveRecords };
 }

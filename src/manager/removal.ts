@@ -108,9 +108,17 @@ export class Removal {
     by: RemovedBy,
     condition?: AppendCondition,
   ): Promise<number> {
+    // The storage counts checkpoints, and a task may have records only.
+    const hasItems = ids === "all" && this.#events.has("removed") && (await this.#hasItems(taskId));
     const removed = await this.#storage.remove(taskId, ids, condition);
-    if (removed > 0) this.#events.emit("removed", { taskId, ids, by });
+    if (removed > 0 || hasItems) this.#events.emit("removed", { taskId, ids, by });
     return removed;
+  }
+
+  async #hasItems(taskId: string): Promise<boolean> {
+    const query = { taskId, order: "newest", limit: 1, headersOnly: true } as const;
+    for await (const _item of this.#storage.log?.read(query) ?? []) return true;
+    return false;
   }
 }
 

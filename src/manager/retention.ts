@@ -5,7 +5,7 @@ import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError
 import { isRecord, type RecordHeader, toRecordHeader } from "../contract/log.js";
 import type { Calls } from "./calls.js";
 import { checkOptions, type OptionChecks } from "./check-options.js";
-import { KeepLast } from "./keep-last.js";
+import { KeepLast, type KeptCheckpoints } from "./keep-last.js";
 import type { Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
@@ -119,19 +119,28 @@ export class Retention {
   }
 
   async #readTask(taskId: string): Promise<TaskContents> {
-    const { storage } = this.#options;
-    const places = new Set<string>();
-    const summaries = await this.#reader.list({ taskId, order: "newest" }, ({ location }) => places.add(location));
+    return this.#readRecords(taskId, await this.#readCheckpoints(taskId));
+  }
+
+  async #readCheckpoints(taskId: string): Promise<TaskContents> {
+    const damaged = new Set<string>();
+    const summaries = await this.#reader.list({ taskId, order: "newest" }, ({ location }) => damaged.add(location));
+    return { summaries, records: [], damaged };
+  }
+
+  /** Returns the contents with the task's records. */
+  async #readRecords(taskId: string, contents: TaskContents): Promise<TaskContents> {
+    const damaged = new Set(contents.damaged);
     const records: PlanRecord[] = [];
-    for await (const item of storage.log?.read({ taskId, order: "newest", headersOnly: true, kinds: REMOVABLE }) ??
-      []) {
+    const query = { taskId, order: "newest", headersOnly: true, kinds: REMOVABLE } as const;
+    for await (const item of this.#options.storage.log?.read(query) ?? []) {
       if (isCorrupt(item)) {
         // The log also yields the damaged checkpoints, which `list` has reported.
-        if (!places.has(item.location)) this.#reader.reportDamage(item);
-        places.add(item.location);
+        if (!damaged.has(item.location)) this.#reader.reportDamage(item);
+        damaged.add(item.location);
       } else if (isRecord(item)) records.push(toPlanRecord(toRecordHeader(item)));
     }
-    return { summaries, records, isDamaged: places.size > 0 };
+    return { ...contents, records, damaged };
   }
 
   async #applyChecked(plan: RetentionPlan): Promise<PruneResult> {
@@ -178,28 +187,33 @@ export class Retention {
     return { tasks: tasks.length, removed, removedBytes, failures };
   }
 
-  /**
-   * Returns the checkpoints that stay, newest first; `undefined` if something of the task is damaged, or its log has
-   * records that a later policy may remove.
-   */
-  async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<CheckpointSummary[] | undefined> {
-    const contents = await this.#readTask(taskId);
-    const plan = this.#planFor(contents, taskId, policy);
+  /** Returns what stays; `undefined` if something of the task is damaged. */
+  async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<KeptCheckpoints | undefined> {
+    let contents = await this.#readCheckpoints(taskId);
+    let plan = this.#planFor(contents, taskId, policy);
+    // Without such a rule, records only go with a checkpoint. A log may be long, and saves are many.
+    const hasRecordRule = policy.chunks !== undefined || policy.maxBytes !== undefined;
+    const needsRecords = hasRecordRule || plan.remove.length > 0;
+    if (needsRecords) {
+      contents = await this.#readRecords(taskId, contents);
+      plan = this.#planFor(contents, taskId, policy);
+    }
     await this.#apply(plan, contents, "retention");
-    if (contents.isDamaged || contents.records.length > 0) return undefined;
-    return plan.keep.map(({ checkpoint }) => checkpoint);
+    if (contents.damaged.size > 0) return undefined;
+    const mayHaveRecords = needsRecords ? contents.records.length > 0 : this.#options.storage.log !== undefined;
+    return { checkpoints: plan.keep.map(({ checkpoint }) => checkpoint), mayHaveRecords };
   }
 
   async #apply(
     { taskId, keep, remove, removeRecords = [] }: RetentionPlan,
-    { summaries, records, isDamaged }: TaskContents,
+    { summaries, records, damaged }: TaskContents,
     by: Notifications["removed"]["by"],
   ): Promise<PruneResult> {
     const ids = remove.map(({ checkpoint }) => checkpoint.id);
     if (ids.length > 0) await this.#assertLeavesSomething(taskId, keep);
     const ranges = removeRecords.filter((range) => selectInRanges(records, [range]).length > 0);
     // Unreadable records stay, so then their task does, too.
-    const isWhole = ids.length > 0 && keep.length === 0 && ids.length === summaries.length && !isDamaged;
+    const isWhole = ids.length > 0 && keep.length === 0 && ids.length === summaries.length && damaged.size === 0;
     const newestSequence = isWhole ? summaries[0]?.sequence : undefined;
     const removed = await this.#removal.prune({ taskId, ids, ranges, newestSequence, by });
     const gone = [...remove.map(({ checkpoint }) => checkpoint), ...selectInRanges(records, ranges)];
@@ -233,8 +247,8 @@ interface TaskContents {
   /** Newest first, as the records. */
   readonly summaries: readonly CheckpointSummary[];
   readonly records: readonly PlanRecord[];
-  /** Whether something of the task can't be read. */
-  readonly isDamaged: boolean;
+  /** The locations of what can't be read. */
+  readonly damaged: ReadonlySet<string>;
 }
 
 /** Without the digests and seals, since a task may have many records. */

@@ -328,7 +328,7 @@ describe("an encrypted thread", () => {
 
     writeFileSync(join(cwd, "waymark.config.mjs"), config("k2"));
     expect((await json("show", "supp")).state.values.plan).toBe("answer the customer");
-    expect(await run("rekey")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Rekeyed \d+ /) });
+    expect(await run("rekey")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Rekeyed \d+ payloads/) });
     const saver = saverOn(cwd, "sqlite:agent.db", {
       transforms: [encrypt({ keys: { k2: Buffer.alloc(32, 2) }, current: "k2" })],
     });

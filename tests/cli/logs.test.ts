@@ -96,6 +96,17 @@ describe("a task's log", () => {
     expect(copied.stderr).toContain("its record @1 is another one");
   });
 
+  it("is named as records by an import that stores nothing", async () => {
+    const { cwd, run } = await placeWithLogs();
+    await run("export", "t", "--out", "t.ndjson");
+    expect((await run("import", "t.ndjson")).stdout).toBe("Imported nothing; 6 there already.\n");
+    const lines = readFileSync(join(cwd, "t.ndjson"), "utf8").trimEnd().split("\n");
+    writeFileSync(join(cwd, "cut.ndjson"), `${lines.slice(0, 5).join("\n")}\n`);
+    expect((await run("import", "cut.ndjson")).stderr).toContain(
+      "Nothing was imported; to import the 1 checkpoint and 3 records before it: waymark import - < cut.ndjson",
+    );
+  });
+
   it("fails an import whose record was changed", async () => {
     const { cwd, run } = await placeWithLogs();
     await run("export", "--out", "all.ndjson");
@@ -114,14 +125,24 @@ describe("a task's log", () => {
 
   it("is counted by stats and verify, and its damage is found", async () => {
     const { cwd, run } = await placeWithLogs();
-    const [stats] = JSON.parse((await run("stats", "--json")).stdout);
+    const [stats, early] = JSON.parse((await run("stats", "--json")).stdout);
+    expect(early).toEqual({
+      taskId: "early",
+      checkpoints: 0,
+      bytes: 0,
+      stages: [],
+      records: [{ kind: "event", records: 1, bytes: 4 }],
+    });
     expect(stats.records).toEqual([
       { kind: "run", records: 1, bytes: 7 },
       { kind: "step", records: 1, bytes: 7 },
       { kind: "event", records: 1, bytes: 4 },
       { kind: "chunk", records: 1, bytes: 7 },
     ]);
-    expect((await run("stats")).stdout).toContain("2 checkpoints, 14 B of states, 4 records, 25 B");
+    const table = (await run("stats")).stdout;
+    expect(table).toMatch(/^early +- +0 +0 B$/m);
+    expect(table).toContain("2 tasks, 2 checkpoints, 14 B of states, 5 records, 29 B");
+    expect((await run("verify")).stdout).toContain("2 checkpoints and 5 records");
     const database = new Database(join(cwd, "checkpoints.db"));
     database.exec("UPDATE waymark_records SET body = '\"x\"' WHERE kind = 'step'");
     database.close();

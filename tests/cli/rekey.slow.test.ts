@@ -73,10 +73,10 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect(await run("rekey")).toEqual({
       code: 0,
       stderr: "",
-      stdout: "Rekeyed 7 checkpoints; 1 had the current key already.\n",
+      stdout: "Rekeyed 7 payloads; 1 had the current key already.\n",
     });
     expect(await statesByCurrentKey(cwd, url)).toEqual(ALL);
-    expect((await run("rekey")).stdout).toBe("Rekeyed 0 checkpoints; 8 had the current key already.\n");
+    expect((await run("rekey")).stdout).toBe("Rekeyed 0 payloads; 8 had the current key already.\n");
     const shown = await run("show", "task-1", "--path", "n");
     expect(shown).toMatchObject({ code: 0, stdout: "7\n" });
   });
@@ -92,7 +92,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
       expect(done).toBe(1 + (at - 1));
     }
     configure(cwd);
-    expect((await run("rekey")).stdout).toBe("Rekeyed 5 checkpoints; 3 had the current key already.\n");
+    expect((await run("rekey")).stdout).toBe("Rekeyed 5 payloads; 3 had the current key already.\n");
     expect(await statesByCurrentKey(cwd, url)).toEqual(ALL);
   });
 
@@ -109,7 +109,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect([code, signal]).toEqual([null, "SIGINT"]);
     // A signal takes some time to arrive, so one or two more may have been rewritten by then.
     const [, rewritten, left] =
-      /^Rekeyed (\d) .*\nStopped: (\d) checkpoints left\. Run it again to continue\.\n$/.exec(stdout) ?? [];
+      /^Rekeyed (\d) .*\nStopped: (\d) payloads left\. Run it again to continue\.\n$/.exec(stdout) ?? [];
     expect([Number(rewritten) + Number(left), Number(left) > 2], stdout).toEqual([COUNT, true]);
     configure(cwd);
     expect((await run("rekey")).code).toBe(0);
@@ -139,9 +139,9 @@ describe("waymark rekey", () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
     const { code, stdout, stderr } = await waymarkProcess(place, ["rekey"]);
-    expect([code, stdout]).toEqual([1, "Rekeyed 2 checkpoints; 1 had the current key already.\n"]);
+    expect([code, stdout]).toEqual([1, "Rekeyed 2 payloads; 1 had the current key already.\n"]);
     expect(stderr).toMatch(/it is encrypted with the key "old", which isn't configured \(configured: current\)/);
-    expect(stderr).toMatch(/5 checkpoints were not rewritten, for the reasons above\. Keep the old keys/);
+    expect(stderr).toMatch(/5 payloads were not rewritten, for the reasons above\. Keep the old keys/);
   });
 
   it("gives programs the counts, and the checkpoints that no key opens", async () => {
@@ -162,7 +162,7 @@ describe("waymark rekey", () => {
     for (const name of readdirSync(folder).filter((each) => each.endsWith(".json")))
       writeFileSync(join(folder, name), "x");
     const { stdout } = await run("rekey");
-    expect(stdout).toBe("Rekeyed 4 checkpoints; 0 had the current key already.\n");
+    expect(stdout).toBe("Rekeyed 4 payloads; 0 had the current key already.\n");
   });
 
   it("says what to configure if there are no transforms", async () => {

@@ -124,7 +124,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     const { code, screen } = await onTerminal(place, "rekey");
     expect(code).toBe(0);
     expect(screen).toMatch(/rekeying \[=*-+\] \d+% \| \d+ of 30/);
-    expect(screen).toContain("Rekeyed 30 checkpoints; 0 had the current key already.");
+    expect(screen).toContain("Rekeyed 30 payloads; 0 had the current key already.");
   });
 
   it("shows a progress bar while it verifies", async () => {

@@ -454,6 +454,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     group: "logging",
     caughtBy: ["log.event-ids", "log.remove-events", "log.removed-with-task"],
   },
+  "drops-repeated-events": { group: "logging", caughtBy: ["log.event-ids"] },
   "numbers-copied-records-anew": { group: "logging", caughtBy: ["log.exact-sequence"] },
   "removes-records-of-any-name": { group: "logging", caughtBy: ["log.remove"] },
   "forgets-emptied-events": { group: "logging", caughtBy: ["log.event-ids", "log.remove-events"] },
@@ -463,6 +464,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "keeps-the-callers-records": { group: "logging", caughtBy: ["log.independent"] },
   "merges-two-reads": { group: "logging", caughtBy: ["log.one-moment"] },
   "never-makes-due": { group: "logging", caughtBy: ["log.due"] },
+  "forgets-times-of-events": { group: "logging", caughtBy: ["log.due"] },
   "holds-lazy-records-back": {
     group: "logging",
     caughtBy: ["log.lazy", "log.call-order", "log.independent"],

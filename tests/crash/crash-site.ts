@@ -48,22 +48,27 @@ export class CrashSite {
   readonly operation: Operation;
   /** The expected content of the store before the operation's first call, and after each. */
   readonly contents: readonly Contents[];
+  /** The same if the operation's first try failed and left a number out. */
+  readonly #contentsAfterGap: readonly Contents[];
   readonly #folder: string;
   readonly #examiners: Examiner[] = [];
   readonly #idle: Examiner[] = [];
   #copies = 0;
 
-  private constructor(kind: StoreKind, operation: Operation, contents: readonly Contents[], folder: string) {
+  private constructor(kind: StoreKind, operation: Operation, contents: readonly Contents[][], folder: string) {
     this.kind = kind;
     this.operation = operation;
-    this.contents = contents;
+    [this.contents = [], this.#contentsAfterGap = []] = contents;
     this.#folder = folder;
   }
 
   static async make(kind: StoreKind, operation: Operation): Promise<CrashSite> {
     const folder = await mkdtemp(join(PLACE, "waymark-crash-"));
     const past = await prepare(kind, operation.before, join(folder, "prepared"));
-    return new CrashSite(kind, operation, await expectedContents(past, operation.calls), folder);
+    const { calls, callsAfterGap } = operation;
+    const variants = callsAfterGap && !kind.startsWith("sqlite") ? [calls, callsAfterGap] : [calls];
+    const contents = await Promise.all(variants.map((variant) => expectedContents(past, variant)));
+    return new CrashSite(kind, operation, contents, folder);
   }
 
   /** The folder with the store as it is before the operation: `store`, if there is one yet. */
@@ -105,6 +110,11 @@ export class CrashSite {
     const [before, after = before] = this.contents.slice(answered);
     if (before === undefined || after === undefined) throw new Error(`${answered} answers to ${this.operation.name}`);
     return [before, after];
+  }
+
+  /** The content that the store must have once the operation was tried twice. The first try may have failed. */
+  afterTwoTries(): readonly Contents[] {
+    return [...new Set([this.contents.at(-1), this.#contentsAfterGap.at(-1)])].filter((one) => one !== undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -97,11 +97,11 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
     }
   }
   if (second?.code !== undefined) wrong.push(`the same again failed with ${second.code}: ${second.message}`);
-  wrong.push(...wrongs(await examinedHere(site.kind, folder), ...site.around(calls.length)));
+  const found = await examinedHere(site.kind, folder);
+  const verdicts = site.afterTwoTries().map((contents) => wrongs(found, contents, contents));
+  if (verdicts.every((verdict) => verdict.length > 0)) wrong.push(...verdicts.flat());
 
-  // A log on files may lose what was appended after a failed sync: docs/durability.md.
-  const isOfLogFile = /\.jsonl\b/.test(name);
-  if (/sync/.test(call.name) && wrong.length === 0 && !isOfLogFile) {
+  if (/sync/.test(call.name) && wrong.length === 0) {
     // Data in doubt after a failed sync may be lost, but nothing acknowledged since may depend on it.
     const model = new DiskModel(folder, site.prepared);
     let answered = 0;
@@ -112,8 +112,8 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
       const isPromised = site.operation.name === "repair" ? first?.code === undefined : !isLazy(calls[0]);
       const promised = isPromised ? run.answers : [];
       const acknowledged = promised.slice(0, ++answered).some(({ code }) => code === undefined);
-      const [before, after] = [site.around(acknowledged ? calls.length : 0)[0], site.around(calls.length)[0]];
-      await losses.lose(model, [[before, after]], `after answer ${answered} to ${error} at ${name}`, answered);
+      const allowed = site.afterTwoTries().map((after) => [acknowledged ? after : site.around(0)[0], after] as const);
+      await losses.lose(model, allowed, `after answer ${answered} to ${error} at ${name}`, answered);
     }
   }
   return wrong;

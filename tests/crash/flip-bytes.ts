@@ -74,7 +74,7 @@ const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wro
   Outcome,
   number
 >;
-const DAMAGES = ["flip 0x01", "flip 0xff", "cut"] as const;
+const DAMAGES = ["flip 0x01", "flip 0xff", "zero", "cut"] as const;
 const TASKS = ["alpha", "beta"] as const;
 /** Appended to each task before its saves, if the storage has a log. */
 const RECORDS = [record("model", { recordKey: '["model"]' }), event("approve")];
@@ -117,12 +117,15 @@ async function flipFile(flip: Flip, counts: FlipCounts & Record<Outcome, number>
     for (const damage of DAMAGES) {
       // A database cut to nothing looks like a new one, as docs/durability.md says.
       if (storage === "sqlite" && damage === "cut" && at <= 1) continue;
+      // Only there, a NUL may be what a power cut has left.
+      if (damage === "zero" && !name.endsWith(".jsonl")) continue;
       // SQLite writes to the files that it opens.
       if (storage.startsWith("sqlite")) freshen(intact, copy);
       writeFileSync(join(copy, name), damaged(content, at, damage));
       const found = await outcomeOf(storage, copy, expected, saves);
-      // The end of a log on files may be cut at any byte by a kill, so nobody can tell damage there from one.
-      const isLogCut = found.isSilent === true && name.endsWith(".jsonl");
+      // A kill may cut the end of a log on files at any byte, so nobody can tell damage there from a kill.
+      const isCut = damage === "cut" || at === content.length - 1;
+      const isLogCut = isCut && found.isSilent === true && name.endsWith(".jsonl");
       const outcome = isLogCut ? { ...found, is: "torn tail" as const } : found;
       if (saves && !storage.startsWith("sqlite")) restore(intact, copy);
       counts[outcome.is] += 1;
@@ -137,7 +140,8 @@ async function flipFile(flip: Flip, counts: FlipCounts & Record<Outcome, number>
 function damaged(content: Buffer, at: number, damage: (typeof DAMAGES)[number]): Buffer {
   if (damage === "cut") return content.subarray(0, at);
   const changed = Buffer.from(content);
-  changed[at] = (changed[at] ?? 0) ^ (damage === "flip 0x01" ? 0x01 : 0xff);
+  const byte = changed[at] ?? 0;
+  changed[at] = { "flip 0x01": byte ^ 0x01, "flip 0xff": byte ^ 0xff, zero: 0 }[damage];
   return changed;
 }
 

@@ -26,7 +26,12 @@ describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${
         await losses.lose(model, allowed(site, answered), "before the first call", SEED);
         for (const call of model.run(ofStore)) {
           if (call.args[0] === "1") answered += 1;
-          await losses.lose(model, allowed(site, answered), `after ${call.name} ${call.path ?? "of an answer"}`, SEED);
+          await losses.lose(
+            model,
+            allowed(site, answered),
+            `after ${answered} answers and ${call.name} ${call.path ?? "of an answer"}`,
+            SEED,
+          );
         }
         expect(answered).toBe(operation.calls.length);
         const lost = losses.wrong.length;

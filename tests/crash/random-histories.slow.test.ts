@@ -16,7 +16,7 @@ import { count } from "./counts.js";
 import { tenth } from "./extent.js";
 import { type Call, perform } from "./operations.js";
 
-const KILLS = tenth === undefined ? 60 : 20;
+const KILLS = tenth === undefined ? 60 : 10;
 const PROCESSES = ["a", "b"];
 
 it.each(["files", "tasks", "sqlite"])(

@@ -76,6 +76,8 @@ export async function startStandby(primary: PostgresServer): Promise<PostgresSer
 
 /** Kills all processes of a server (SIGKILL). */
 export async function killServer({ pid = 0 }: PostgresServer): Promise<void> {
+  // So that it starts no process that isn't in the list.
+  process.kill(pid, "SIGSTOP");
   const listed = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
   const all = [pid, ...listed.split("\n").filter(Boolean).map(Number)];
   for (const one of all) killed(one);

@@ -31,7 +31,7 @@ export function changeStatements(tables: Tables) {
       WHERE task_id = $1 AND sequence = $2`,
 
     removeAll: removeTasks(tables, "WHERE task_id = $1"),
-    removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
+    removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING sequence, body IS NULL`,
     /** Makes the task's row agree after $2 checkpoints or some records were removed. */
     shortenTask: `
       UPDATE ${tasks} t SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
@@ -40,7 +40,7 @@ export function changeStatements(tables: Tables) {
           UNION ALL
           (SELECT NULL, created_at, '' FROM ${records} r WHERE r.task_id = $1 ORDER BY sequence DESC LIMIT 1)) newest
         ORDER BY sequence NULLS LAST LIMIT 1)
-      WHERE task_id = $1 RETURNING ${dueColumns}`,
+      WHERE task_id = $1 RETURNING coalesce(newest_sequence, 0), ${dueColumns}`,
   };
 }
 

@@ -9,7 +9,7 @@ import { showProgress } from "../progress.js";
 import { type InsertResult, RecordInserter } from "../records/insert-record.js";
 import { readExport } from "../records/stored-record.js";
 import { isLogRecord } from "../records/whole-records.js";
-import { checkpointsText, counted } from "../words.js";
+import { checkpointsText } from "../words.js";
 
 export const importCommand: CommandFile = {
   example: "waymark import backup.ndjson",
@@ -31,9 +31,8 @@ export const importCommand: CommandFile = {
           if (options.json) await session.output.line(jsonText(counts));
           else {
             const other = otherStatus > 0 ? `, ${otherStatus} there already with another status, which stays` : "";
-            await session.output.line(
-              `Imported ${checkpointsText(added - events - logRecords, events, logRecords)}; ${present} there already${other}.`,
-            );
+            const imported = added === 0 ? "nothing" : checkpointsText(added - events - logRecords, events, logRecords);
+            await session.output.line(`Imported ${imported}; ${present} there already${other}.`);
           }
         }, "write"),
       );
@@ -63,18 +62,22 @@ async function importFile(session: Session, path: string): Promise<Counts> {
     throw new CommandError(ExitCode.notFound, `${path} can't be read: ${reason}. Nothing was imported.`, { cause });
   });
   const read = () => createReadStream(path, { highWaterMark: 256 * 1024 });
-  let records = 0;
-  const outcome = () =>
-    records === 0
-      ? "Nothing was imported."
-      : `Nothing was imported; to import the ${counted(records, "checkpoint")} before it: waymark import - < ${path}`;
+  const checks = { items: 0, events: 0, logRecords: 0 };
+  const outcome = () => {
+    const { items, events, logRecords } = checks;
+    if (items === 0) return "Nothing was imported.";
+    const before = checkpointsText(items - events - logRecords, events, logRecords);
+    return `Nothing was imported; to import the ${before} before it: waymark import - < ${path}`;
+  };
   const progress = await showProgress("importing", () => 2 * size);
   try {
     const checked = read();
     const inserter = new RecordInserter(session.storage);
     for await (const { item, line } of readExport(checked, { from: path, outcome })) {
       await inserter.check(item).catch(refuse(`${path}, line ${line}`, () => "Nothing was imported."));
-      records += 1;
+      checks.items += 1;
+      if (isEventsTask(item.taskId)) checks.events += 1;
+      else if (isLogRecord(item)) checks.logRecords += 1;
       progress.reach(checked.bytesRead);
     }
     const imported = read();

@@ -34,7 +34,7 @@ export const rekey: CommandFile = {
           if (refused === 0 || signal.aborted) return;
           throw new CommandError(
             ExitCode.failed,
-            `${counted(refused, "checkpoint")} were not rewritten, ${NOT_REWRITTEN}`,
+            `${counted(refused, "payload")} were not rewritten, ${NOT_REWRITTEN}`,
           );
         });
       });
@@ -52,8 +52,8 @@ async function report({ output, damage }: Session, result: RekeyResult): Promise
   const { rewritten, current, left, refused, refusals } = result;
   for (const { error } of refusals.slice(0, SHOWN)) await damage.warn(error.message);
   if (refused > SHOWN) await damage.warn(`${refused - SHOWN} more stay as they are`);
-  await output.line(printable(`Rekeyed ${counted(rewritten, "checkpoint")}; ${current} had the current key already.`));
-  if (left > 0) await output.line(`Stopped: ${counted(left, "checkpoint")} left. Run it again to continue.`);
+  await output.line(printable(`Rekeyed ${counted(rewritten, "payload")}; ${current} had the current key already.`));
+  if (left > 0) await output.line(`Stopped: ${counted(left, "payload")} left. Run it again to continue.`);
 }
 
 function plain({ taskId, id, sequence, error }: RekeyResult["refusals"][number]): object {

@@ -56,5 +56,6 @@ async function* makeRows(
       total.recordBytes += kind.bytes;
     }
     for (const stage of stages) yield { taskId, ...stage };
+    if (stages.length === 0) yield { taskId, checkpoints, bytes };
   }
 }

@@ -1,5 +1,7 @@
 import { isCorrupt, toRecordHeader } from "waymark/adapter";
-import { describeTask, findTasks, listTasks } from "../langgraph/find-tasks.js";
+import { hasCheckpoint, isEventsTask } from "waymark/kit";
+import { parseThreadPrefix } from "waymark/langgraph/records";
+import { describeTask, findTasks, listTasks, wholeThread } from "../langgraph/find-tasks.js";
 import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
 
@@ -28,16 +30,27 @@ export interface StageStats {
   readonly bytes: number;
 }
 
-/** Yields the counts of each task, by id. */
+/** Yields the counts of each task, by id. Tasks with records only come last. */
 export async function* countTasks(
   session: QuerySession,
   { prefix }: { readonly prefix?: string | undefined },
 ): AsyncGenerator<TaskStats, void, void> {
+  const threads = new Set<string>();
   for await (const task of findTasks(session, { order: "taskId", prefix })) {
+    const thread = wholeThread(task.taskId);
+    if (thread !== undefined) threads.add(thread.prefix);
     const stages = await readStages(session, task.taskId);
     const sum = (key: "checkpoints" | "bytes") => stages.reduce((total, stage) => total + stage[key], 0);
-    const records = await readKinds(session, task.taskId);
+    const records = await readKinds(session, listTasks(session, task.taskId));
     yield { taskId: describeTask(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages, records };
+  }
+  if (session.storage.log === undefined) return;
+  for await (const task of session.storage.tasks({ order: "taskId", prefix })) {
+    if (isCorrupt(task) || hasCheckpoint(task) || isEventsTask(task.taskId)) continue;
+    const { taskId } = task;
+    // A thread's counts include its tasks with records only.
+    if (threads.has(parseThreadPrefix(taskId) ?? "")) continue;
+    yield { taskId, checkpoints: 0, bytes: 0, stages: [], records: await readKinds(session, [taskId]) };
   }
 }
 
@@ -55,9 +68,12 @@ async function readStages(session: QuerySession, taskId: string): Promise<StageS
   return [...stages].map(([stage, counts]) => ({ ...(stage === undefined ? undefined : { stage }), ...counts }));
 }
 
-async function readKinds(session: QuerySession, taskId: string): Promise<RecordStats[]> {
+async function readKinds(
+  session: QuerySession,
+  taskIds: Iterable<string> | AsyncIterable<string>,
+): Promise<RecordStats[]> {
   const kinds = new Map<string, { records: number; bytes: number }>();
-  for await (const id of listTasks(session, taskId)) {
+  for await (const id of taskIds) {
     for await (const item of session.storage.log?.read({ taskId: id, order: "oldest", headersOnly: true }) ?? []) {
       if (isCorrupt(item)) await session.damage.add(item);
       if (isCorrupt(item) || !("kind" in item)) continue;

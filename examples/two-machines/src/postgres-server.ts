@@ -65,11 +65,13 @@ export async function startServer(
   const start = async () => {
     server = spawn(postgres, args, { ...ALONE, stdio: ["ignore", "ignore", "pipe"] });
     const log: string[] = [];
+    let isReady = false;
     for await (const line of createInterface({ input: server.stderr ?? process.stdin })) {
       log.push(line);
-      if (/ready to accept (read-only )?connections/.test(line)) break;
+      isReady = /ready to accept (read-only )?connections/.test(line);
+      if (isReady) break;
     }
-    if (server.exitCode !== null) throw new Error(`PostgreSQL did not start: ${log.slice(-20).join("\n")}`);
+    if (!isReady) throw new Error(`PostgreSQL did not start: ${log.slice(-20).join("\n")}`);
     server.stderr?.resume();
   };
   const clean = () => rmSync(folder, { recursive: true, force: true });

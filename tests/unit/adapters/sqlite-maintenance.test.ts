@@ -2,6 +2,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { draft } from "../../../conformance/drafts.js";
+import { event } from "../../../conformance/records.js";
 import type { RepairStep } from "../../../src/contract/findings.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
@@ -113,6 +114,16 @@ describe("a task's row", () => {
     await collect(adapter.maintenance.repair(REPAIR));
     expect(other.prepare("SELECT * FROM waymark_tasks").get()).toEqual(before);
     expect(await found()).toEqual([]);
+  });
+
+  it("keeps an earlier time, which an event has set, when it is rebuilt", async () => {
+    const { adapter, other } = await populated();
+    const [dueAt, later] = ["2026-01-02T03:30:00.000Z", "2026-01-02T04:00:00.000Z"];
+    await adapter.append(draft("t", "c4", { status: "paused", dueAt: later }));
+    await adapter.log.append("t", [event("e")], {}, { dueAt });
+    other.exec("UPDATE waymark_tasks SET count = 1");
+    await collect(adapter.maintenance.repair(REPAIR));
+    expect(other.prepare("SELECT count, due_at FROM waymark_tasks").get()).toEqual({ count: 4, due_at: dueAt });
   });
 
   it("tells when the task is due after its damaged newest checkpoint was moved away", async () => {

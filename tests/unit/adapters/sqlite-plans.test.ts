@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { draft, drafts } from "../../../conformance/drafts.js";
+import { event, record } from "../../../conformance/records.js";
 import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
 
 const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
@@ -28,6 +29,14 @@ async function plansOfALife(): Promise<Map<string, readonly string[]>> {
   await adapter.remove("t", ["paused"]);
   await adapter.setStatus("t", "c3", { status: "paused" }, { expectedSequence: 3 });
   await adapter.remove("t", ["c3"]);
+  await adapter.log.append("t", [record("a"), event("e")], { noEventAfter: 0 });
+  await adapter.setStatus("t", "c2", { status: "paused" }, { noEventAfter: 100 }, { records: [event("f")] });
+  await adapter.append(draft("t", "c4"), {}, { records: [event("g")] });
+  for (const order of ["newest", "oldest"] as const) {
+    await collect(adapter.log.read({ taskId: "t", order }));
+    await collect(adapter.log.read({ taskId: "t", order, headersOnly: true }));
+  }
+  await adapter.log.remove("t", { name: "e" });
   await adapter.remove("t", "all");
 
   const other = connect(path);
@@ -55,5 +64,13 @@ describe("query plans", () => {
     expect(sorts.length).toBeLessThanOrEqual(1);
     expect(steps.filter((step) => /^SCAN (?!CONSTANT ROW|json_each|\(subquery)/.test(step))).toEqual([]);
     expect(steps.filter((step) => step.startsWith("SEARCH")).length).toBeGreaterThan(20);
+  });
+
+  it("find the last event among the events alone, at its end", async () => {
+    const plans = await plansOfALife();
+    const lastEvent = [...plans].filter(([sql]) => /max\(sequence\)/.test(sql) && sql.includes("id IS NOT NULL"));
+    expect(lastEvent.map(([, steps]) => steps)).toEqual([
+      ["SEARCH waymark_records USING INDEX waymark_records_events (task_id=? AND sequence>?)"],
+    ]);
   });
 });

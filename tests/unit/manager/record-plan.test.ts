@@ -155,6 +155,36 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     expect(await left()).toEqual([what === "a save" ? "b" : "event 3"]);
   });
 
+  it("removes records before their checkpoint, so that the next plan finds what a kill has left", async () => {
+    const { manager, storage, log, save, left } = await managerOn(open);
+    await log("step", { recordKey: "1" });
+    await save("a");
+    await save("b");
+    const records = storage.log ?? expect.fail();
+    const remove = records.remove.bind(records);
+    records.remove = async () => {
+      throw new Error("killed");
+    };
+    await expect(manager.retention.prune({ taskId: "t" }, { keepLast: 1 })).rejects.toThrow("killed");
+    expect(await left()).toEqual(["step 1", "a", "b"]);
+    records.remove = remove;
+    await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+    expect(await left()).toEqual(["b"]);
+  });
+
+  it("leaves the records of a task that was removed and begun again since the plan", async () => {
+    const { manager, log, save, left } = await managerOn(open);
+    await log("step", { recordKey: "1" });
+    await save("a", "completed");
+    const plan = await manager.retention.plan("t", { maxBytes: 0 });
+    expect(plan).toMatchObject({ keep: [], removeRecords: [{ afterSequence: 0, beforeSequence: 2 }] });
+    await manager.removeTask("t");
+    await log("step", { recordKey: "1" });
+    await save("b");
+    expect(await manager.retention.apply(plan)).toMatchObject({ removed: 0, removedBytes: 0 });
+    expect(await left()).toEqual(["step 1", "b"]);
+  });
+
   it("tells followers of the gap, and goes on after each save", async () => {
     const { storage, log, save, left } = await managerOn(open, { keepLast: 2 });
     for (const stage of ["a", "b", "c", "d"]) {
@@ -164,6 +194,57 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     expect(await left()).toEqual(["step 5", "c", "step 7", "d"]);
     const [task] = await collect(storage.tasks({ order: "taskId" }));
     expect(task).toMatchObject({ taskId: "t", removedUpTo: 3 });
+  });
+});
+
+describe("the log of a task that is saved", () => {
+  /** Counts the reads of the log. */
+  async function watchedManager(retention: RetentionPolicy) {
+    const storage = new MemoryAdapter();
+    const watched = await managerOn(() => storage, retention);
+    const reads = { count: 0 };
+    const read = storage.log.read.bind(storage.log);
+    storage.log.read = (query) => {
+      reads.count += 1;
+      return read(query);
+    };
+    return { ...watched, reads };
+  }
+
+  it.each<[string, RetentionPolicy]>([
+    ["keepLast alone", { keepLast: 3 }],
+    ["another policy", { keepLast: 3, keepStages: ["a"], maxAgeMs: 1000 }],
+  ])("is read only if a checkpoint goes, by %s", async (_policy, retention) => {
+    const { log, save, left, reads } = await watchedManager(retention);
+    for (const stage of ["x", "y", "z"]) {
+      await log("chunk", { name: stage });
+      await save(stage);
+    }
+    expect(reads.count).toBe(0);
+    await log("chunk", { name: "last" });
+    await save("last");
+    expect(reads.count).toBe(1);
+    expect(await left()).toEqual(["chunk 3", "y", "chunk 5", "z", "chunk 7", "last"]);
+  });
+
+  it("is read if a checkpoint goes, even if no record came since the last save", async () => {
+    const { log, save, left } = await watchedManager({ keepLast: 2 });
+    await log("chunk");
+    for (const stage of ["x", "y", "z"]) await save(stage);
+    expect(await left()).toEqual(["y", "z"]);
+  });
+
+  it.each<[string, RetentionPolicy]>([
+    ["chunks", { chunks: { maxBytes: 8 } }],
+    ["maxBytes", { maxBytes: 17 }],
+  ])("is read after each save if the policy has %s", async (_rule, retention) => {
+    const { log, save, left } = await watchedManager(retention);
+    await log("chunk");
+    await save("x");
+    await log("chunk");
+    await save("y");
+    expect((await left()).slice(-2)).toEqual(["chunk 3", "y"]);
+    expect(await left()).not.toContain("chunk 1");
   });
 });
 

@@ -251,7 +251,11 @@ describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name
 
   it("is removed alone and by its prefix, and its numbering begins anew", async () => {
     const { manager, storage, append } = await managerWithEvent();
+    const removed: unknown[] = [];
+    manager.on("removed", (event) => removed.push(event));
     expect(await manager.removeTask("early/1")).toBe(0);
+    expect(await manager.removeTask("unknown")).toBe(0);
+    expect(removed).toEqual([{ taskId: "early/1", ids: "all", by: "request" }]);
     expect(await idsIn(storage)).toEqual(["early/2"]);
     expect(await append({ taskId: "early/1", kind: "event", name: "go", id: "e1", value: 2 })).toBe(1);
     expect(await manager.removeTask({ prefix: "early/" })).toBe(0);

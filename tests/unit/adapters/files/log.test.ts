@@ -71,10 +71,41 @@ describe("the log of json-file", () => {
     expect(await findDamage(adapter)).toEqual([]);
   });
 
+  it("reports no damage where two killed writers left parts of lines", async () => {
+    const { adapter, path } = await newLog(2);
+    appendFileSync(path, '{"at":500,"log":"cut sh\n{"at":524,"lo');
+    await requireLog(adapter).append("t", [record("r3")]);
+    expect(await nameLog(adapter)).toEqual(["1 r1", "2 r2", "3 r3"]);
+    expect(await findDamage(adapter)).toEqual([]);
+  });
+
+  it.each(["\0", "\0".repeat(40)])("reports a line in which bytes became NUL: %j", async (zeros) => {
+    const { adapter, change } = await newLog();
+    change((text) => text.replace(/"name":"r2".{40}/, ({ length }) => zeros.padEnd(length, "x")));
+    expect(await findDamage(adapter)).toEqual([2]);
+    expect(await requireLog(adapter).remove("t", { beforeSequence: 2 })).toBe(1);
+    expect(await nameLog(adapter)).toEqual(["2 corrupt", "3 r3", "4 r4"]);
+    expect(await findDamage(adapter)).toEqual([2]);
+  });
+
+  it("reports a last line in which one byte became NUL", async () => {
+    const { adapter, change } = await newLog();
+    change((text) => text.replace('"name":"r4"', '"name":"r\0"'));
+    expect(await findDamage(adapter)).toEqual([4]);
+  });
+
   it("reports every line of a file whose line ends were changed", async () => {
     const { adapter, change } = await newLog();
     change((text) => text.replaceAll("\n", "\r\n"));
     expect(await findDamage(adapter)).toEqual([1, 2, 3, 4]);
+    expect(await requireLog(adapter).append("t", [record("next")])).toBe(5);
+  });
+
+  it("reports them also if records were removed before", async () => {
+    const { adapter, change } = await newLog();
+    await requireLog(adapter).remove("t", { beforeSequence: 2 });
+    change((text) => text.replaceAll("\n", "\r\n"));
+    expect(await findDamage(adapter)).toEqual([2, 3, 4]);
     expect(await requireLog(adapter).append("t", [record("next")])).toBe(5);
   });
 
