@@ -67,7 +67,11 @@ const SHORTEN_TASK = `
     SELECT sequence, created_at, status FROM waymark_checkpoints c
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
-const NUMBERS = `SELECT number FROM waymark_checkpoints ${IN_RANGE}`;
+/** The numbers of checkpoints whose payloads are parts of histories. {@link REMOVE_ALONE} removes the other payloads. */
+const NUMBERS = `SELECT number FROM waymark_checkpoints c ${IN_RANGE}
+  AND NOT EXISTS (SELECT 1 FROM waymark_payloads p WHERE p.number = c.number AND p.form <= 0)`;
+const REMOVE_ALONE = `DELETE FROM waymark_payloads
+  WHERE form <= 0 AND number IN (SELECT number FROM waymark_checkpoints ${IN_RANGE})`;
 const NEWEST_IN_RANGE = `SELECT task_id, max(sequence) FROM waymark_checkpoints ${IN_RANGE} GROUP BY task_id`;
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_RECORDS = `DELETE FROM waymark_records ${IN_RANGE}`;
@@ -292,11 +296,12 @@ export class SqliteWriter {
 
   #removeRange(from: string, below: string): number {
     const numbers = this.#parts.database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
+    this.#parts.database.run(REMOVE_ALONE, from, below);
     this.#parts.database.run(REMOVE_TASKS, from, below);
     this.#parts.database.run(REMOVE_RECORDS, from, below);
-    this.#parts.database.run(REMOVE_CHECKPOINTS, from, below);
+    const removed = this.#parts.database.run(REMOVE_CHECKPOINTS, from, below);
     this.#parts.histories.trim(numbers);
-    return numbers.length;
+    return removed;
   }
 
   #newestSequence(taskId: string): number {

@@ -9,15 +9,11 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { CALL_STAGE, isWhole, readMetadata } from "./records.js";
-import {
-  checkpointsPrefix,
-  checkpointsTask,
-  listLongNames,
-  parseThread,
-  threadPrefix,
-  writesTask,
-} from "./task-ids.js";
+import { findRecordDamage, isRecord, type LogRecord, type RecordHeader, type TaskLog } from "../../src/contract/log.js";
+import { requireLog } from "../../src/manager/records.js";
+import { findCalls } from "./calls.js";
+import { isWhole } from "./records.js";
+import { checkpointsPrefix, checkpointsTask, listLongNames, parseThread, threadPrefix } from "./task-ids.js";
 
 /** The storage, and how it encodes payloads. */
 export interface CopyOptions extends Pick<MakePayloadOptions, "transforms"> {
@@ -25,13 +21,16 @@ export interface CopyOptions extends Pick<MakePayloadOptions, "transforms"> {
   readonly clock?: (() => number) | undefined;
 }
 
-/** A task to copy: all its records, or those that `isCopied` accepts. */
+/** A stored checkpoint, or a record with writes. */
+type StoredItem = StoredCheckpoint | LogRecord;
+
+/** A task to copy: all it has, or what `isCopied` accepts. */
 interface CopiedTask {
   readonly taskId: string;
-  readonly isCopied?: (record: CheckpointSummary) => boolean;
+  readonly isCopied?: (item: StoredItem) => boolean;
 }
 
-/** How many records are appended at once. Databases put them into one transaction. */
+/** How many items are appended at once. Databases put them into one transaction. */
 const AT_ONCE = 32;
 
 /**
@@ -76,12 +75,11 @@ export async function copyThread(options: CopyOptions, from: string, to: string,
         "thread; if a copy was cut off, delete it first.",
     );
   }
-  const ids = new Set(copied.map((one) => one.id));
-  const others = last === newest ? allBeside(storage, from, taskId) : olderBeside(storage, from, last, copied);
+  const tasks =
+    last === newest ? await listTasks(storage, from, taskId) : await listOlder(storage, from, taskId, last, copied);
   const written = new Map<string, number>();
   try {
-    for await (const task of others) await copyTask(options, from, to, task, written);
-    await copyTask(options, from, to, { taskId, isCopied: (record) => ids.has(record.id) }, written);
+    for (const task of tasks) await copyTask(options, from, to, task, written);
   } catch (error) {
     for (const [copy, expectedSequence] of written) await removeUnlessChanged(storage, copy, expectedSequence);
     throw error;
@@ -89,64 +87,45 @@ export async function copyThread(options: CopyOptions, from: string, to: string,
   return copied.length;
 }
 
-/** All tasks of the thread except the task with the graph's own checkpoints. */
-async function* allBeside(storage: StorageAdapter, from: string, graph: string): AsyncGenerator<CopiedTask> {
-  const taskIds: string[] = [];
-  for await (const { taskId } of storage.tasks({ prefix: threadPrefix(from), order: "taskId" })) {
-    if (taskId !== undefined && taskId !== graph && taskId !== taskIds.at(-1)) taskIds.push(taskId);
+/** All tasks of the thread; that of the graph's own checkpoints is last. */
+async function listTasks(storage: StorageAdapter, threadId: string, graph: string): Promise<CopiedTask[]> {
+  const taskIds = new Set<string>();
+  for await (const { taskId } of storage.tasks({ prefix: checkpointsPrefix(threadId), order: "taskId" })) {
+    if (taskId !== undefined) taskIds.add(taskId);
   }
-  for (const taskId of taskIds) yield { taskId };
+  taskIds.delete(graph);
+  return [...taskIds, graph].map((taskId) => ({ taskId }));
 }
 
 /**
- * The tasks that belong to checkpoints older than `end`, the last one copied. The writes on top of `end` are left out.
+ * The tasks with what belongs to checkpoints older than `end`, and with `end` itself. The writes on top of `end`, and the
+ * subgraphs that were called from it, are left out.
  */
-async function* olderBeside(
-  storage: StorageAdapter,
-  from: string,
-  end: CheckpointSummary,
-  copied: readonly CheckpointSummary[],
-): AsyncGenerator<CopiedTask> {
-  yield* readWrites(
-    storage,
-    from,
-    "",
-    copied.filter((one) => one !== end),
-  );
-  // A subgraph with a checkpointer of its own has one history for all calls. Like LangGraph, compare its checkpoint ids
-  // with the id of `end`.
-  const isBefore = ({ id }: CheckpointSummary) => id < end.id;
-  const taskIds: string[] = [];
-  for await (const { taskId } of storage.tasks({ prefix: checkpointsPrefix(from), order: "taskId" })) {
-    if (taskId !== undefined) taskIds.push(taskId);
-  }
-  for (const taskId of taskIds) {
-    const records = await summariesIn(storage, taskId);
-    const { namespace = "" } = parseThread(taskId, records[0]?.metadata) ?? {};
-    if (namespace === "" || namespace.includes(":")) continue;
-    yield* readWrites(storage, from, namespace, records.filter(isBefore));
-    yield { taskId, isCopied: isBefore };
-  }
-}
-
-/** The tasks of the writes on top of these checkpoints, and of the subgraphs that were called from them. */
-async function* readWrites(
+async function listOlder(
   storage: StorageAdapter,
   threadId: string,
-  namespace: string,
-  checkpoints: readonly CheckpointSummary[],
-): AsyncGenerator<CopiedTask> {
-  for (const { id } of checkpoints) {
-    const taskId = writesTask({ threadId, namespace }, id);
-    yield { taskId };
-    for (const record of await summariesIn(storage, taskId)) {
-      const { call } = readMetadata(record);
-      if (record.stage !== CALL_STAGE || call === undefined) continue;
-      const ofCall = checkpointsTask({ threadId, namespace: call });
-      yield* readWrites(storage, threadId, call, await summariesIn(storage, ofCall));
-      yield { taskId: ofCall };
-    }
+  graph: string,
+  end: CheckpointSummary,
+  copied: readonly CheckpointSummary[],
+): Promise<CopiedTask[]> {
+  const older = new Set(copied.map(({ id }) => id));
+  older.delete(end.id);
+  const shared: string[] = [];
+  for (const { taskId } of await listTasks(storage, threadId, graph)) {
+    const summaries = taskId === graph ? [] : await summariesIn(storage, taskId);
+    if (parseThread(taskId, summaries[0]?.metadata)?.namespace.includes(":") !== false || taskId === graph) continue;
+    // A subgraph with a checkpointer of its own has one history for all calls. Like LangGraph, compare its checkpoint
+    // ids with the id of `end`.
+    for (const { id } of summaries) if (id < end.id) older.add(id);
+    shared.push(taskId);
   }
+  const calls = (await findCalls(storage, threadId, older)).map(({ taskId }) => ({ taskId }));
+  const isOlder = (item: StoredItem) => older.has((isRecord(item) ? item.name : item.id) ?? "");
+  return [
+    ...calls,
+    ...shared.map((taskId) => ({ taskId, isCopied: isOlder })),
+    { taskId: graph, isCopied: (item) => isOlder(item) || (!isRecord(item) && item.id === end.id) },
+  ];
 }
 
 /** Oldest first. */
@@ -159,7 +138,7 @@ async function summariesIn(storage: StorageAdapter, taskId: string): Promise<rea
   return summaries;
 }
 
-/** @param written - The last sequence of each task copied so far. This call adds its own task. */
+/** @param written - The last sequence of each task copied so far; 0 if it has no checkpoint. This call adds its own task. */
 async function copyTask(
   options: CopyOptions,
   from: string,
@@ -168,38 +147,67 @@ async function copyTask(
   written: Map<string, number>,
 ): Promise<void> {
   const { storage } = options;
+  const log = requireLog(storage, "a copy of a thread");
   const copy = threadPrefix(to) + taskId.slice(threadPrefix(from).length);
-  let batch: StoredCheckpoint[] = [];
+  let batch: StoredItem[] = [];
   const flush = async () => {
-    const drafts = await Promise.all(
-      batch.map(async (record) => [record, await makeDraft(options, record, copy, to)] as const),
-    );
-    const appends = drafts.map(([{ sequence }, draft]) =>
-      storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence }),
-    );
+    const drafts = await Promise.all(batch.map((item) => makeDraft(options, item, copy, to)));
+    const condition = written.has(copy) ? {} : { expectedSequence: 0 };
+    const appends = drafts.map(async (draft) => {
+      if (!("kind" in draft)) {
+        const { sequence, ...checkpoint } = draft;
+        written.set(copy, await storage.append(checkpoint, condition, { sequence }));
+        return;
+      }
+      const { sequence, taskId, ...record } = draft;
+      await log.append(taskId, [record], condition, { firstSequence: sequence });
+      if (!written.has(copy)) written.set(copy, 0);
+    });
     // Wait for all appends, so that a failed copy can remove everything they stored.
-    const outcomes = await Promise.allSettled(appends);
-    for (const outcome of outcomes) if (outcome.status === "fulfilled") written.set(copy, outcome.value);
+    await Promise.allSettled(appends);
     await Promise.all(appends);
     batch = [];
   };
-  for await (const record of storage.read({ taskId, order: "oldest" })) {
-    if (isCorrupt(record)) throw unreadable(taskId, record.reason);
-    const damage = findDamage(record);
-    if (damage !== undefined) throw unreadable(taskId, damage);
-    // The first record is appended alone: if another program has begun the thread, only this append fails.
-    if (isCopied(record) && (batch.push(record) === AT_ONCE || !written.has(copy))) await flush();
+  for await (const item of readItems(storage, log, taskId)) {
+    // The first item is appended alone: if another program has begun the thread, only this append fails.
+    if (isCopied(item) && (batch.push(item) === AT_ONCE || !written.has(copy))) await flush();
   }
   await flush();
 }
 
-async function makeDraft(options: CopyOptions, record: StoredCheckpoint, taskId: string, threadId: string) {
-  const { sequence: _sequence, seal: _seal, payload, metadata, ...summary } = record;
-  const { transforms, clock = Date.now } = options;
-  const own = metadataIn(taskId, metadata, threadId);
+/**
+ * The task's checkpoints and records in the order of their sequences.
+ *
+ * @throws {CheckpointCorruptError} One is damaged.
+ */
+async function* readItems(storage: StorageAdapter, log: TaskLog, taskId: string): AsyncGenerator<StoredItem> {
+  for await (const found of log.read({ taskId, order: "oldest" })) {
+    const item = isCorrupt(found) || isRecord(found) ? found : await storage.get(taskId, found.id);
+    // The checkpoint was removed meanwhile.
+    if (item === undefined) continue;
+    if (isCorrupt(item)) throw unreadable(taskId, item.reason);
+    const damage = isRecord(item) ? findRecordDamage(item) : findDamage(item);
+    if (damage !== undefined) throw unreadable(taskId, damage);
+    // Only events may lack their bodies.
+    if (isStoredItem(item)) yield item;
+  }
+}
+
+function isStoredItem(item: StoredItem | RecordHeader): item is StoredItem {
+  return "body" in item.payload;
+}
+
+/** An item of the copy, with its sequence. */
+async function makeDraft({ transforms, clock = Date.now }: CopyOptions, item: StoredItem, taskId: string, to: string) {
   const createdAt = new Date(clock()).toISOString();
-  const draft = { ...summary, taskId, createdAt, ...(own === undefined ? undefined : { metadata: own }) };
-  return { ...draft, ...(await payloadFor(draft, payload, { transforms, context: record })) };
+  if (isRecord(item)) {
+    const { seal: _seal, ...record } = { ...item, taskId, createdAt };
+    return { ...record, payload: (await payloadFor(record, item.payload, { transforms, context: item })).payload };
+  }
+  const { seal: _seal, metadata, ...summary } = { ...item, taskId, createdAt };
+  const own = metadataIn(taskId, metadata, to);
+  const made = await payloadFor(summary, item.payload, { transforms, context: item });
+  return { ...summary, ...(own && { metadata: own }), ...made };
 }
 
 /** A record's metadata for the copy. If the copy's thread id is too long for a task id, the metadata holds it. */

@@ -10,12 +10,14 @@ export interface WholeCheckpoint extends SerializedState {
   readonly holders: ReadonlyMap<string, string>;
   /** How many ancestors its DeltaChannels need. */
   readonly ancestors: number;
+  /** The writes on top of it come after this sequence. */
+  readonly writesAfter: number;
   readonly stateVersion: number;
 }
 
-/** Where a thread's records end. */
+/** Where a thread's checkpoints end. */
 export interface ThreadEnd {
-  /** The last record's sequence; 0 if there is none, `undefined` if damage hides it. */
+  /** The last one's sequence; 0 if there is none, `undefined` if damage hides it. */
   readonly sequence: number | undefined;
   /** The id of the checkpoint that was put last; empty if there is none. */
   readonly newestId: string;

@@ -6,13 +6,16 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
+import type { TaskLog } from "../../src/contract/log.js";
 import { type Config, contains } from "./config.js";
 import { isWhole, type KnownSummaries, readMetadata } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";
 import { checkpointsTask, type Thread } from "./task-ids.js";
 import { type SavedCheckpoint, skippingDamage, type ThreadReader } from "./thread-reader.js";
+import { WritesIndex } from "./writes.js";
 
 interface ListSources {
+  readonly log: TaskLog;
   readonly reader: ThreadReader;
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
@@ -20,12 +23,13 @@ interface ListSources {
 
 /** The checkpoints that the config and the options ask for; higher ids first. */
 export async function* listed(
-  { reader, manager, serde }: ListSources,
+  { log, reader, manager, serde }: ListSources,
   config: Config,
   options: CheckpointListOptions,
 ): AsyncGenerator<CheckpointTuple, void, void> {
   const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
   const [id, beforeId] = [getCheckpointId(config), before && getCheckpointId(before)];
+  const indexes = new Map<Thread, WritesIndex>();
   /** The summaries of threads that use a DeltaChannel. */
   const summaries = new Map<Thread, KnownSummaries>();
   let last: Thread | undefined;
@@ -52,7 +56,9 @@ export async function* listed(
     if (saved === undefined) continue;
     const metadata = await loadedValue(serde, serializedFrom(saved.state.metadata));
     if (!contains(metadata, filter)) continue;
-    const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near));
+    const index = indexes.get(thread) ?? new WritesIndex(log, taskId);
+    indexes.set(thread, index);
+    const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near, index));
     if (tuple === undefined) continue;
     // A replay lists a subgraph's checkpoints to find the one to continue from. Other runs may have continued from that
     // one since, so listing it must not count as a run's reading.

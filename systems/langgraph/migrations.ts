@@ -16,7 +16,7 @@ export type ChannelMigration = (values: Record<string, unknown>) => Record<strin
 interface Read {
   readonly checkpoint: Checkpoint;
   readonly stateVersion: number;
-  readonly writes: readonly (WritesRecord & { readonly stateVersion: number })[];
+  readonly writes: readonly WritesRecord[];
 }
 
 /** Brings stored checkpoints of older graphs to this graph's version. */
@@ -35,9 +35,16 @@ export class ChannelMigrations {
   /**
    * If a task wrote to a channel that was removed, all its writes are dropped, so the task runs again.
    *
-   * @throws {UnsupportedFormatError} A migration is missing or fails.
+   * @throws {UnsupportedFormatError} A migration is missing or fails, or the writes are newer than this graph.
    */
   apply({ checkpoint, stateVersion, writes }: Read): Pick<Read, "checkpoint" | "writes"> {
+    const newer = writes.find((record) => record.stateVersion > this.#version)?.stateVersion;
+    if (newer !== undefined) {
+      throw new UnsupportedFormatError(
+        `The pending writes of checkpoint ${checkpoint.id} have state version ${newer}; this program knows version ${this.#version}. ` +
+          "They were left untouched; use the program that stored them, or a newer one.",
+      );
+    }
     if (stateVersion === this.#version) return { checkpoint, writes };
     const { id, channel_values: old } = checkpoint;
     let values = old;

@@ -15,12 +15,8 @@ import { loadedValue, serializedFrom, serializedValue } from "./stored-values.js
 export async function serializedWrites(
   serde: SerializerProtocol,
   writes: readonly PendingWrite[],
-  {
-    taskId,
-    taskPath,
-    values,
-  }: Omit<SerializedWrites, "writes"> & { readonly values: SerializedState["values"] | undefined },
-): Promise<SerializedWrites> {
+  values: SerializedState["values"] | undefined,
+): Promise<SerializedWrites["writes"]> {
   const channels = [...(values ?? [])].flatMap(([channel, value]) =>
     "text" in value ? [[channel, value.text] as const] : [],
   );
@@ -33,7 +29,7 @@ export async function serializedWrites(
     const { text, marks } = marked(value.text, channels);
     return { channel, index, value: { ...value, text }, ...(marks && { marks }) };
   });
-  return { taskId, taskPath, writes: await Promise.all(serialized) };
+  return Promise.all(serialized);
 }
 
 /**

@@ -41,17 +41,20 @@ export interface RecordMetadata {
   readonly highest?: string;
   /** How many ancestors its DeltaChannels need. */
   readonly ancestors?: number;
-  /** The called subgraph's namespace, in a record of the stage `call`. */
-  readonly call?: string;
-  /** The id of the LangGraph task that made the writes. Only in a record of writes. */
-  readonly by?: string;
-  /** True if all writes answer interrupts. Only in a record of writes. */
-  readonly isAnswer?: true;
+  /** In the history of a subgraph's call: the id of the checkpoint that it was called from. */
+  readonly caller?: string;
+  /** The first of its writes comes after this sequence. Absent if all of them come after the checkpoint itself. */
+  readonly writesAfter?: number;
 }
 
 /** The metadata of a record that this saver stored. */
 export function readMetadata({ metadata = {} }: Pick<CheckpointSummary, "metadata">): RecordMetadata {
   return metadata as RecordMetadata;
+}
+
+/** The sequence after which the writes on top of a checkpoint come. */
+export function findWritesStart(checkpoint: Pick<CheckpointSummary, "sequence" | "metadata">): number {
+  return readMetadata(checkpoint).writesAfter ?? checkpoint.sequence;
 }
 
 /** By channel: the id of the checkpoint that stores its value. */
@@ -90,10 +93,11 @@ export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metad
   return needed;
 }
 
-/** The state of the record that one `putWrites` stores, in the task of its checkpoint's writes. */
+/** The value of the record that one `putWrites` stores. The record's name is the id of the checkpoint. */
 export interface WritesRecord {
   readonly taskId: string;
   readonly taskPath: string;
+  readonly stateVersion: number;
   readonly writes: readonly StoredWrite[];
 }
 
@@ -121,14 +125,6 @@ export interface MarkedWrite extends Omit<StoredWrite, "value"> {
 
 /** By mark: the channel whose value the mark stands for. In the order in which the marks were set. */
 export type Marks = Readonly<Record<string, string>>;
-
-/** The stage of a record of writes. */
-export const WRITES_STAGE = "writes";
-/**
- * The stage of a record that names a subgraph called from a checkpoint. The record is in the task of the checkpoint's
- * writes.
- */
-export const CALL_STAGE = "call";
 
 /** LangGraph's own channels. */
 export const CHANNELS = {
@@ -160,22 +156,6 @@ export function statusOfValues(values: Readonly<Record<string, unknown>>): Check
 function namesSeen(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) return [];
   return Array.isArray(value[0]) ? value[0] : value;
-}
-
-/** The status of a thread with pending writes to these channels. */
-export function statusOfWrites(channels: readonly string[]): CheckpointStatus {
-  if (channels.includes(CHANNELS.error)) return "failed";
-  return channels.includes(CHANNELS.interrupt) ? "paused" : "running";
-}
-
-/** The summary fields of a record of these writes. */
-export function summaryOfWrites(taskId: string, channels: readonly string[]) {
-  const isAnswer = channels.every((channel) => channel === CHANNELS.resume);
-  return {
-    stage: WRITES_STAGE,
-    status: statusOfWrites(channels),
-    metadata: { by: taskId, ...(isAnswer ? { isAnswer } : undefined) },
-  } as const;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { randomInt, randomUUID } from "node:crypto";
+import { randomInt } from "node:crypto";
 import {
   BaseCheckpointSaver,
   type ChannelVersions,
@@ -13,8 +13,10 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { CheckpointManager } from "../../src/checkpoint-manager.js";
 import { checkId } from "../../src/contract/arguments.js";
+import type { TaskLog } from "../../src/contract/log.js";
 import type { Lease, LeaseOptions } from "../../src/manager/lease.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
+import { requireLog } from "../../src/manager/records.js";
 import type { PruneResult } from "../../src/manager/retention.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention-plan.js";
 import { type Config, checkThreadId, makeConfig, requiredThread, threadIn } from "./config.js";
@@ -27,10 +29,9 @@ import { ChannelMigrations } from "./migrations.js";
 import { checkOptions, type WaymarkSaverOptions, warnOfCompression } from "./options.js";
 import { serializedWrites } from "./pending-writes.js";
 import { pruneThread } from "./pruning.js";
-import { CALL_STAGE, statusOfValues, summaryOfWrites } from "./records.js";
-import { writesPayload } from "./serialized-state.js";
+import { statusOfValues } from "./records.js";
 import { DefaultSerializer, mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
-import { checkpointsTask, listLongNames, type Thread, threadPrefix, writesTask } from "./task-ids.js";
+import { checkpointsTask, listLongNames, type Thread, threadPrefix } from "./task-ids.js";
 import {
   type DeletedThreads,
   type DeleteThreadsQuery,
@@ -44,9 +45,9 @@ import { ThreadWriter } from "./thread-writer.js";
 /**
  * Keeps the threads of LangGraph graphs in any Waymark storage.
  *
- * A `put` stores one record: the channel values that changed, and the ids of the checkpoints that store the others. A
- * thread's checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint are
- * another task.
+ * A `put` stores one checkpoint: the channel values that changed, and the ids of the checkpoints that store the others. A
+ * `putWrites` stores one record under the checkpoint's id. Both are in the log of one task,
+ * `langgraph/<thread>/c/<namespace>`.
  *
  * The most recently used checkpoints stay in memory, up to 16 million characters in all. The next turn takes its
  * checkpoint from memory, once a query has shown that nothing was stored since.
@@ -63,6 +64,7 @@ import { ThreadWriter } from "./thread-writer.js";
  */
 export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #options: WaymarkSaverOptions;
+  readonly #log: TaskLog;
   readonly #manager: CheckpointManager;
   readonly #reader: ThreadReader;
   readonly #writer: ThreadWriter;
@@ -72,7 +74,10 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   readonly #logger: Logger;
   readonly #damageLog: DamageLog;
 
-  /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
+  /**
+   * @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it.
+   * @throws {UnsupportedOperationError} The storage keeps no log.
+   */
   constructor(options: WaymarkSaverOptions) {
     checkOptions(options);
     const { serde, retention, exclusive = true, migrations = {}, ...forManager } = options;
@@ -88,6 +93,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     this.#damageLog = new DamageLog(this.#logger);
     const { logger } = this.#damageLog;
     this.#manager = new CheckpointManager({ ...forManager, logger, migrations: Object.fromEntries(kept) });
+    this.#log = requireLog(options.storage, "WaymarkSaver");
     warnOfCompression(options, this.#logger);
     this.#stateVersion = options.stateVersion ?? 1;
     const forReader = {
@@ -130,7 +136,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
    * was set back, the first one need not be the newest.
    */
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
-    yield* listed({ reader: this.#reader, manager: this.#manager, serde: this.serde }, config, options);
+    const sources = { log: this.#log, reader: this.#reader, manager: this.#manager, serde: this.serde };
+    yield* listed(sources, config, options);
   }
 
   /**
@@ -166,7 +173,6 @@ export class WaymarkSaver extends BaseCheckpointSaver {
         Object.entries(values).filter(([channel]) => isOwn(channel, known)),
         (value, channel) => serializedValue(this.serde, value, channel),
       ),
-      parentId === "" ? this.#noteCall(thread, metadata) : undefined,
     ]);
 
     const ownValues = new Map([...serializedValues].filter(([channel]) => isOwn(channel, parent)));
@@ -182,12 +188,14 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const state = { checkpoint: JSON.stringify(rest), metadata: serializedMetadata, values: ownValues };
     const ofParent = parent?.checkpoint?.ancestors;
     const ancestors = ofParent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), ofParent + 1);
+    const caller = callerOf(thread, metadata);
     const recordMetadata = {
       ...listLongNames(thread),
       ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
       ...(ancestors === 0 ? undefined : { ancestors }),
+      ...(caller === undefined ? undefined : { caller }),
     };
-    const end = await this.#writer.append(thread, state, {
+    const { end, writesAfter } = await this.#writer.append(thread, state, {
       id,
       parentId,
       stage: metadata.source,
@@ -203,7 +211,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     if (parentId !== "") this.#reader.known.delete(taskId, parentId);
     const whole = {
       ...state,
-      ...{ id, parentId: parentId || undefined, holders, ancestors, stateVersion: this.#stateVersion },
+      ...{ id, parentId: parentId || undefined, holders, ancestors, writesAfter, stateVersion: this.#stateVersion },
       versions: rest.channel_versions,
       values: new Map([...heldValues, ...ownValues]),
     };
@@ -217,11 +225,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const thread = requiredThread(config, "put writes");
     const id = getCheckpointId(config);
     if (id === "") throw new TypeError(`Can't put writes: the config has no "checkpoint_id" in "configurable".`);
+    checkId("A checkpoint id", id);
+    if (writes.length === 0) return;
     const known = this.#reader.known.get(checkpointsTask(thread), id);
-    const record = await serializedWrites(this.serde, writes, { taskId, taskPath, values: known?.checkpoint?.values });
-    const channels = writes.map(([channel]) => channel);
-    const summary = { taskId: writesTask(thread, id), id: randomUUID(), ...summaryOfWrites(taskId, channels) };
-    await this.#writer.store(summary, (options) => writesPayload(record, options));
+    const serialized = await serializedWrites(this.serde, writes, known?.checkpoint?.values);
+    await this.#writer.appendWrites(thread, id, { taskId, taskPath, writes: serialized });
   }
 
   /**
@@ -262,7 +270,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * The threads that match the query, most recently written first. Reads only summaries, no states.
+   * The threads that match the query, most recently written first. Reads summaries and questions, but no states.
    *
    * @throws {TypeError | RangeError} A part of the query is misspelled or out of range; the message names it.
    */
@@ -308,7 +316,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     checkRetentionPolicy(policy);
     const total = { tasks: 0, removed: 0, removedBytes: 0 };
     for (const thread of await this.#reader.threads({ configurable: { thread_id: threadId } })) {
-      const { removed, removedBytes } = await pruneThread(this.#manager, thread, policy);
+      const { removed, removedBytes } = await pruneThread(
+        { storage: this.#options.storage, manager: this.#manager },
+        thread,
+        policy,
+      );
       total.tasks += 1;
       total.removed += removed;
       total.removedBytes += removedBytes;
@@ -335,22 +347,6 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     await this.close();
   }
 
-  /**
-   * Records the call of a subgraph, so that pruning removes it together with the checkpoint that it was called from.
-   */
-  async #noteCall({ threadId, namespace }: Thread, { parents = {} }: CheckpointMetadata): Promise<void> {
-    // `parents` goes from the outermost graph to the direct caller.
-    const [around, caller] = Object.entries(parents).at(-1) ?? [];
-    // A subgraph with a checkpointer of its own has one namespace without a UUID for all its calls.
-    if (around === undefined || caller === undefined || !namespace.includes(":")) return;
-    const taskId = writesTask({ threadId, namespace: around }, caller);
-    const summary = { taskId, id: randomUUID(), stage: CALL_STAGE, status: "running" } as const;
-    const record = { taskId: "", taskPath: "", writes: [] };
-    await this.#writer.store({ ...summary, metadata: { call: namespace } }, (options) =>
-      writesPayload(record, options),
-    );
-  }
-
   /** The id of the checkpoint that stores a channel's value, if the parent has the same value. */
   #findHolder(channel: string, version: unknown, parent: KnownCheckpoint | undefined): string | undefined {
     const found = parent?.checkpoint;
@@ -361,7 +357,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   /** Never rejects, because the new checkpoint is already stored. */
   async #retain(thread: Thread, policy: RetentionPolicy): Promise<void> {
     try {
-      await pruneThread(this.#manager, thread, policy);
+      await pruneThread({ storage: this.#options.storage, manager: this.#manager }, thread, policy);
     } catch (error) {
       const what = `Old checkpoints of thread ${JSON.stringify(thread.threadId)} can't be removed; the new one is stored`;
       this.#logger.error({ ...thread, error }, what);
@@ -378,4 +374,11 @@ function ancestorsNeeded(
   { counters_since_delta_snapshot: counters = {} }: CheckpointMetadata,
 ): number {
   return Math.max(version < 4 ? 1 : 0, ...Object.values(counters).map(([, supersteps]) => supersteps));
+}
+
+/** The checkpoint that a subgraph was called from; `undefined` if its history isn't that of one call. */
+function callerOf({ namespace }: Thread, { parents = {} }: CheckpointMetadata): string | undefined {
+  // `parents` goes from the outermost graph to the direct caller. A subgraph with a checkpointer of its own has one
+  // namespace without a UUID for all its calls.
+  return namespace.includes(":") ? Object.values(parents).at(-1) : undefined;
 }

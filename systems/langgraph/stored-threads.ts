@@ -5,6 +5,7 @@ export {
   CHANNELS,
   type CheckpointState,
   countedWrites,
+  findWritesStart,
   isWhole,
   type KnownSummaries,
   listHolders,
@@ -18,7 +19,6 @@ export {
   type StoredValue,
   type StoredWrite,
   toText,
-  WRITES_STAGE,
   type WritesRecord,
 } from "./records.js";
 export {
@@ -28,15 +28,15 @@ export {
   THREADS_PREFIX,
   type Thread,
   threadPrefix,
-  writesTask,
 } from "./task-ids.js";
+export { deriveStatus, questionsIn } from "./thread-status.js";
 export {
   countBytes,
   type FoundThread,
-  type RecordKey,
   removeThread,
   type ThreadQuery,
   type ThreadsSource,
   type ThreadTask,
   threadBatches,
 } from "./threads.js";
+export { readWrites } from "./writes.js";

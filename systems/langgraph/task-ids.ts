@@ -26,19 +26,9 @@ export function checkpointsTask({ threadId, namespace }: Thread): string {
   return `${checkpointsPrefix(threadId)}${toPart(namespace)}`;
 }
 
-/** The prefix of a thread's tasks of writes. */
-export function writesPrefix({ threadId, namespace }: Thread): string {
-  return `${threadPrefix(threadId)}w/${toPart(namespace)}/`;
-}
-
-/** The id of the task that has one checkpoint's pending writes. */
-export function writesTask(thread: Thread, checkpointId: string): string {
-  return `${writesPrefix(thread)}${toPart(checkpointId)}`;
-}
-
 /** The prefix of a thread's task ids, taken from one of them; `undefined` for another program's task. */
 export function parseThreadPrefix(taskId: string): string | undefined {
-  return /^langgraph\/[^/]+\/(?=[cw]\/)/.exec(taskId)?.[0];
+  return /^langgraph\/[^/]+\/(?=c\/)/.exec(taskId)?.[0];
 }
 
 /** The prefix of all threads' tasks. */

@@ -4,19 +4,10 @@ import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { checkInteger, checkKeys, checkText, listKeys } from "../../src/contract/arguments.js";
 import { type CheckpointStatus, checkStatus } from "../../src/contract/checkpoint.js";
-import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
-import { CHANNELS, type MarkedWritesRecord } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";
-import { skippingDamage } from "./thread-reader.js";
-import {
-  countBytes,
-  type FoundThread,
-  type RecordKey,
-  removeThread,
-  type ThreadQuery,
-  threadBatches,
-} from "./threads.js";
+import { questionsIn } from "./thread-status.js";
+import { countBytes, type FoundThread, removeThread, type ThreadQuery, threadBatches } from "./threads.js";
 
 /** Which threads to find. A thread must match every given part. */
 export interface ThreadsQuery {
@@ -52,8 +43,8 @@ export interface ThreadSummary {
   readonly stage?: string | undefined;
   /** The time of the last write, in ISO 8601 UTC. */
   readonly writtenAt: string;
-  /** The values of the interrupts that it waits for. `undefined` if one can't be read, which is logged. */
-  readonly asks: readonly unknown[] | undefined;
+  /** The values of the interrupts that it waits for. One that can't be read is left out, and logged. */
+  readonly asks: readonly unknown[];
 }
 
 /** The result of a deletion of threads. */
@@ -74,7 +65,7 @@ export interface ThreadListOptions {
   readonly logger: Logger;
 }
 
-/** Finds threads by their summaries, and deletes some. Reads no states. */
+/** Finds threads by their summaries and questions, and deletes some. Reads no states. */
 export class ThreadList {
   readonly #options: ThreadListOptions;
 
@@ -118,42 +109,19 @@ export class ThreadList {
   }
 
   async #readSummary(thread: FoundThread): Promise<ThreadSummary> {
-    const { id, status, stage, writtenAt, checkpoints } = thread;
+    const { id, status, stage, writtenAt, checkpoints, interrupts } = thread;
     const bytes = await countBytes(this.#source(), thread);
-    return { id, status, checkpoints, bytes, stage, writtenAt, asks: await this.#asks(thread) };
-  }
-
-  async #asks({ asking }: FoundThread): Promise<readonly unknown[] | undefined> {
     const { serde } = this.#options;
-    const questions: unknown[] = [];
-    for (const key of asking) {
-      const record = await this.#writes(key);
-      if (record === undefined) return undefined;
-      for (const write of record.writes) {
-        if (write.channel !== CHANNELS.interrupt || "marks" in write) continue;
-        const interrupts = await loadedValue(serde, serializedFrom(write.value));
-        questions.push(...(Array.isArray(interrupts) ? interrupts : [interrupts]).map(questionIn));
-      }
-    }
-    return questions;
-  }
-
-  /** `undefined` if the record is damaged, which is logged, or was removed meanwhile. */
-  async #writes({ taskId, id }: RecordKey): Promise<MarkedWritesRecord | undefined> {
-    try {
-      const record = await skippingDamage(this.#options.manager.restore(taskId, id));
-      // Only `putWrites` stores these records, and the seal has been checked.
-      return record && (record.state as MarkedWritesRecord);
-    } catch (error) {
-      if (error instanceof CheckpointNotFoundError) return undefined;
-      throw error;
-    }
+    const asks: unknown[] = [];
+    for (const value of interrupts) asks.push(...questionsIn(await loadedValue(serde, serializedFrom(value))));
+    return { id, status, checkpoints, bytes, stage, writtenAt, asks };
   }
 
   #source() {
-    const { storage, logger } = this.#options;
+    const { storage, manager, logger } = this.#options;
     return {
       storage,
+      manager,
       damaged: ({ location, reason }: { readonly location: string; readonly reason: string }) =>
         logger.warn({ location, reason }, `A record of a thread can't be read: ${reason} (${location})`),
     };
@@ -179,9 +147,4 @@ function resolved(what: string, query: ThreadsQuery, keys: readonly (keyof Threa
   }
   for (const one of statuses ?? []) checkStatus(one);
   return { prefix, status: statuses, idleSince };
-}
-
-/** The question in an interrupt. LangGraph stores an interrupt as `{ id, value }`. */
-function questionIn(interrupt: unknown): unknown {
-  return typeof interrupt === "object" && interrupt !== null && "value" in interrupt ? interrupt.value : interrupt;
 }

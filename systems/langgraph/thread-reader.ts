@@ -17,22 +17,20 @@ import { type KnownCheckpoint, KnownCheckpoints, type ThreadEnd, type WholeCheck
 import { unmarked } from "./marks.js";
 import type { ChannelMigrations } from "./migrations.js";
 import { pendingWrites } from "./pending-writes.js";
-import { type CheckpointState, listHolders, type MarkedWritesRecord, readMetadata } from "./records.js";
-import { loadedValue, mapEntries, type SerializedValue, serializedFrom } from "./stored-values.js";
 import {
-  checkpointsPrefix,
-  checkpointsTask,
-  parseThread,
-  THREADS_PREFIX,
-  type Thread,
-  writesPrefix,
-  writesTask,
-} from "./task-ids.js";
+  type CheckpointState,
+  findWritesStart,
+  listHolders,
+  type MarkedWritesRecord,
+  readMetadata,
+} from "./records.js";
+import { loadedValue, mapEntries, type SerializedValue, serializedFrom } from "./stored-values.js";
+import { checkpointsPrefix, checkpointsTask, parseThread, THREADS_PREFIX, type Thread } from "./task-ids.js";
+import { readWrites, type WritesIndex } from "./writes.js";
 
 /** LangGraph's checkpoint without the fields that a record stores elsewhere. */
 type RestOfCheckpoint = Omit<Checkpoint, "id" | "channel_values">;
 export type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
-type VersionedWrites = MarkedWritesRecord & { readonly stateVersion: number };
 
 export interface ThreadReaderOptions {
   readonly storage: StorageAdapter;
@@ -80,7 +78,7 @@ export class ThreadReader {
     const [end, last, writes] = await Promise.all([
       this.end(taskId),
       whole === undefined ? this.#manager.latest(taskId) : undefined,
-      whole === undefined ? [] : this.#writes(thread, whole.id),
+      whole === undefined ? [] : this.#writes(taskId, whole),
     ]);
     if (end.newestId === "") {
       // The empty end is remembered for a graph only, because a replay may begin a subgraph's history again.
@@ -110,6 +108,7 @@ export class ThreadReader {
    * @param end - The thread's end, if a run may continue from this checkpoint.
    * @param near - Records of the thread that were already read. Afterwards the map has those that this checkpoint was
    * made from.
+   * @param index - Finds the writes, for a caller that reads many checkpoints.
    * @throws {CheckpointCorruptError} One of its values can't be read.
    */
   async tuple(
@@ -117,15 +116,17 @@ export class ThreadReader {
     saved: SavedCheckpoint,
     end: ThreadEnd | undefined,
     near: Map<string, SavedCheckpoint> = new Map(),
+    index?: WritesIndex,
   ): Promise<CheckpointTuple> {
-    const [whole, writes] = await Promise.all([this.#whole(saved, near), this.#writes(thread, saved.id)]);
+    const place = { id: saved.id, writesAfter: findWritesStart(saved) };
+    const [whole, writes] = await Promise.all([this.#whole(saved, near), this.#writes(saved.taskId, place, index)]);
     return this.#tuple(thread, whole, writes, end);
   }
 
   async #tuple(
     thread: Thread,
     whole: WholeCheckpoint,
-    records: readonly VersionedWrites[],
+    records: readonly MarkedWritesRecord[],
     end: ThreadEnd | undefined,
   ): Promise<CheckpointTuple> {
     const { id, parentId, checkpoint: rest, metadata, values, stateVersion } = whole;
@@ -158,7 +159,8 @@ export class ThreadReader {
     const taskId = checkpointsTask(thread);
     let isDamaged = false;
     const stop = this.#manager.on("corrupt", (record) => {
-      isDamaged ||= record.taskId?.startsWith(writesPrefix(thread)) ?? true;
+      // Damaged checkpoints have an id. Those that are needed are missed below.
+      isDamaged ||= record.taskId === taskId && record.id === undefined;
     });
     try {
       let saved = id === "" ? undefined : await this.find(taskId, id);
@@ -209,11 +211,13 @@ export class ThreadReader {
 
   /** Before version 4, LangGraph stores a checkpoint's sends among the writes of its parent. */
   async #migratePendingSends(checkpoint: Checkpoint, thread: Thread, parentId: string): Promise<void> {
-    const records = await this.#writes(thread, parentId);
-    // Writes without marks can be read even if the parent is gone.
+    const taskId = checkpointsTask(thread);
+    const parent = await skippingDamage(this.find(taskId, parentId));
+    const place = { id: parentId, writesAfter: parent === undefined ? 0 : findWritesStart(parent) };
+    const records = await this.#writes(taskId, place);
+    // Writes without marks can be read even if a value of the parent is gone.
     const isMarked = records.some((record) => record.writes.some((write) => "marks" in write));
-    const parent = isMarked ? await this.find(checkpointsTask(thread), parentId) : undefined;
-    const whole = parent && (await this.#whole(parent, new Map()));
+    const whole = isMarked && parent ? await this.#whole(parent, new Map()) : undefined;
     const sends = await pendingWrites(this.#serde, unmarkedBy(whole?.values, records));
     const versions = Object.values(checkpoint.channel_versions);
     checkpoint.channel_values[TASKS] = sends.filter(([, channel]) => channel === TASKS).map(([, , value]) => value);
@@ -221,19 +225,16 @@ export class ThreadReader {
   }
 
   /** The writes that can be read. Damage has been reported; the tasks whose writes are lost run again. */
-  async #writes(thread: Thread, id: string): Promise<readonly VersionedWrites[]> {
-    const records: VersionedWrites[] = [];
-    const readAll = async () => {
-      for await (const { state, stateVersion } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
-        // Only `putWrites` stores these records, and the seal has been checked.
-        records.push({ ...(state as MarkedWritesRecord), stateVersion });
-      }
-    };
-    await skippingDamage(readAll());
-    return records;
+  async #writes(
+    taskId: string,
+    { id, writesAfter }: Pick<WholeCheckpoint, "id" | "writesAfter">,
+    index?: WritesIndex,
+  ): Promise<readonly MarkedWritesRecord[]> {
+    const range = index === undefined ? { afterSequence: writesAfter } : await index.find(id, writesAfter);
+    return range === undefined ? [] : readWrites(this.#manager, taskId, id, range);
   }
 
-  /** Where the thread's records end. Damaged records count too, because the next record is appended after them. */
+  /** Where the thread's checkpoints end. Damaged ones count too, because the next one is appended after them. */
   async end(taskId: string): Promise<ThreadEnd> {
     for await (const last of this.#storage.list({ taskId, order: "newest", limit: 1 })) {
       // The manager reports the damage and finds the newest intact record.
@@ -255,7 +256,7 @@ export class ThreadReader {
 }
 
 /** @param values - The values of the checkpoint that the writes are on top of. */
-function unmarkedBy(values: ReadonlyMap<string, SerializedValue> | undefined, records: readonly VersionedWrites[]) {
+function unmarkedBy(values: ReadonlyMap<string, SerializedValue> | undefined, records: readonly MarkedWritesRecord[]) {
   const jsonOf = (channel: string) => {
     const value = values?.get(channel);
     return value && "text" in value ? value.text : undefined;
@@ -284,6 +285,7 @@ function withoutOthersValues(saved: SavedCheckpoint): WholeCheckpoint {
     versions: checkpoint.channel_versions,
     holders: listHolders(saved, state),
     ancestors: readMetadata(saved).ancestors ?? 0,
+    writesAfter: findWritesStart(saved),
   };
 }
 

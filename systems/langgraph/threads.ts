@@ -1,12 +1,15 @@
 // Finds the threads of a storage by their summaries, and removes a thread. Needs no package of LangGraph.
 
-import { hasCheckpoint, type StorageAdapter } from "../../src/contract/adapter.js";
-import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
+import type { CheckpointManager } from "../../src/checkpoint-manager.js";
+import { hasCheckpoint, type StorageAdapter, type StoredTask } from "../../src/contract/adapter.js";
+import type { CheckpointStatus, TaskSummary } from "../../src/contract/checkpoint.js";
 import { type ExpectedTask, requireUnchangedTasks } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
-import { readMetadata, WRITES_STAGE } from "./records.js";
-import { parseThread, parseThreadPrefix, toTaskPrefixes, writesTask } from "./task-ids.js";
+import { findWritesStart, type StoredValue } from "./records.js";
+import { parseThread, parseThreadPrefix, toTaskPrefixes } from "./task-ids.js";
+import { deriveStatus } from "./thread-status.js";
+import { readWrites } from "./writes.js";
 
 /** Which threads to find. A thread must match every given part. */
 export interface ThreadQuery {
@@ -18,7 +21,7 @@ export interface ThreadQuery {
   readonly idleSince?: Date | undefined;
 }
 
-/** A thread, as the summaries of its tasks describe it. */
+/** A thread, as the summaries of its tasks and the writes on top of its newest checkpoint describe it. */
 export interface FoundThread {
   readonly id: string;
   /** The prefix of the thread's task ids. No other task id has it. */
@@ -32,25 +35,21 @@ export interface FoundThread {
   readonly checkpoints: number;
   /** All tasks with its records; the graph's own comes first. */
   readonly tasks: readonly ThreadTask[];
-  /** The records of writes with questions that must be answered before the thread continues. */
-  readonly asking: readonly RecordKey[];
+  /** The interrupts that must be answered before the thread continues. */
+  readonly interrupts: readonly StoredValue[];
 }
 
 /** A task of a thread. */
 export interface ThreadTask extends ExpectedTask {
-  readonly count: number;
-  readonly newestBytes: number;
-}
-
-/** The key of a record of writes. */
-export interface RecordKey {
-  readonly taskId: string;
-  readonly id: string;
+  /** The sequence of its last checkpoint or record. */
+  readonly lastSequence: number;
 }
 
 /** The storage to search. */
 export interface ThreadsSource {
   readonly storage: StorageAdapter;
+  /** A manager over `storage`. It reads the writes, and reports damaged ones. */
+  readonly manager: Pick<CheckpointManager, "records">;
   /** Called with each record that can't be read; the others are returned. */
   readonly damaged: (record: CorruptRecord) => unknown;
 }
@@ -88,14 +87,10 @@ export async function* threadBatches(
  */
 export async function countBytes({ storage, damaged }: ThreadsSource, { tasks }: FoundThread): Promise<number> {
   let bytes = 0;
-  for (const { taskId, count, newestBytes } of tasks) {
-    if (count === 1) {
-      bytes += newestBytes;
-      continue;
-    }
-    for await (const record of storage.list({ taskId, order: "oldest" })) {
-      if (isCorrupt(record)) await damaged(record);
-      else bytes += record.sizeBytes;
+  for (const { taskId } of tasks) {
+    for await (const item of storage.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []) {
+      if (isCorrupt(item)) await damaged(item);
+      else if ("sizeBytes" in item) bytes += item.sizeBytes;
     }
   }
   return bytes;
@@ -103,45 +98,51 @@ export async function countBytes({ storage, damaged }: ThreadsSource, { tasks }:
 
 /**
  * Removes a thread, unless a program has written to it since it was found, or a runner holds its lease. Where the
- * storage can, this is one step. On files, a run that resumes the thread meanwhile is refused, and the thread is
- * removed.
+ * storage can, this is one step. A run that resumes the thread at this moment is refused, and the thread is removed.
  *
  * @returns False if the thread was kept.
  */
 export async function removeThread(storage: StorageAdapter, { prefix, tasks }: FoundThread): Promise<boolean> {
-  const [graph, ...others] = tasks;
+  const [graph] = tasks;
   if (graph === undefined || (await storage.leases?.current(graph.taskId)) !== undefined) return false;
+  const now: ThreadTask[] = [];
+  for await (const task of storage.tasks({ prefix, order: "taskId" }))
+    if (hasCheckpoint(task)) now.push(toThreadTask(task));
+  const last = new Map(tasks.map(({ taskId, lastSequence }) => [taskId, lastSequence]));
+  if (now.some(({ taskId, lastSequence }) => lastSequence !== last.get(taskId))) return false;
   try {
     if (storage.removePrefix !== undefined) {
       await storage.removePrefix(prefix, tasks);
       return true;
     }
-    requireUnchangedTasks(prefix, await tasksNow(storage, prefix), tasks);
+    requireUnchangedTasks(prefix, now, tasks);
     // From here on a run of the thread is refused.
     await storage.remove(graph.taskId, "all", { expectedSequence: graph.newestSequence });
   } catch (error) {
     if (error instanceof CheckpointConflictError) return false;
     throw error;
   }
-  for (const { taskId } of others) await storage.remove(taskId, "all");
+  const others = new Set<string>();
+  for await (const { taskId } of storage.tasks({ prefix, order: "taskId" }))
+    if (taskId !== undefined) others.add(taskId);
+  for (const taskId of others) await storage.remove(taskId, "all");
   return true;
 }
 
-async function tasksNow(storage: StorageAdapter, prefix: string): Promise<readonly ExpectedTask[]> {
-  const now: ExpectedTask[] = [];
-  for await (const task of storage.tasks({ prefix, order: "taskId" })) {
-    if (hasCheckpoint(task)) now.push({ taskId: task.taskId, newestSequence: task.newest.sequence });
-  }
-  return now;
+function toThreadTask({ taskId, newest: { sequence }, last }: ThreadTaskSummary): ThreadTask {
+  return { taskId, newestSequence: sequence, lastSequence: Math.max(sequence, last?.sequence ?? 0) };
 }
 
-/** The tasks of each thread, checkpoint tasks first. */
+/** A task with a checkpoint, as the storage lists it. */
+type ThreadTaskSummary = StoredTask & TaskSummary;
+
+/** The tasks of each thread; that of the graph's own checkpoints comes first. */
 async function* tasksByThread(
   { storage, damaged }: ThreadsSource,
   prefix: string,
   after: string | undefined,
-): AsyncGenerator<readonly [TaskSummary, ...TaskSummary[]], void, void> {
-  let tasks: [TaskSummary, ...TaskSummary[]] | undefined;
+): AsyncGenerator<readonly [ThreadTaskSummary, ...ThreadTaskSummary[]], void, void> {
+  let tasks: [ThreadTaskSummary, ...ThreadTaskSummary[]] | undefined;
   for await (const task of storage.tasks({ prefix, order: "taskId", after })) {
     if (isCorrupt(task)) {
       await damaged(task);
@@ -159,79 +160,31 @@ async function* tasksByThread(
 }
 
 async function foundThread(
-  source: ThreadsSource,
-  tasks: readonly [TaskSummary, ...TaskSummary[]],
+  { manager }: ThreadsSource,
+  tasks: readonly [ThreadTaskSummary, ...ThreadTaskSummary[]],
   { prefix = "", status: asked, idleSince }: ThreadQuery,
 ): Promise<FoundThread | undefined> {
-  const [{ taskId, newest }] = tasks;
+  const [{ taskId, newest, last }] = tasks;
   const thread = parseThread(taskId, newest.metadata);
   const ofThread = parseThreadPrefix(taskId);
   // Without the graph's own checkpoints there is no thread: it was deleted while a run still wrote, or a copy is under
   // way.
   if (thread?.namespace !== "" || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
-  const writtenAt = tasks.reduce((last, { newest: { createdAt } }) => (createdAt > last ? createdAt : last), "");
+  const times = tasks.flatMap((task) => [task.newest.createdAt, task.last?.createdAt ?? ""]);
+  const writtenAt = times.reduce((latest, time) => (time > latest ? time : latest));
   if (idleSince !== undefined && writtenAt >= idleSince.toISOString()) return undefined;
 
-  const writes = writesTask(thread, newest.id);
-  const writesStatus = await readWritesStatus(
-    source,
-    tasks.find((one) => one.taskId === writes),
-  );
-  const status = writesStatus.status ?? newest.status;
+  const afterSequence = findWritesStart(newest);
+  // `last` is given only if it is newer than the checkpoint.
+  const mayHaveWrites = last !== undefined || afterSequence < newest.sequence;
+  const writes = mayHaveWrites ? await readWrites(manager, taskId, newest.id, { afterSequence }) : [];
+  const { status = newest.status, interrupts } = deriveStatus(writes);
   if (asked !== undefined && !asked.includes(status)) return undefined;
-  const counts = tasks.map((one) => (parseThread(one.taskId) === undefined ? 0 : one.count));
   return {
     id: thread.threadId,
     prefix: ofThread,
-    ...{ status, stage: newest.stage, writtenAt },
-    checkpoints: counts.reduce((sum, count) => sum + count, 0),
-    tasks: tasks.map((one) => ({
-      taskId: one.taskId,
-      newestSequence: one.newest.sequence,
-      count: one.count,
-      newestBytes: one.newest.sizeBytes,
-    })),
-    asking: writesStatus.asking,
+    ...{ status, stage: newest.stage, writtenAt, interrupts },
+    checkpoints: tasks.reduce((sum, { count }) => sum + count, 0),
+    tasks: tasks.map(toThreadTask),
   };
-}
-
-/**
- * Reads the writes on top of the thread's checkpoint. Returns the status if they decide it, and the records with open
- * questions.
- */
-async function readWritesStatus(
-  source: ThreadsSource,
-  task: TaskSummary | undefined,
-): Promise<{ readonly status?: CheckpointStatus; readonly asking: readonly RecordKey[] }> {
-  if (task === undefined) return { asking: [] };
-  const asking = new Map<string, RecordKey>();
-  const failed = new Set<string>();
-  for (const record of await readRecords(source, task)) {
-    const { by = "", isAnswer = false } = readMetadata(record);
-    // A run that takes one answer asks its other questions again, so the earlier ones no longer count.
-    if (isAnswer) asking.clear();
-    asking.delete(by);
-    failed.delete(by);
-    if (record.status === "paused") asking.set(by, { taskId: task.taskId, id: record.id });
-    if (record.status === "failed") failed.add(by);
-  }
-  if (failed.size > 0) return { status: "failed", asking: [...asking.values()] };
-  return asking.size > 0 ? { status: "paused", asking: [...asking.values()] } : { asking: [] };
-}
-
-/** The records of writes, oldest first; empty if they don't affect the thread's status. */
-async function readRecords(
-  { storage, damaged }: ThreadsSource,
-  { taskId, count, newest }: TaskSummary,
-): Promise<readonly CheckpointSummary[]> {
-  const records: CheckpointSummary[] = [];
-  if (count === 1) records.push(newest);
-  else {
-    for await (const record of storage.list({ taskId, order: "oldest" })) {
-      if (isCorrupt(record)) await damaged(record);
-      else records.push(record);
-    }
-  }
-  const writes = records.filter(({ stage }) => stage === WRITES_STAGE);
-  return writes.some(({ status }) => status !== "running") ? writes : [];
 }

@@ -604,10 +604,10 @@ describe("waymark copy", () => {
   it("leaves a thread of LangGraph out as a whole", async () => {
     const { run, manager, open, cwd } = await newPlace();
     for (const thread of ["one", "two"]) {
-      for (const part of ["c/", "w//x"]) await manager.save(`langgraph/${thread}/${part}`, part);
+      for (const part of ["c/", "c/x"]) await manager.save(`langgraph/${thread}/${part}`, part);
     }
     await using other = await open("files:to");
-    await other.save("langgraph/one/w//x", "another program's");
+    await other.save("langgraph/one/c/x", "another program's");
     const { code, stdout, stderr } = await run("copy", "--to", "files:to", "--json");
     expect([code, JSON.parse(stdout)]).toEqual([
       6,
@@ -615,9 +615,9 @@ describe("waymark copy", () => {
     ]);
     expect(stderr).toContain('warning: task "one" was left out: its checkpoint @1 is another one');
     expect((await recordsOf(cwd, "files:to")).map(({ taskId }) => taskId)).toEqual([
-      "langgraph/one/w//x",
+      "langgraph/one/c/x",
       "langgraph/two/c/",
-      "langgraph/two/w//x",
+      "langgraph/two/c/x",
     ]);
     await manager.close();
   });

@@ -86,6 +86,7 @@ function makePlan(session: Session, options: PruneThreadsOptions): ThreadPlan {
 async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGenerator<PlannedThread, void, void> {
   const source: ThreadsSource = {
     storage: session.storage,
+    manager: await session.configured(),
     damaged: (record) => session.damage.add(record),
   };
   for await (const batch of threadBatches(source, query)) {
@@ -113,7 +114,7 @@ class Total {
 
 /** Changes when somebody writes to the thread. */
 function hashThread({ tasks }: FoundThread): string {
-  return hash("sha256", JSON.stringify(tasks.map(({ taskId, newestSequence }) => [taskId, newestSequence])), "base64");
+  return hash("sha256", JSON.stringify(tasks.map(({ taskId, lastSequence }) => [taskId, lastSequence])), "base64");
 }
 
 /** Prints the threads. */

@@ -2,24 +2,23 @@ import type { CheckpointStatus, CheckpointSummary, CorruptRecord, JsonObject } f
 import {
   type CheckpointState,
   countedWrites,
+  findWritesStart,
   listHolders,
   type MarkedWritesRecord,
   parseThread,
   readableValue,
+  readWrites,
   type StoredValue,
-  type Thread,
   toText,
   unmarked,
-  WRITES_STAGE,
-  writesTask,
 } from "waymark/langgraph/records";
 import { DamagedCheckpointError } from "../damage.js";
 import { isKeyMissing } from "../key-advice.js";
-import { readableSummaries, readStored } from "../read-stored.js";
+import { readStored } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
 import { deriveThreadStatus } from "./thread-status.js";
 
-type Reading = Pick<QuerySession, "storage" | "config" | "damage">;
+type Reading = Pick<QuerySession, "storage" | "config" | "configured" | "damage">;
 
 /** A thread's checkpoint as LangGraph gives it. Values are in their stored form: messages are LangChain's JSON. */
 interface ThreadState {
@@ -37,12 +36,11 @@ interface ThreadState {
 export async function readState(session: Reading, checkpoint: CheckpointSummary): Promise<unknown> {
   const state = await readStored(session, checkpoint);
   const thread = parseThread(checkpoint.taskId, checkpoint.metadata);
-  return thread !== undefined && isCheckpointState(state) ? threadState(session, thread, checkpoint, state) : state;
+  return thread !== undefined && isCheckpointState(state) ? threadState(session, checkpoint, state) : state;
 }
 
 async function threadState(
   session: Reading,
-  thread: Thread,
   checkpoint: CheckpointSummary,
   state: CheckpointState,
 ): Promise<ThreadState> {
@@ -63,7 +61,7 @@ async function threadState(
     const value = entries.get(channel);
     return value && toText(value);
   };
-  const records = await readWrites(session, thread, checkpoint.id);
+  const records = await readWritesOn(session, checkpoint);
   const writes = countedWrites(records.map((record) => unmarked(record, jsonOf)));
   return {
     values: Object.fromEntries(Array.from(entries, ([channel, value]) => [channel, readableValue(value)])),
@@ -105,7 +103,7 @@ export async function describeCheckpoint(
     const state = await readStored(session, checkpoint);
     if (!isCheckpointState(state)) return { checkpoint, interrupts: [] };
     const metadata = readableValue(state.metadata);
-    const { interrupts, ...status } = deriveThreadStatus(await readWrites(session, thread, checkpoint.id));
+    const { interrupts, ...status } = deriveThreadStatus(await readWritesOn(session, checkpoint));
     const described = isObject(metadata) ? { label: `step ${metadata["step"] ?? "?"}`, metadata } : {};
     return { checkpoint: { ...rest, ...described, ...status }, interrupts };
   } catch (error) {
@@ -128,30 +126,10 @@ async function valuesIn(
   return new Map(isCheckpointState(state) ? Object.entries(state.values) : []);
 }
 
-/** Returns the writes of a checkpoint, in their order. Damaged records are reported. */
-async function readWrites(session: Reading, thread: Thread, id: string): Promise<MarkedWritesRecord[]> {
-  const records: MarkedWritesRecord[] = [];
-  const query = { taskId: writesTask(thread, id), order: "oldest", stage: WRITES_STAGE } as const;
-  for await (const summary of readableSummaries(session, query)) {
-    const record = await readWritesRecord(session, summary);
-    if (record !== undefined) records.push(record);
-  }
-  return records;
-}
-
-/** Returns a record of writes. If it is damaged, reports that and returns `undefined`. */
-async function readWritesRecord(
-  session: Reading,
-  record: Parameters<typeof readStored>[1],
-): Promise<MarkedWritesRecord | undefined> {
-  try {
-    // The saver stored this record, and its seal was checked.
-    return (await readStored(session, record)) as MarkedWritesRecord;
-  } catch (error) {
-    if (!(error instanceof DamagedCheckpointError)) throw error;
-    await session.damage.add(error.record);
-    return undefined;
-  }
+/** Returns the writes on top of a checkpoint, in their order. Damaged ones are reported. */
+async function readWritesOn({ configured }: Reading, checkpoint: CheckpointSummary): Promise<MarkedWritesRecord[]> {
+  const { taskId, id } = checkpoint;
+  return readWrites(await configured(), taskId, id, { afterSequence: findWritesStart(checkpoint) });
 }
 
 function lostValue(

@@ -6,7 +6,7 @@ import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { administer, collect } from "../../support/postgres.js";
-import { newPlace, type Place, type StorageKind, saverOn, threadOf } from "./storages.js";
+import { newPlace, type Place, type StorageKind, saverOn, threadOf, writesOf } from "./storages.js";
 
 /** The damaged part of a record: its summary or its state. */
 type Part = "header" | "state";
@@ -25,7 +25,7 @@ async function damage(place: Place, text: string, part: Part): Promise<void> {
 
 /** A line is a whole record, its header, or its state. */
 async function damageLines({ folder, kind }: Place, text: string, part: Part): Promise<number> {
-  const files = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".json"));
+  const files = (await readdir(folder, { recursive: true })).filter((name) => /\.jsonl?$/.test(name));
   let count = 0;
   for (const file of files) {
     const path = join(folder, file);
@@ -33,8 +33,16 @@ async function damageLines({ folder, kind }: Place, text: string, part: Part): P
     if (!content.includes(text)) continue;
     const lines = content.split("\n");
     const [header, state] = lines;
-    const damaged =
-      kind === "json-file"
+    const damaged = file.endsWith("log.jsonl")
+      ? lines.map((line) =>
+          line.includes('"kind":') && line.slice(line.indexOf('"value":')).includes(text)
+            ? // Each line names its place in the file, so its length stays.
+              part === "header"
+              ? line.replace('"sequence":', '"SEQUENCE":')
+              : line.replace('"value":{', '"value":7')
+            : line,
+        )
+      : kind === "json-file"
         ? part === "header"
           ? [header?.slice(0, -9), ...lines.slice(1)]
           : [header, state?.replace('"state":', '"state":7'), ...lines.slice(2)]
@@ -54,6 +62,11 @@ function damageRows({ folder }: Place, text: string, part: Part): number {
   const database = new Database(join(folder, "agent.db"));
   const rows =
     "SELECT number FROM waymark_checkpoints LEFT JOIN waymark_payloads USING (number) WHERE instr(id || body, ?)";
+  const inLog = database
+    .prepare(
+      `UPDATE waymark_records SET ${part === "header" ? "kind = 'damaged'" : `body = '{"damage":7}'`} WHERE instr(body, ?)`,
+    )
+    .run(text);
   const { changes } = database
     .prepare(
       part === "header"
@@ -62,7 +75,7 @@ function damageRows({ folder }: Place, text: string, part: Part): number {
     )
     .run(text);
   database.close();
-  return changes;
+  return changes + inLog.changes;
 }
 
 async function damageRowsOfServer({ schema }: Place, text: string, part: Part): Promise<number> {
@@ -73,7 +86,12 @@ async function damageRowsOfServer({ schema }: Place, text: string, part: Part): 
     `UPDATE "${schema.schema}".checkpoints SET ${set} WHERE position($1 in id || convert_from(body, 'UTF8')) > 0 RETURNING 1`,
     [text],
   );
-  return rows.length;
+  const inLog = await administer(
+    schema.url,
+    `UPDATE "${schema.schema}".records SET ${part === "header" ? "kind = 'damaged'" : set} WHERE position($1 in convert_from(body, 'UTF8')) > 0 RETURNING 1`,
+    [text],
+  );
+  return rows.length + inLog.length;
 }
 
 const State = Annotation.Root({
@@ -209,8 +227,7 @@ export function registerDamage(kind: StorageKind): void {
       const { place, ids } = await thread();
       await damage(place, `${ids[2]}`, "header");
       await saverOn(place).prune("t", { keepLast: 1 });
-      const tasks = await collect(place.open().tasks({ prefix: "langgraph/t/w/", order: "taskId" }));
-      expect(tasks.map(({ taskId }) => taskId)).toContain(`langgraph/t/w//${ids[2]}`);
+      expect((await writesOf(place, "t")).map(({ name }) => name)).toContain(ids[2]);
     });
 
     it("of a whole thread: it can still be deleted", async () => {

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { RetentionPolicy } from "waymark";
 import { CheckpointManager } from "waymark";
 import { collect } from "../../support/postgres.js";
-import { newPlace, type Place, type StorageKind, saverOn, threadOf } from "./storages.js";
+import { newPlace, type Place, type StorageKind, saverOn, threadOf, writesOf } from "./storages.js";
 
 const State = Annotation.Root({
   /** Never changes. */
@@ -108,7 +108,7 @@ async function tasksOf(place: Place, prefix: string): Promise<string[]> {
 
 /** The ids of the checkpoints that have writes. */
 async function writtenOf(place: Place): Promise<string[]> {
-  return (await tasksOf(place, "langgraph/t/w/")).map((taskId) => taskId.slice(taskId.lastIndexOf("/") + 1));
+  return (await writesOf(place, "t")).map(({ name = "" }) => name);
 }
 
 export const POLICIES: readonly RetentionPolicy[] = [
@@ -138,8 +138,8 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       const place = await newPlace(kind);
       for (const thread of ["t", "t2"]) await calling(saverOn(place)).invoke({ text: "ask" }, threadOf(thread));
       const others = await collect(saverOn(place).list(threadOf("t2")));
-      const kinds = new Set((await tasksOf(place, "langgraph/t/")).map((taskId) => taskId.split("/")[2]));
-      expect(kinds).toEqual(new Set(["c", "w"]));
+      expect((await tasksOf(place, "langgraph/t/")).length).toBeGreaterThan(1);
+      expect((await writesOf(place, "t")).length).toBeGreaterThan(0);
 
       const saver = saverOn(place);
       await saver.deleteThread("t");
@@ -194,7 +194,7 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
         const input = { ...(turn === "0" ? { kept: "always" } : {}), odd: turn, seldom: [turn] };
         const saver = saverOn(place, options);
         await compiled(saver).invoke(input, threadOf("t"));
-        counts.push((await collect(place.open().tasks({ order: "taskId" }))).length);
+        counts.push((await writesOf(place, "t")).length);
         expect(saver.logged.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
       }
       expect(Math.max(...counts)).toBeLessThanOrEqual(Math.max(...counts.slice(0, 4)));
@@ -233,8 +233,7 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
         const [caller = root] = Object.values(others);
         if (config.configurable?.["checkpoint_ns"].includes(":")) expect(stored).toContain(caller);
       }
-      const writes = await tasksOf(place, "langgraph/t/w/");
-      expect(writes.filter((task) => !stored.has(task.split("/").at(-1) ?? ""))).toEqual([]);
+      expect((await writtenOf(place)).filter((id) => !stored.has(id))).toEqual([]);
       expect(await calling(saverOn(place)).invoke(new Command({ resume: "yes" }), threadOf("t"))).toMatchObject({
         log: expect.arrayContaining(["yes"]),
       });

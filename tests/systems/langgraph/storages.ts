@@ -1,9 +1,12 @@
 // The places of the saver's tests: every storage, and savers on it.
 import { onTestFinished } from "vitest";
 import type { StorageAdapter } from "waymark";
+import { type RecordHeader, toRecordHeader } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { WaymarkSaver, type WaymarkSaverOptions } from "waymark/langgraph";
+import { threadPrefix } from "waymark/langgraph/records";
+import { collect } from "../../support/collect.js";
 import { newSchema } from "../../support/postgres.js";
 import { type LogLine, recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -62,6 +65,18 @@ export function saverOn(
   const logger = recordingLogger();
   const saver = new WaymarkSaver({ storage: place.open(), ownsStorage: false, logger, ...options });
   return Object.assign(saver, { logged: logger.lines });
+}
+
+/** The headers of the writes in a thread's logs. */
+export async function writesOf(place: Place, threadId: string): Promise<readonly RecordHeader[]> {
+  const storage = place.open();
+  const writes: RecordHeader[] = [];
+  for (const { taskId = "" } of await collect(storage.tasks({ prefix: threadPrefix(threadId), order: "taskId" }))) {
+    for await (const item of storage.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []) {
+      if ("kind" in item) writes.push(toRecordHeader(item));
+    }
+  }
+  return writes;
 }
 
 /** The config of a thread. */
