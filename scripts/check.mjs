@@ -1,5 +1,6 @@
 // @ts-check
 // Everything: `npm run check`. `-- --after-tests` leaves out the build and the quick tests, for CI, which has done both.
+import { execFileSync } from "node:child_process";
 import { memoryDisk } from "../tests/support/memory-disk.mjs";
 import { runSteps } from "./steps.mjs";
 
@@ -12,15 +13,11 @@ process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 process.env["WAYMARK_SEED"] ??= String(Math.floor(Math.random() * 2 ** 31));
 console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${process.env["WAYMARK_CRASH_TENTH"]}`);
 
-// The longest suites that repeat another one's cases take turns.
-const IN_TURNS = [["redis", "json-file"], ["unstorage", "task-file"], ["postgres-pooled"]];
-const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % IN_TURNS.length;
-const LEFT_OUT = IN_TURNS.filter((_, at) => at !== turn).flat();
-const EXCLUDED = [
-  "'tests/crash/**'",
-  "tests/hostile/naughty-strings.slow.test.ts",
-  ...LEFT_OUT.map((suite) => `tests/conformance/${suite}.slow.test.ts`),
-];
+// Every slow test with kills runs each time. The others take turns: a third of their files each time.
+const THIRDS = 3;
+const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % THIRDS;
+const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path));
+const TRIED = slowFiles.filter((path, at) => /kills|stops/.test(path) || at % THIRDS === turn);
 
 const buildAndQuickTests = [
   { name: "build", command: "npm run build" },
@@ -36,8 +33,8 @@ await runSteps([
   ...(process.argv.includes("--after-tests") ? [] : buildAndQuickTests),
   [
     {
-      name: "slow tests but the crash tests",
-      command: `npx vitest run ${EXCLUDED.map((path) => `--exclude ${path}`).join(" ")}`,
+      name: "slow tests but the crash tests: every kill, and a third of the others",
+      command: `npx vitest run ${TRIED.join(" ")}`,
       env: { ...process.env, WAYMARK_TESTS: "slow" },
     },
     { name: "the site: links, and axe in Chromium", command: "node site/check.mjs" },
@@ -73,3 +70,14 @@ await runSteps([
   // Runs by itself, because it builds anew and the other steps load the build.
   { name: "the packages: publint, attw, installed elsewhere", command: "npm run package" },
 ]);
+
+/** scripts/crash.mjs runs these. @param {string} path */
+function isCrashTest(path) {
+  return path.startsWith("tests/crash/") || path.startsWith("tests/hostile/naughty-strings");
+}
+
+/** @param {string} pattern */
+function listFiles(pattern) {
+  const listed = execFileSync("git", ["ls-files", `:(glob)${pattern}`], { encoding: "utf8" });
+  return listed.split("\n").filter((path) => path !== "");
+}

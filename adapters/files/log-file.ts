@@ -95,7 +95,7 @@ export class LogIndex {
       this.lastEvent = sequence;
     }
     const { due } = line;
-    if (due && !(this.#due?.for === due.for && this.#due.at <= due.at)) this.#due = due;
+    if (due && !(this.due?.for === due.for && this.due.at <= due.at)) this.#due = due;
   }
 }
 

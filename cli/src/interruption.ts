@@ -9,7 +9,7 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const MAX_ARRIVAL_MS = 2_000;
 
 /** The terminal sends a Ctrl-C to npm's child, and npm sends it again. A person takes longer to press it twice. */
-const SAME_PRESS_MS = 100;
+const SAME_PRESS_MS = 500;
 
 /**
  * Lets work stop cleanly at the first Ctrl-C, SIGTERM or SIGHUP, and report its progress. A second signal ends the

@@ -50,7 +50,10 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     events.reload();
   });
 
-  const { answer } = query;
+  const lastAnswer = useRef(query.answer);
+  lastAnswer.current = query.answer ?? lastAnswer.current;
+  // A task that was removed while it was read again is shown as it was.
+  const answer = isGone ? lastAnswer.current : query.answer;
   const checkpoints = withNewest([...(answer?.checkpoints ?? []), ...older.flatMap((page) => page.checkpoints)], live);
   const beforeSequence = older.length > 0 ? older.at(-1)?.beforeSequence : answer?.beforeSequence;
 
@@ -106,7 +109,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     if (task) document.title = `${task.name} · Waymark`;
   }, [task?.name]);
 
-  if (query.error) return <Problem title="The task can't be shown" error={query.error} />;
+  if (query.error && answer === undefined) return <Problem title="The task can't be shown" error={query.error} />;
   if (task === undefined || answer === undefined) return <p class="empty">Reading …</p>;
 
   const changed = () => {

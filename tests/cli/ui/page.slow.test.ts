@@ -324,6 +324,24 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await manager.close();
   }, 120_000);
 
+  it("still shows a task that is removed while the page reads it again", async () => {
+    const { place, manager } = await newPlace();
+    await manager.save("t", { n: 1 }, { stage: "one" });
+    const { url } = await startUi(place);
+    const { page, go } = await openPage(browser, url);
+    await go("#/task/t");
+    await page.getByText("live").waitFor();
+    await page.getByRole("link", { name: "@1", exact: true }).first().waitFor();
+    await page.route("**/api/task", async (route) => {
+      await manager.removeTask("t");
+      await route.continue();
+    });
+    await manager.save("t", { n: 2 });
+    await page.getByText("The task was removed meanwhile.").waitFor();
+    await page.getByRole("heading", { level: 1, name: "t" }).waitFor();
+    await manager.close();
+  }, 120_000);
+
   it("works in a new tab while another one is open", async () => {
     const { place, manager } = await newPlace();
     await manager.save("t", {});

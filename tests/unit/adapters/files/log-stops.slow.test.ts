@@ -112,7 +112,7 @@ async function readNames(adapter: StorageAdapter, afterSequence = 0) {
 describe.each(Object.entries(stores))("the log of %s, whose writers are stopped anywhere", (kind, make) => {
   it(`loses, doubles and reorders no acknowledged record (WAYMARK_SEED=${SEED})`, { timeout: 600_000 }, async () => {
     let stops = 0;
-    for (let run = 0; run < 2; run++) {
+    for (let run = 0; stops < 100; run++) {
       const { root, adapter } = await make();
       const followed: string[] = [];
       let last = 0;
@@ -133,7 +133,6 @@ describe.each(Object.entries(stores))("the log of %s, whose writers are stopped 
       const findings = await findDamage(adapter);
       expect(findings).toEqual([]);
     }
-    expect(stops).toBeGreaterThan(100);
   });
 
   it(`keeps a log whole whose task is removed and made again (WAYMARK_SEED=${SEED})`, {

@@ -168,6 +168,21 @@ describe("the log of json-file", () => {
     expect(barriers()).toBe(1);
   });
 
+  it.each(["oldest", "newest"] as const)("continues a read, %s first, after the log was rewritten", async (order) => {
+    const { adapter } = await newLog(0);
+    const log = requireLog(adapter);
+    const drafts = Array.from({ length: 3000 }, (_, n) => record(`r${n + 1}`, n === 1500 ? { kind: "mark" } : {}));
+    // A page ends between two batches.
+    for (let at = 0; at < drafts.length; at += 500) await log.append("t", drafts.slice(at, at + 500));
+    const sequences: number[] = [];
+    for await (const { sequence = 0 } of log.read({ taskId: "t", order })) {
+      sequences.push(sequence);
+      if (sequences.length === 1) await log.remove("t", { kinds: ["mark"] });
+    }
+    const expected = drafts.map((_, n) => n + 1).filter((sequence) => sequence !== 1501);
+    expect(sequences).toEqual(order === "oldest" ? expected : expected.reverse());
+  });
+
   it("reads thousands of records in either order, from anywhere", async () => {
     const { adapter } = await newLog(1);
     const many = Array.from({ length: 3000 }, (_, n) => record(`s${n}`, { body: JSON.stringify("x".repeat(300)) }));
