@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { connect, newStore } from "../adapters/sqlite-support.js";
@@ -49,12 +50,21 @@ it.each([
 it("attempts that are killed while they drain don't count, those that are killed before do", async () => {
   const { adapter, path } = await newStore();
   const manager = new CheckpointManager({ storage: adapter });
+  const countDrains = async (taskId: string) => {
+    let count = 0;
+    for await (const record of manager.records(taskId, { kinds: ["run"] })) {
+      if ("value" in record && isDeepStrictEqual(record.value, { type: "progress", why: "The run is pausing" }))
+        count += 1;
+    }
+    return count;
+  };
   const killed = async (taskId: string, drains: boolean) => {
+    const drainsBefore = await countDrains(taskId);
     const worker = started(path, "deaf");
     await worker.line(`${taskId} began`);
     if (drains) {
       worker.child.kill("SIGTERM");
-      await worker.line(`${taskId}: Run is pausing`);
+      await expect.poll(() => countDrains(taskId)).toBe(drainsBefore + 1);
     }
     expect(await worker.ends("SIGKILL")).toEqual([null, "SIGKILL"]);
   };
