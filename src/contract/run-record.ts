@@ -59,6 +59,9 @@ export interface RunRecord {
   readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "event">>;
 }
 
+/** The name of the mark of an attempt that pauses. Unlike the mark of a step, it has no occurrence. */
+export const PAUSING = "pausing";
+
 /** What a run's record belongs to: the content of its `recordKey`. */
 export interface RunKey {
   readonly generation: string;

@@ -152,8 +152,7 @@ export class Attempt {
       if (this.#claimed !== undefined) {
         onAbort(stop.signal, (reason) => {
           // A run that is suspended is recorded as paused at once.
-          if (reason instanceof RunPausedError && !(reason instanceof RunWaitsError))
-            void journal.noteProgress("The run is pausing");
+          if (reason instanceof RunPausedError && !(reason instanceof RunWaitsError)) void journal.notePausing();
         });
       }
       const { attempt, turn } = journal.head;

@@ -118,7 +118,10 @@ export class Branches {
         ...(checkpoint.dueAt !== undefined && { dueAt: draft.createdAt }),
       };
       const { transforms } = this.#store.options;
-      const payload = await payloadFor(copy, source.payload, { transforms, context: source });
+      // The copy checks the digest, so damage that it finds is reported as that of the source.
+      const payload = await this.#store.reader.use(taskId, source.id, (record) =>
+        payloadFor(copy, record.payload, { transforms, context: record }),
+      );
       const records = [...(events?.records ?? []), ...(carried?.records ?? [])];
       const log = records.length > 0 && { records, ...(isFork && { sequence: records.length + 1 }) };
       const sharesWith = { taskId, id: source.id };

@@ -5,7 +5,7 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
 import type { RecordDraft } from "../contract/log.js";
 import { leaveTurn, type ReceivedEvents, type RunNote } from "../contract/run-note.js";
-import { formatRunKey, stepTitle } from "../contract/run-record.js";
+import { formatRunKey, PAUSING, stepTitle } from "../contract/run-record.js";
 import type { RunWaits } from "../contract/transient.js";
 import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
@@ -184,15 +184,20 @@ export class RunJournal {
 
   /** See {@link ParentRun}. The attempt isn't one that recorded nothing. */
   async childSaved(): Promise<void> {
-    await this.noteProgress("A child run has recorded something");
+    if (this.#hasProgress) return;
+    const text = JSON.stringify({ type: "progress", why: "A child run has recorded something" });
+    await this.#appendSafely({ kind: "run", value: { encoding: "json", text } });
   }
 
-  /** Records that this attempt mustn't be counted as one that recorded nothing. Never rejects. */
-  async noteProgress(why: string): Promise<void> {
+  /** Records that the run pauses, so that the attempt isn't counted if it is killed before it has ended. Never rejects. */
+  async notePausing(): Promise<void> {
     if (this.#hasProgress) return;
-    const text = JSON.stringify({ type: "progress", why });
-    // If it fails, the run has stopped, and the end of the attempt reports the error.
-    await this.append({ kind: "run", value: { encoding: "json", text } }, true).catch(() => undefined);
+    await this.#appendSafely({ kind: "mark", name: PAUSING, value: { encoding: "json", text: "{}" } });
+  }
+
+  /** Appends a lazy record. If that fails, the run has stopped, and the end of the attempt reports the error. */
+  async #appendSafely(record: RunRecordDraft): Promise<void> {
+    await this.append(record, true).catch(() => undefined);
   }
 
   #progress(): void {

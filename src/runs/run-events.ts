@@ -152,8 +152,10 @@ export class RunEvents {
     return this.#received === NOTHING_RECEIVED ? undefined : this.#received;
   }
 
-  /** Reads the next page of events. Returns whether there were any. Calls share a read that is under way. */
-  #readMore(): Promise<boolean> {
+  /** Reads the next page of events. Returns whether there were any. Calls share a read. */
+  async #readMore(): Promise<boolean> {
+    // It may have begun before an event came that this call must see.
+    if (this.#reading !== undefined && (await this.#reading)) return true;
     this.#reading ??= this.#readPage().finally(() => {
       this.#reading = undefined;
     });

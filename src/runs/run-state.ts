@@ -10,7 +10,7 @@ import {
   type RunNote,
   readRunNote,
 } from "../contract/run-note.js";
-import { parseRunKey, stepTitle } from "../contract/run-record.js";
+import { PAUSING, parseRunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isTransient } from "../contract/transient.js";
 import type { CheckpointText } from "../manager/reader.js";
 import { RecordedTurn } from "./recorded-turn.js";
@@ -242,7 +242,7 @@ async function withTransient(
 /** The run's attempts after a checkpoint of it. `sequence` is the last one that is known. */
 async function readAttempts(store: RunStore, { taskId, sequence }: CheckpointSummary, note: RunNote) {
   let [attempt, last] = [note.attempt, sequence];
-  const started = new Set<number>();
+  const [started, paused] = [new Set<number>(), new Set<number>()];
   const running: string[] = [];
   const query = { taskId, order: "newest", afterSequence: sequence, headersOnly: true } as const;
   for await (const header of store.records({ ...query, kinds: ["step", "run", "mark"] })) {
@@ -252,9 +252,11 @@ async function readAttempts(store: RunStore, { taskId, sequence }: CheckpointSum
     attempt = Math.max(attempt, key.attempt);
     // Anything but a mark is progress.
     if (header.kind !== "mark") break;
-    started.add(key.attempt);
-    if (header.name !== undefined && key.attempt === attempt)
-      running.unshift(stepTitle(header.name, key.occurrence ?? 1));
+    // It is the last mark of its attempt, so it is read before the others.
+    if (header.name === PAUSING && key.occurrence === undefined) paused.add(key.attempt);
+    if (!paused.has(key.attempt)) started.add(key.attempt);
+    if (header.name !== undefined && key.occurrence !== undefined && key.attempt === attempt)
+      running.unshift(stepTitle(header.name, key.occurrence));
   }
   return { attempt, crashes: started.size, running, sequence: last };
 }

@@ -47,6 +47,7 @@ export class Waits {
   readonly #parts: AttemptParts;
   readonly #calls: TurnCalls;
   readonly #waiting = new Set<OpenWait>();
+  /** What the waits do before they pause, or pause again. */
   readonly #polls = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -80,7 +81,7 @@ export class Waits {
     }
     options.signal?.throwIfAborted();
     const limitMs = options.timeoutMs === undefined ? undefined : this.#nowMs() + options.timeoutMs;
-    const wait = await this.#begin(step, "event", limitMs);
+    const wait = await this.#beforePause(this.#begin(step, "event", limitMs));
     const signal = anySignal(this.#endSignal(), options.signal);
     const found = await this.#poll(wait, { ...options, signal }, () => this.#takeEvent(step, options.schema));
     if (found === undefined) signal.throwIfAborted();
@@ -144,10 +145,8 @@ export class Waits {
   async #takeEvent(step: NamedStep, schema: StateSchema | undefined): Promise<TakenEvent | undefined> {
     const { events, stop, taskId, journal } = this.#parts;
     const key = makeKey(taskId, journal.head, step);
-    const polling = this.#findEvent(step, key, schema);
-    this.#polls.add(polling);
     try {
-      const found = await polling;
+      const found = await this.#findEvent(step, key, schema);
       if (found === undefined || (!stop.signal.aborted && !this.#over.signal.aborted)) return found;
       events.giveBack(found.sequence);
       return undefined;
@@ -155,8 +154,6 @@ export class Waits {
       // If the storage fails, the run's function hasn't failed.
       if (error instanceof CheckpointError && !(error instanceof StateInvalidError)) stop.stop(error);
       throw error;
-    } finally {
-      this.#polls.delete(polling);
     }
   }
 
@@ -196,9 +193,22 @@ export class Waits {
     const { store, taskId } = this.#parts;
     store.wake(taskId);
     await nextTurn();
-    await Promise.allSettled(this.#polls);
-    await nextTurn();
+    // A wait that was still beginning, or whose poll had begun before the event came, polls again.
+    while (this.#polls.size > 0) {
+      await Promise.allSettled(this.#polls);
+      await nextTurn();
+    }
     this.#endSignal().throwIfAborted();
+  }
+
+  /** Lets {@link #pollOthers} wait for `work`, which a wait does before it pauses. */
+  async #beforePause<Result>(work: Promise<Result>): Promise<Result> {
+    this.#polls.add(work);
+    try {
+      return await work;
+    } finally {
+      this.#polls.delete(work);
+    }
   }
 
   /** Aborts when the run stops, or when the turn is over. */
@@ -245,12 +255,12 @@ export class Waits {
       this.#wakes += 1;
     });
     let wakes = this.#wakes;
-    let found = await poll();
+    let found = await this.#beforePause(poll());
     if (found !== undefined || untilMs <= this.#nowMs()) return found;
     this.#waiting.add(wait);
     this.suspendSoon();
     try {
-      if (!wait.isMarked) await this.#markStart(wait, options);
+      if (!wait.isMarked) await this.#beforePause(this.#markStart(wait, options));
       store.notifications.emit("waitStarted", {
         ...this.#details(wait),
         waitsFor,
@@ -262,7 +272,7 @@ export class Waits {
           await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
         signal.throwIfAborted();
         wakes = this.#wakes;
-        found = await poll();
+        found = await this.#beforePause(poll());
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
       }
     } finally {

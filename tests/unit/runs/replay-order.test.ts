@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import type { CheckpointManager, Run, StorageAdapter } from "waymark";
+import type { RecordQuery } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
-import { managerOn, STORAGES } from "./run-support.js";
+import { managerOn, STORAGES, withWrites } from "./run-support.js";
 
 type Program = (run: Run<unknown, unknown, unknown>) => Promise<unknown>;
 
@@ -105,17 +106,64 @@ it.each(Object.entries(STORAGES))(
   },
 );
 
-/** A storage whose reads take some turns, as those of a server do. */
+/** A storage whose reads take some turns, as those of a server do: each one more than the read before it. */
 function readSlowly(storage: MemoryAdapter): StorageAdapter {
-  const { list, read } = storage;
+  const { list, read, log } = storage;
+  let turns = 0;
   async function* later<Item>(items: AsyncIterable<Item>) {
-    for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+    turns += 5;
+    for (let turn = turns; turn > 0; turn -= 1) await nextTurn();
     yield* items;
   }
   storage.list = (query) => later(list.call(storage, query));
   storage.read = (query) => later(read.call(storage, query));
+  Object.assign(storage, { log: { ...log, read: (query: RecordQuery) => later(log.read(query)) } });
   return storage;
 }
+
+it("an event that came in time wins against a limit, also if a resume reads slowly", async () => {
+  const clock = { nowMs: Date.UTC(2026, 0, 1) };
+  const { manager } = managerOn(readSlowly(new MemoryAdapter()), { clock: () => clock.nowMs });
+  const limit = new Date(clock.nowMs + 1000);
+  const program: Program = async (run) =>
+    Promise.race([
+      run.sleepUntil("limit", limit).then(() => "nobody"),
+      run.waitFor("approve", { timeoutMs: 100_000 }).then(() => "approved"),
+    ]);
+  const deploy = new AbortController();
+  let waits = 0;
+  manager.on("waitStarted", () => {
+    waits += 1;
+    if (waits === 2) deploy.abort();
+  });
+  await expect(manager.run("t", program, { signal: deploy.signal })).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  await manager.send("t", "approve");
+  clock.nowMs += 60_000;
+  expect(await manager.run("t", program)).toBe("approved");
+});
+
+it("an event that comes before a limit wins against it, though the start of its wait is still being written", async () => {
+  const clock = { nowMs: Date.UTC(2026, 0, 1) };
+  const limit = new Date(clock.nowMs + 60_000);
+  const slow = withWrites(new MemoryAdapter(), async (call, isLazy) => {
+    const sequence = await call();
+    if (!isLazy) return sequence;
+    await manager.send("t", "approve");
+    clock.nowMs = limit.getTime();
+    // Wakes the sleep.
+    await manager.send("t", "other");
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+    return sequence;
+  });
+  const { manager } = managerOn(slow, { clock: () => clock.nowMs });
+  const program: Program = async (run) => {
+    const sleeps = new Promise<void>((resolve) => manager.on("waitStarted", () => resolve()));
+    const limited = run.sleepUntil("limit", limit).then(() => "nobody");
+    await sleeps;
+    return Promise.race([limited, run.waitFor("approve").then(() => "approved")]);
+  };
+  expect(await manager.run("t", program)).toBe("approved");
+});
 
 it.each([
   ["at once", (storage: MemoryAdapter) => storage],

@@ -49,12 +49,20 @@ it.each([
 it("attempts that are killed while they drain don't count, those that are killed before do", async () => {
   const { adapter, path } = await newStore();
   const manager = new CheckpointManager({ storage: adapter });
+  const countDrains = async (taskId: string) => {
+    let count = 0;
+    for await (const record of manager.records(taskId, { kinds: ["mark"] })) {
+      if ("name" in record && record.name === "pausing") count += 1;
+    }
+    return count;
+  };
   const killed = async (taskId: string, drains: boolean) => {
+    const drainsBefore = await countDrains(taskId);
     const worker = started(path, "deaf");
     await worker.line(`${taskId} began`);
     if (drains) {
       worker.child.kill("SIGTERM");
-      await worker.line(`${taskId}: Run is pausing`);
+      await expect.poll(() => countDrains(taskId)).toBe(drainsBefore + 1);
     }
     expect(await worker.ends("SIGKILL")).toEqual([null, "SIGKILL"]);
   };
