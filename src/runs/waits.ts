@@ -7,7 +7,6 @@ import { anySignal } from "../manager/abort-signals.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { WaitMark } from "./recorded-turn.js";
 import { eventTitle, type FoundEvent, type PendingEvent, refusalOf } from "./run-events.js";
-import { joinFields } from "./step-values.js";
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
@@ -47,7 +46,8 @@ export class Waits {
   readonly #parts: AttemptParts;
   readonly #calls: TurnCalls;
   readonly #waiting = new Set<OpenWait>();
-  readonly #polls = new Set<Promise<unknown>>();
+  /** What the waits are reading. */
+  readonly #readings = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   /** Counts the wakes of the task, since one may come while a wait polls. */
@@ -144,10 +144,8 @@ export class Waits {
   async #takeEvent(step: NamedStep, schema: StateSchema | undefined): Promise<TakenEvent | undefined> {
     const { events, stop, taskId, journal } = this.#parts;
     const key = makeKey(taskId, journal.head, step);
-    const polling = this.#findEvent(step, key, schema);
-    this.#polls.add(polling);
     try {
-      const found = await polling;
+      const found = await this.#keepReading(this.#findEvent(step, key, schema));
       if (found === undefined || (!stop.signal.aborted && !this.#over.signal.aborted)) return found;
       events.giveBack(found.sequence);
       return undefined;
@@ -155,8 +153,16 @@ export class Waits {
       // If the storage fails, the run's function hasn't failed.
       if (error instanceof CheckpointError && !(error instanceof StateInvalidError)) stop.stop(error);
       throw error;
+    }
+  }
+
+  /** Resolves to what is read. The end of a sleep waits for it. */
+  async #keepReading<Result>(reading: Promise<Result>): Promise<Result> {
+    this.#readings.add(reading);
+    try {
+      return await reading;
     } finally {
-      this.#polls.delete(polling);
+      this.#readings.delete(reading);
     }
   }
 
@@ -181,8 +187,8 @@ export class Waits {
     error: StateInvalidError,
   ): Promise<void> {
     const { store, taskId, journal, events } = this.#parts;
-    const value = joinFields(refusalOf(error), "", undefined);
-    await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, value });
+    const fields = refusalOf(error);
+    await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, fields });
     events.settle(sequence);
     store.options.logger.warn(
       { taskId, name, id, error },
@@ -196,8 +202,11 @@ export class Waits {
     const { store, taskId } = this.#parts;
     store.wake(taskId);
     await nextTurn();
-    await Promise.allSettled(this.#polls);
-    await nextTurn();
+    // A wait that has just read its start polls next.
+    while (this.#readings.size > 0) {
+      await Promise.allSettled(this.#readings);
+      await nextTurn();
+    }
     this.#endSignal().throwIfAborted();
   }
 
@@ -219,7 +228,8 @@ export class Waits {
   /** The wait, with the start that this attempt or an earlier one has recorded. */
   async #begin(step: NamedStep, waitsFor: WaitMark["waitsFor"], untilMs: number | undefined): Promise<OpenWait> {
     const { name, occurrence } = step;
-    const begun = await this.#parts.journal.recorded.findOpenWait(step);
+    const { recorded } = this.#parts.journal;
+    const begun = recorded && (await this.#keepReading(recorded.findOpenWait(step)));
     if (begun?.waitsFor === waitsFor) return { ...begun, name, occurrence, isMarked: true };
     const startedAt = new Date(this.#nowMs()).toISOString();
     const until = untilMs === undefined ? undefined : new Date(untilMs).toISOString();
@@ -276,8 +286,8 @@ export class Waits {
     const { journal, taskId } = this.#parts;
     const key = makeKey(taskId, journal.head, { name, occurrence });
     const question = ask === undefined ? undefined : { question: ask, schema: describeSchema(schema) };
-    const value = joinFields({ ...mark, key, ...(question && { ask: question }) }, "", undefined);
-    await journal.append({ kind: "mark", name, occurrence, value }, mark.until === undefined);
+    const fields = { ...mark, key, ...(question && { ask: question }) };
+    await journal.append({ kind: "mark", name, occurrence, fields }, mark.until === undefined);
   }
 
   /** Records the end of a wait. Returns the record's sequence. */
@@ -287,8 +297,8 @@ export class Waits {
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
     const event = found && originOf(found.event);
     const head = { status: "completed", waitsFor, startedAt, ...(until !== undefined && { until }), durationMs };
-    const sent = found && values.encodeResult(step, found.sent);
-    return journal.recordStep(step, joinFields({ ...head, ...(event && { event }) }, "result", sent), found?.sequence);
+    const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
+    return journal.recordStep(step, { event: found?.sequence, fields: { ...head, ...(event && { event }) }, encoded });
   }
 
   #emitEnd(wait: OpenWait, event: TaskEvent | undefined): void {
