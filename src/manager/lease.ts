@@ -219,7 +219,7 @@ export class TaskLease implements Lease {
   readonly #storage: StorageAdapter;
   readonly #leases: LeaseStore;
   readonly #ending = new AbortController();
-  readonly signal = this.#ending.signal;
+  readonly signal: AbortSignal = this.#ending.signal;
   readonly #timer: NodeJS.Timeout;
   #renewing: Promise<void> | undefined;
   #expiry: NodeJS.Timeout | undefined;

@@ -118,7 +118,10 @@ export class Branches {
         ...(checkpoint.dueAt !== undefined && { dueAt: draft.createdAt }),
       };
       const { transforms } = this.#store.options;
-      const payload = await payloadFor(copy, source.payload, { transforms, context: source });
+      const { reader } = this.#store;
+      const payload = await reader.use(taskId, source.id, (record) =>
+        payloadFor(copy, record.payload, { transforms, context: record }),
+      );
       const records = [...(events?.records ?? []), ...(carried?.records ?? [])];
       const log = records.length > 0 && { records, ...(isFork && { sequence: records.length + 1 }) };
       const sharesWith = { taskId, id: source.id };

@@ -1,5 +1,4 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError, LeaseLostError } from "../contract/errors.js";
@@ -53,7 +52,7 @@ interface StepPlace {
 
 /** Records that share a write. */
 interface Batch {
-  readonly drafts: (RecordDraft | Promise<RecordDraft>)[];
+  readonly drafts: Promise<RecordDraft>[];
   /** Whether none of them needs to survive a power cut yet. */
   isLazy: boolean;
 }
@@ -138,7 +137,7 @@ export class RunJournal {
   async append(record: RunRecordDraft, isLazy = false): Promise<number> {
     const draft = this.#draftRecord(record, this.#note.generation);
     // The write before it may take longer than the draft. Its failure is thrown by the flush.
-    if (types.isPromise(draft)) draft.catch(() => undefined);
+    draft.catch(() => undefined);
     if (record.kind !== "mark") this.#progress();
     this.#next ??= this.#newBatch();
     const { drafts, first } = this.#next;
@@ -207,7 +206,10 @@ export class RunJournal {
     return Object.assign(batch, { first: this.#inTurn(() => this.#flush(batch)) });
   }
 
-  #draftRecord({ kind, name, fields = {}, encoded, ...place }: RunRecordDraft, generation: string) {
+  #draftRecord(
+    { kind, name, fields = {}, encoded, ...place }: RunRecordDraft,
+    generation: string,
+  ): Promise<RecordDraft> {
     const recordKey = formatRunKey({ ...this.#note, generation, ...place });
     const { taskId } = this.#lease;
     const named = { taskId, kind, ...(name !== undefined && { name }), recordKey };

@@ -136,7 +136,7 @@ describe("fork", () => {
     }
     const sharesWith = { taskId: "t", id: first.id };
     expect(appends).toEqual([
-      [{ expectedSequence: 0 }, { sharesWith }],
+      [{ expectedSequence: 0, noEventAfter: 0 }, { sharesWith }],
       [{}, { sharesWith }],
     ]);
   });
