@@ -101,12 +101,7 @@ export interface PostgresTablesOptions {
  */
 export class PostgresAdapter extends SqlAdapter {
   override readonly name = "postgres";
-  readonly log = new SqlLog({
-    pageRows: LOG_PAGE_ROWS,
-    store: (append) => this.store(append),
-    reading: (work) => this.#reading(({ log }) => work(log)),
-    changing: (work) => this.#reading(({ log }) => work(log)),
-  });
+  readonly log: SqlLog;
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = {
     claim: (...args) => this.#calls.run(async () => (await this.#madeTables()).leases.claim(...args)),
@@ -152,6 +147,11 @@ export class PostgresAdapter extends SqlAdapter {
     const writer = new PostgresWriter({ connection, sql, reader, leases, transient, log });
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient, log });
     this.#tables = { connection, sql, reader, leases, log, writer, appender, groupCommit: new GroupCommit(appender) };
+    const calls = {
+      append: (append: LogAppend) => this.store(append),
+      read: <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#reading(work),
+    };
+    this.log = new SqlLog({ ...calls, change: calls.read }, LOG_PAGE_ROWS);
     this.maintenance = new SqlMaintenance(maintainedTables(location, histories, (work) => this.#reading(work)));
   }
 

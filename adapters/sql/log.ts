@@ -1,15 +1,16 @@
 import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
 import type { AppendCondition } from "../../src/contract/conditions.js";
-import type {
-  LogItem,
-  LogOptions,
-  RecordDraft,
-  RecordQuery,
-  RecordSelection,
-  TaskLog,
+import {
+  copyRecordDraft,
+  type LogItem,
+  type LogOptions,
+  type RecordDraft,
+  type RecordQuery,
+  type RecordSelection,
+  type TaskLog,
 } from "../../src/contract/log.js";
 import { type Maybe, requireAbsent } from "./adapter.js";
-import { copyLogAppend, type LogAppend, type LogPage, logInPages } from "./records.js";
+import { type LogAppend, type LogPage, logInPages } from "./records.js";
 
 /** The object that works with a database's table of records. */
 export interface LogTable {
@@ -20,55 +21,57 @@ export interface LogTable {
   replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Maybe<boolean>;
 }
 
+/** An adapter's calls, in order. */
 interface LogCalls {
-  /** The most rows that are read at a time. */
-  readonly pageRows: number;
-  store(append: LogAppend): Promise<number>;
+  append(append: LogAppend): Promise<number>;
   /** Runs `work` with the table. Resolves to `undefined` if there is no store. */
-  reading<Result>(work: (table: LogTable) => Maybe<Result>): Promise<Result | undefined>;
-  /** Like `reading`, for work that changes the table. */
-  changing<Result>(work: (table: LogTable) => Maybe<Result>): Promise<Result | undefined>;
-  readonly watch?: TaskLog["watch"];
+  read<Result>(work: (store: { readonly log: LogTable }) => Maybe<Result>): Promise<Result | undefined>;
+  /** Like `read`, for work that changes the table. */
+  change<Result>(work: (store: { readonly log: LogTable }) => Maybe<Result>): Promise<Result | undefined>;
+  watch?(changed: () => void): () => void;
 }
 
 /** The log of an adapter on SQL. It copies arguments at once, since a caller may change them while its call waits. */
 export class SqlLog implements TaskLog {
   readonly watch?: (changed: () => void) => () => void;
   readonly #calls: LogCalls;
+  readonly #pageRows: number;
 
-  constructor(calls: LogCalls) {
+  /** @param pageRows - The most rows that are read at a time. */
+  constructor(calls: LogCalls, pageRows: number) {
     this.#calls = calls;
-    if (calls.watch) this.watch = calls.watch;
+    this.#pageRows = pageRows;
+    if (calls.watch) this.watch = (changed) => calls.watch?.(changed) ?? (() => undefined);
   }
 
   append(
     taskId: string,
     records: readonly RecordDraft[],
-    condition?: AppendCondition,
-    options?: LogOptions,
+    condition: AppendCondition = {},
+    options: LogOptions = {},
   ): Promise<number> {
-    return this.#calls.store(copyLogAppend(taskId, records, condition, options));
+    const copies = records.map(copyRecordDraft);
+    return this.#calls.append({ taskId, records: copies, condition: { ...condition }, options: { ...options } });
   }
 
   async *read(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
-    yield* logInPages(query, this.#calls.pageRows, async (rest, rows) => {
-      const page = await this.#calls.reading((table) => table.read(rest, rows));
+    yield* logInPages(query, this.#pageRows, async (rest, rows) => {
+      const page = await this.#calls.read(({ log }) => log.read(rest, rows));
       // The sync follows the read, since what was committed between them would be yielded without a sync.
-      if (query.durableOnly && page?.items.length) await this.#calls.changing((table) => table.sync(query.taskId));
+      if (query.durableOnly && page?.items.length) await this.#calls.change(({ log }) => log.sync(query.taskId));
       return page;
     });
   }
 
   async remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number> {
     const [selected, expected] = [{ ...selection }, { ...condition }];
-    const removed = await this.#calls.changing((table) => table.remove(taskId, selected, expected));
+    const removed = await this.#calls.change(({ log }) => log.remove(taskId, selected, expected));
     if (removed === undefined) requireAbsent(taskId, expected);
     return removed ?? 0;
   }
 
   async replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Promise<boolean> {
     const copy = copyPayload(payload);
-    const replace = (table: LogTable) => table.replacePayload(taskId, sequence, copy, expectedSha256);
-    return (await this.#calls.changing(replace)) ?? false;
+    return (await this.#calls.change(({ log }) => log.replacePayload(taskId, sequence, copy, expectedSha256))) ?? false;
   }
 }

@@ -3,7 +3,6 @@ import type { AppendCondition } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
-  copyRecordDraft,
   findRecordDamage,
   type LogItem,
   type LogOptions,
@@ -22,16 +21,6 @@ export interface LogAppend {
   readonly records: readonly RecordDraft[];
   readonly condition: AppendCondition;
   readonly options: LogOptions;
-}
-
-/** A copy of the arguments, since a caller may change them while its call waits. */
-export function copyLogAppend(
-  taskId: string,
-  records: readonly RecordDraft[],
-  condition: AppendCondition = {},
-  options: LogOptions = {},
-): LogAppend {
-  return { taskId, records: records.map(copyRecordDraft), condition: { ...condition }, options: { ...options } };
 }
 
 /** The bytes of a log append's payloads. */

@@ -124,7 +124,9 @@ export class CallQueue {
   async #commit(batch: readonly WaitingAppend[]): Promise<void> {
     try {
       const appends = batch.map(({ append }) => append);
-      const outcomes = this.#appendAtOnce(appends) ?? (await this.#write(() => this.#appendAll(appends)));
+      const isLazy = appends.every(({ options }) => "lazy" in options && options.lazy === true);
+      const outcomes =
+        this.#appendAtOnce(appends, isLazy) ?? (await this.#write(() => this.#appendAll(appends, isLazy)));
       for (const [index, outcome] of outcomes.entries()) {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
@@ -139,23 +141,24 @@ export class CallQueue {
    * Appends without the queue, whose promises take some microseconds. Returns `undefined` if the batch must wait: for
    * other changes, or for another process's lock.
    */
-  #appendAtOnce(appends: readonly (Append | LogAppend)[]): readonly Outcome[] | undefined {
+  #appendAtOnce(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] | undefined {
     if (this.#pendingWrites > 0 || this.#isClosed) return undefined;
     try {
-      return this.#file.change(() => this.#appendAll(appends));
+      // Lazy appends don't look whether the database was removed: the task's next durable append does.
+      return isLazy ? this.#appendAll(appends, true) : this.#file.change(() => this.#appendAll(appends, false));
     } catch (error) {
       if (isBusy(error)) return undefined;
       throw this.#explained(error);
     }
   }
 
-  #appendAll(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
-    const store = this.#file.existing();
-    if (store !== undefined) return store.writer.appendAll(appends);
+  #appendAll(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] {
+    const store = this.#file.toChange;
+    if (store !== undefined) return store.writer.appendAll(appends, isLazy);
     // These checks come first, because a refused append must not create a database.
     const outcomes = appends.map((append) => tryAppend(() => firstSequence(append)));
     const areRefused = outcomes.every((outcome) => "error" in outcome);
-    return areRefused ? outcomes : this.#file.orNew().writer.appendAll(appends);
+    return areRefused ? outcomes : this.#file.orNew().writer.appendAll(appends, isLazy);
   }
 
   #ifPresent<Result>(work: (store: SqliteStore) => Result): Result | undefined {

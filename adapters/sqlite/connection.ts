@@ -33,13 +33,12 @@ export type SqliteDriver = new (
   options: { readonly fileMustExist: boolean; readonly timeout: number },
 ) => SqliteDatabase;
 
-/** SQLite's number for `PRAGMA synchronous = FULL`. */
-const SYNCHRONOUS_FULL = 2;
-
 /** An open database and its prepared statements. */
 export class SqliteConnection {
   readonly database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
+  /** Whether a commit syncs the log, so that it survives a power cut. */
+  #isSynced = false;
 
   /**
    * @param timeoutMs - How long SQLite itself waits for a lock. This wait blocks the process.
@@ -62,12 +61,20 @@ export class SqliteConnection {
 
   /** Whether a commit syncs the log, so that it survives a power cut. */
   get isSynced(): boolean {
-    return this.pragma("synchronous") === SYNCHRONOUS_FULL;
+    return this.#isSynced;
+  }
+
+  /** With `full`, each commit syncs the log; with `normal`, the log is synced when it is copied into the database. */
+  setDurability(durability: "full" | "normal"): void {
+    this.#isSynced = durability === "full";
+    this.pragma(`synchronous = ${durability}`);
+    // On macOS, fsync alone leaves data in the drive's cache, so this is needed. On other systems it does nothing.
+    if (this.#isSynced) this.pragma("fullfsync = ON");
   }
 
   /** Like {@link atomically}, without a sync. The work survives a power cut once a later commit is synced. */
   lazily<Result>(work: () => Result): Result {
-    if (!this.isSynced) return this.atomically(work);
+    if (!this.#isSynced) return this.atomically(work);
     this.pragma("synchronous = NORMAL");
     try {
       return this.atomically(work);

@@ -11,8 +11,6 @@ import {
   type RecordSelection,
   type StoredEvent,
   sealRecord,
-  sealRecordDraft,
-  toRecordHeader,
 } from "../../src/contract/log.js";
 import {
   kindColumns,
@@ -136,10 +134,11 @@ export class SqliteLog {
   /** Stores records from this sequence on, in the caller's transaction. */
   insert(taskId: string, records: readonly RecordDraft[], first: number): void {
     for (const [index, draft] of records.entries()) {
-      const record = sealRecordDraft(taskId, draft, first + index);
-      const { sequence, kind, name, recordKey, id, createdAt, payload, seal } = record;
+      const sequence = first + index;
+      const seal = sealRecord({ ...draft, taskId, sequence });
+      const { kind, name, recordKey, id, createdAt, payload } = draft;
       const described = [sequence, kind, name, recordKey, id, createdAt, payload.encoding];
-      const digests = [parseHex(payload.sha256), parseHex(seal), toRecordHeader(record).sizeBytes];
+      const digests = [parseHex(payload.sha256), parseHex(seal), Buffer.byteLength(payload.body)];
       this.#parts.database.run(INSERT, taskId, ...described, ...digests, payload.body);
     }
   }
@@ -220,7 +219,7 @@ export class SqliteLog {
       const copy = copyPayload(payload);
       const { encoding, sha256, body } = copy;
       const seal = sealRecord({ ...record, payload: copy });
-      const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+      const sizeBytes = Buffer.byteLength(body);
       this.#parts.database.run(REPLACE, encoding, parseHex(sha256), parseHex(seal), sizeBytes, body, taskId, sequence);
       return true;
     });

@@ -47,9 +47,9 @@ const LOOK_AGAIN_MS = 100;
  */
 const LOG_BYTES = 1100 * (4096 + 24);
 
-/** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 /** The most times that a change is made again because its database was removed or replaced. */
 const MAX_CHANGES = 3;
+/** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
 /**
@@ -85,6 +85,11 @@ export class DatabaseFile<Store> {
     new SqliteConnection(driver, ":memory:", 0).close();
     assertCanBeMade(path);
     return undefined;
+  }
+
+  /** {@link existing} inside {@link change}, which looks afterwards whether the files still have their names. */
+  get toChange(): Store | undefined {
+    return this.#open?.store ?? this.existing();
   }
 
   /** The store. If there is none, creates it and the folders above it, so that only their owner can read them. */
@@ -178,10 +183,7 @@ export class DatabaseFile<Store> {
         // made, so that a power loss can't leave a log without its database.
         syncFolderSync(dirname(path));
         writeAhead(database, path);
-        // FULL syncs the log at each commit, and NORMAL only when the log is copied into the database.
-        database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
-        // On macOS, fsync alone leaves data in the drive's cache, so this is needed. On other systems it does nothing.
-        if (durability === "full") database.pragma("fullfsync = ON");
+        database.setDurability(durability);
         // If many saves have made the log large, it shrinks to this size once it is copied.
         database.pragma(`journal_size_limit = ${LOG_BYTES}`);
         makeTables(database, path);

@@ -76,13 +76,7 @@ const LOCK_SLICE_MS = 3;
  */
 export class SqliteAdapter extends SqlAdapter {
   override readonly name = "sqlite";
-  readonly log = new SqlLog({
-    pageRows: PAGE_ROWS,
-    store: (append) => this.#queue.append(append),
-    reading: (work) => this.#queue.read(({ log }) => work(log)),
-    changing: (work) => this.#queue.change(({ log }) => work(log)),
-    watch: (changed) => this.#queue.watch(changed),
-  });
+  readonly log: SqlLog;
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = leaseStore(
     {
@@ -113,6 +107,7 @@ export class SqliteAdapter extends SqlAdapter {
     const place = { path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
     const file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, makeTables, store: storeIn });
     this.#queue = new CallQueue(file, path, busyTimeoutMs);
+    this.log = new SqlLog(this.#queue, PAGE_ROWS);
     this.maintenance = new SqlMaintenance(maintainedTables(this.#queue, path));
   }
 

@@ -111,27 +111,25 @@ export class SqliteWriter {
    * Makes all appends in one transaction. If that fails, makes each in a transaction of its own. Each append has its
    * own outcome. So if one is refused, it writes nothing, and the others are stored.
    */
-  appendAll(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
+  appendAll(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] {
     const { database } = this.#parts;
+    const append = () => appends.map((each) => this.#tryStore(each));
     try {
-      const isLazy = appends.every((append) => !("draft" in append) && append.options.lazy === true);
-      return isLazy
-        ? database.lazily(() => this.#appendTogether(appends))
-        : database.atomically(() => this.#appendTogether(appends));
+      return isLazy ? database.lazily(append) : database.atomically(append);
     } catch (error) {
       if (isBusy(error) || appends.length === 1) throw error;
-      return appends.map((append) => tryAppend(() => database.atomically(() => this.#store(append))));
+      return appends.map((each) => tryAppend(() => database.atomically(() => this.#store(each))));
     }
   }
 
-  #appendTogether(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
-    return appends.map((append) => {
-      const outcome = tryAppend(() => this.#store(append));
-      // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
-      // undoes the whole transaction.
-      if ("error" in outcome && !(outcome.error instanceof CheckpointError)) throw outcome.error;
-      return outcome;
-    });
+  /** Any error but a CheckpointError undoes the whole transaction. That one comes before anything is written. */
+  #tryStore(append: Append | LogAppend): Outcome {
+    try {
+      return { sequence: this.#store(append) };
+    } catch (error) {
+      if (error instanceof CheckpointError) return { error };
+      throw error;
+    }
   }
 
   #store(append: Append | LogAppend): number {

@@ -27,8 +27,6 @@ export interface RunNote {
   readonly hasInput?: true;
   /** The sequence of the checkpoint at which the turn started; missing in that checkpoint itself. */
   readonly turnStart?: number;
-  /** The id of that checkpoint, if it is transient, so that it may go once the turn is over. */
-  readonly startId?: string;
   /** How many of the records directly before that checkpoint belong to the turn, in a fork or a rewind. */
   readonly carried?: number;
   /** The turn has a milestone of `run.save`. So this checkpoint's state may differ from the one that the turn started with. */
@@ -77,7 +75,7 @@ export function findTurnStart({ turnStart, carried = 0 }: RunNote, sequence: num
 }
 
 /** The note without what belongs to its turn. */
-export function leaveTurn({ turnStart, startId, carried, hasSaved, isOver, ...note }: RunNote): RunNote {
+export function leaveTurn({ turnStart, carried, hasSaved, isOver, ...note }: RunNote): RunNote {
   return note;
 }
 

@@ -219,11 +219,12 @@ export class TaskLease implements Lease {
   readonly #storage: StorageAdapter;
   readonly #leases: LeaseStore;
   readonly #ending = new AbortController();
+  readonly signal: AbortSignal = this.#ending.signal;
   readonly #timer: NodeJS.Timeout;
   #renewing: Promise<void> | undefined;
   #expiry: NodeJS.Timeout | undefined;
   #expiresAtMs = 0;
-  #token: number;
+  token: number;
   #released: Promise<void> | undefined;
 
   constructor(storage: StorageAdapter, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
@@ -232,7 +233,7 @@ export class TaskLease implements Lease {
     this.ttlMs = ttlMs;
     this.taskId = taskId;
     this.holder = holder;
-    this.#token = token;
+    this.token = token;
     // Each step under way may add a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.signal);
     this.#lastsFrom(askedAtMs);
@@ -240,16 +241,8 @@ export class TaskLease implements Lease {
     this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
   }
 
-  get token(): number {
-    return this.#token;
-  }
-
   get expiresAt(): string {
     return new Date(Date.now() + this.#expiresAtMs - performance.now()).toISOString();
-  }
-
-  get signal(): AbortSignal {
-    return this.#ending.signal;
   }
 
   renew(): Promise<void> {
@@ -310,8 +303,8 @@ export class TaskLease implements Lease {
     const claim = await this.#leases.claim(this.taskId, this.holder, this.ttlMs);
     if (!claim.isGranted) return false;
     // If `release` was called during the claim, it released the old token, so the new one is released here.
-    const isNext = claim.token === this.#token + 1 && !this.signal.aborted;
-    if (isNext) this.#token = claim.token;
+    const isNext = claim.token === this.token + 1 && !this.signal.aborted;
+    if (isNext) this.token = claim.token;
     else await this.#leases.release(this.taskId, claim.token);
     return isNext;
   }

@@ -1,6 +1,5 @@
-import { types } from "node:util";
 import { type EncodedState, encodeJson } from "../codec/json.js";
-import { type MadePayload, makePayloadFrom } from "../codec/payload.js";
+import { makePayloadFrom } from "../codec/payload.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { readClock } from "../contract/arguments.js";
 import { describeRecord, type RecordDraft } from "../contract/log.js";
@@ -21,27 +20,22 @@ export type NewRecord = NamedRecord & {
  * Makes the draft of a record. The value is read during the call, so the caller may change it afterwards. Schemas don't
  * apply; transforms do, and `encrypt` binds the value to the record.
  *
- * @returns With transforms, or for a value of 1 MiB or more, a promise of the draft.
  * @throws {StateNotSerializableError} The value can't be stored without loss. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The value is larger than `maxPayloadBytes`. Thrown, not rejected.
  * @throws {UnsupportedOperationError} The storage keeps no log. Thrown, not rejected.
  */
-export function draftRecord(
-  options: ResolvedOptions,
-  { value, redacted, ...record }: NewRecord,
-): RecordDraft | Promise<RecordDraft> {
+export function draftRecord(options: ResolvedOptions, { value, redacted, ...record }: NewRecord): Promise<RecordDraft> {
   requireLog(options.storage, "a record");
   return draftEncoded(options, record, encodeJson(value, options.maxPayloadBytes, describeRecord(record), redacted));
 }
 
 /** {@link draftRecord} for an encoded value. */
-export function draftEncoded(
+export async function draftEncoded(
   { clock, transforms }: ResolvedOptions,
   { taskId, ...record }: NamedRecord,
   encoded: EncodedState,
-): RecordDraft | Promise<RecordDraft> {
+): Promise<RecordDraft> {
   const unfinished = { ...record, createdAt: new Date(readClock(clock)).toISOString() };
-  const made = makePayloadFrom(encoded, { context: { taskId, ...unfinished }, transforms });
-  const finish = ({ payload }: MadePayload): RecordDraft => ({ ...unfinished, payload });
-  return types.isPromise(made) ? made.then(finish) : finish(made);
+  const { payload } = await makePayloadFrom(encoded, { context: { taskId, ...unfinished }, transforms });
+  return { ...unfinished, payload };
 }

@@ -81,12 +81,7 @@ export class CheckpointWriter {
    * stored, emits `saved` and applies the manager's retention policy.
    */
   finish(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary> {
-    return this.track(this.#finish(appended), lease);
-  }
-
-  /** Tracks a write, also while the manager is closing. If the lease turns out to be lost, ends it. */
-  track<Result>(written: Promise<Result>, lease: Lease | undefined): Promise<Result> {
-    return this.#calls.track(written, lease);
+    return this.#calls.track(this.#finish(appended), lease);
   }
 
   async #finish(appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {

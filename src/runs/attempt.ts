@@ -11,9 +11,8 @@ import type { NextTurn } from "./run.js";
 import { RunEvents } from "./run-events.js";
 import type { RunState } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
-import { joinFields, StepValues } from "./step-values.js";
+import { StepValues } from "./step-values.js";
 import { isStop, markStop, pausedBy, type StopSignal } from "./stops.js";
-
 import { Turn } from "./turn.js";
 import type { AttemptParts } from "./turn-calls.js";
 
@@ -110,7 +109,7 @@ export class Attempt {
     this.#parts = {
       ...{ store, taskId, journal },
       values: new StepValues(taskId, store.options),
-      events: new RunEvents(store, taskId, journal),
+      events: new RunEvents(store, taskId, state.note.received, state.steps, () => journal.lastSequence),
       stop,
       suspend: claimed && ((waits) => stop.stop(new RunWaitsError(taskId, waits))),
     };
@@ -168,25 +167,23 @@ export class Attempt {
   /** See {@link ParentRun}. */
   async childSaved(): Promise<void> {
     this.#claimed?.childSaved();
-    await this.#parts.journal.childSaved();
+    await this.#parts.journal.noteProgress("A child run has recorded something");
   }
 
   /** Records the start of the attempt, so that it is counted. */
   async #begin(): Promise<void> {
-    const { journal, values } = this.#parts;
+    const { journal } = this.#parts;
     const { start, crashes, running, input } = this.#state;
     if (start === "turn") {
       const isNew = journal.head.generation === "";
-      const records =
-        isNew && input !== undefined
-          ? [{ kind: "run", value: joinFields({ type: "input" }, "input", input) } as const]
-          : [];
+      const encoded = isNew && input !== undefined && (["input", input] as const);
+      const records = () => (encoded ? [{ kind: "run", fields: { type: "input" }, encoded } as const] : []);
       const label = isNew ? "Run started" : "Run resumed";
       await journal.save({ isTransient: true, startsTurn: true, label, records });
     } else if (start === "resume") {
       await journal.save({ isTransient: true, label: journal.labelAfterLast("Run resumed") });
     } else {
-      await journal.append({ kind: "mark", value: values.encodeStored({}) }, true);
+      await journal.append({ kind: "mark" }, true);
     }
     if (this.#claimed !== undefined && crashes >= this.#claimed.maxAttempts) throw new AttemptsError(crashes, running);
   }
@@ -229,7 +226,7 @@ export class Attempt {
     await journal.save({
       ...{ status: "completed", label: "Run completed" },
       note: { isOver: true, ...(received && { received }) },
-      records: [{ kind: "run", value: joinFields({ type: "completed" }, "result", result) }],
+      records: () => [{ kind: "run", fields: { type: "completed" }, encoded: ["result", result] }],
     });
     this.#noteEnd();
   }
@@ -308,7 +305,7 @@ export class Attempt {
       },
       ...{ durationMs: failed.durationMs ?? 0, attempts: failed.attempts ?? 1 },
     };
-    const head = {
+    const fields = {
       type: "failed",
       ...(failedStep && { failedStep }),
       dropped: dropped.map(({ sequence }) => [sequence, sequence]),
@@ -319,7 +316,7 @@ export class Attempt {
       label: failed
         ? `Run failed in ${stepTitle(failed.name, failed.occurrence)}`
         : journal.labelAfterLast("Run failed"),
-      records: [{ kind: "run", value: joinFields(head, "error", values.encodeRunError(error)) }],
+      records: () => [{ kind: "run", fields, encoded: ["error", values.encodeRunError(error)] }],
     });
     this.#noteEnd();
   }

@@ -119,7 +119,8 @@ export class Branches {
       };
       const { transforms } = this.#store.options;
       // The copy checks the digest, so damage that it finds is reported as that of the source.
-      const payload = await this.#store.reader.use(taskId, source.id, (record) =>
+      const { reader } = this.#store;
+      const payload = await reader.use(taskId, source.id, (record) =>
         payloadFor(copy, record.payload, { transforms, context: record }),
       );
       const records = [...(events?.records ?? []), ...(carried?.records ?? [])];

@@ -12,6 +12,7 @@ import { formatRunKey, keptErrorsText, stepTitle } from "../contract/run-record.
 import { isCancelled, isOfRun } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
+import { draftEncoded } from "../manager/record-drafts.js";
 import type { StatusChanger } from "../manager/status.js";
 import { RecordedTurn } from "./recorded-turn.js";
 import { readRunRecord } from "./run-state.js";
@@ -65,8 +66,8 @@ async function dropFrom(store: RunStore, newest: CheckpointSummary, from: string
         `${titles.join(", ") || "none"}.`,
     );
   }
-  const value = joinFields({ type: "dropped", dropped: [[first.sequence, sequence]] }, "", undefined);
-  return store.draftRecord({ taskId, kind: "run", recordKey: formatRunKey(note) }, value);
+  const value = joinFields({ type: "dropped", dropped: [[first.sequence, sequence]] });
+  return draftEncoded(store.options, { taskId, kind: "run", recordKey: formatRunKey(note) }, value);
 }
 
 /** Names the failed steps of a task that was put back, but that aren't tried again. */

@@ -1,18 +1,19 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
+import { CheckpointConflictError, CheckpointError, LeaseLostError } from "../contract/errors.js";
 import type { RecordDraft } from "../contract/log.js";
 import { leaveTurn, type ReceivedEvents, type RunNote } from "../contract/run-note.js";
 import { formatRunKey, PAUSING, stepTitle } from "../contract/run-record.js";
 import type { RunWaits } from "../contract/transient.js";
-import type { Lease } from "../manager/lease.js";
+import { type Lease, TaskLease } from "../manager/lease.js";
+import { draftEncoded } from "../manager/record-drafts.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { ParentRun } from "./nesting.js";
-import { RecordedTurn } from "./recorded-turn.js";
+import type { RecordedTurn } from "./recorded-turn.js";
 import type { NewestCheckpoint, RunState } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
+import { type EncodedField, joinFields } from "./step-values.js";
 
 /** A record of the run that is to be appended. */
 export interface RunRecordDraft {
@@ -22,7 +23,10 @@ export interface RunRecordDraft {
   readonly occurrence?: number;
   /** The sequence of the event that a wait has received or refused. */
   readonly event?: number | undefined;
-  readonly value: EncodedState;
+  /** The plain fields of its value. Default: none. */
+  readonly fields?: object;
+  /** One more field, whose value is encoded already. */
+  readonly encoded?: EncodedField | undefined;
 }
 
 /** A checkpoint of the run that is to be saved. */
@@ -35,17 +39,22 @@ export interface RunSave extends Pick<SaveOptions, "stage" | "label" | "metadata
   /** Changes of what the checkpoint tells about the run. */
   readonly note?: Partial<RunNote>;
   readonly waits?: RunWaits | undefined;
-  /** Stored in the same step. */
-  readonly records?: readonly RunRecordDraft[];
+  /** The records that are stored in the same step, for the checkpoint's id. */
+  readonly records?: (id: string) => readonly RunRecordDraft[];
   readonly noEventAfter?: number | undefined;
 }
 
-/** A record that waits for the write before it. */
-interface WaitingRecord {
-  readonly draft: RecordDraft | Promise<RecordDraft>;
-  readonly isLazy: boolean;
-  resolve(sequence: number): void;
-  reject(error: unknown): void;
+/** A step, wait or save by its name and how often that was used in the turn. */
+interface StepPlace {
+  readonly name: string;
+  readonly occurrence: number;
+}
+
+/** Records that share a write. */
+interface Batch {
+  readonly drafts: Promise<RecordDraft>[];
+  /** Whether none of them needs to survive a power cut yet. */
+  isLazy: boolean;
 }
 
 /** The first pause before a write is tried again. Each further pause is twice as long. */
@@ -59,8 +68,8 @@ export class RunJournal {
   readonly #parent: ParentRun | undefined;
   readonly #failed: (error: unknown) => void;
   #note: RunNote;
-  /** What earlier attempts have recorded of the turn. */
-  recorded: RecordedTurn;
+  /** What earlier attempts have recorded of the turn; `undefined` if none has begun it. */
+  recorded: RecordedTurn | undefined;
   /** The state at the beginning of the turn. */
   begin: EncodedState;
   #state: EncodedState;
@@ -70,8 +79,8 @@ export class RunJournal {
   recordedSteps: number;
   /** Whether this attempt has recorded anything but starts. */
   #hasProgress = false;
-  #waiting: WaitingRecord[] = [];
-  #isFlushing = false;
+  /** The records that the next write stores, and the sequence of the first one once they are stored. */
+  #next: (Batch & { readonly first: Promise<number> }) | undefined;
   /** Settles with the last write that was asked for. Never rejects. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -95,8 +104,8 @@ export class RunJournal {
     this.begin = state.begin;
     this.#state = state.state;
     this.#newest = state.newest;
-    this.recordedSteps = state.steps.size;
-    const last = state.steps.all().at(-1);
+    this.recordedSteps = state.steps?.size ?? 0;
+    const last = state.steps?.all().at(-1);
     this.#lastStep = last && stepTitle(last.name || "a save", last.occurrence);
   }
 
@@ -125,29 +134,23 @@ export class RunJournal {
    * @param isLazy - Whether the record needn't survive a power cut yet.
    * @returns Its sequence, once it is stored.
    */
-  append(record: RunRecordDraft, isLazy = false): Promise<number> {
-    return new Promise((resolve, reject) => {
-      const draft = this.#draftRecord(record);
-      // The write before it may take longer than the draft. Its failure is thrown by the flush.
-      if (types.isPromise(draft)) draft.catch(() => undefined);
-      this.#waiting.push({ draft, isLazy, resolve, reject });
-      if (record.kind !== "mark") this.#progress();
-      if (this.#isFlushing) return;
-      this.#isFlushing = true;
-      // A failure has stopped the run, and each record's own promise rejects.
-      this.#inTurn(() => this.#flush()).catch(() => undefined);
-    });
+  async append(record: RunRecordDraft, isLazy = false): Promise<number> {
+    const draft = this.#draftRecord(record, this.#note.generation);
+    // The write before it may take longer than the draft. Its failure is thrown by the flush.
+    draft.catch(() => undefined);
+    if (record.kind !== "mark") this.#progress();
+    this.#next ??= this.#newBatch();
+    const { drafts, first } = this.#next;
+    this.#next.isLazy &&= isLazy;
+    const index = drafts.push(draft) - 1;
+    return (await first) + index;
   }
 
   /** Appends the record of a finished step or wait. */
-  recordStep(
-    { name, occurrence }: { readonly name: string; readonly occurrence: number },
-    value: EncodedState,
-    event?: number,
-  ): Promise<number> {
+  recordStep({ name, occurrence }: StepPlace, record: Omit<RunRecordDraft, "kind">): Promise<number> {
     this.#lastStep = stepTitle(name, occurrence);
     this.recordedSteps += 1;
-    return this.append({ kind: "step", name, occurrence, event, value });
+    return this.append({ ...record, kind: "step", name, occurrence });
   }
 
   /** Saves a checkpoint, after the writes under way. */
@@ -160,7 +163,7 @@ export class RunJournal {
     const note = { turn: this.#note.turn + 1, ...(received && { received }) };
     await this.save({ ...options, state, startsTurn: true, note });
     this.begin = state;
-    this.recorded = RecordedTurn.begin(this.#store, this.#lease.taskId, this.#note);
+    this.recorded = undefined;
     this.recordedSteps = 0;
     this.#lastStep = undefined;
   }
@@ -168,31 +171,23 @@ export class RunJournal {
   /** Saves a milestone in the middle of the turn. Resolves to the sequence of its record, and to its id. */
   async saveMilestone(
     state: EncodedState,
-    { name, occurrence }: { readonly name: string; readonly occurrence: number },
+    { name, occurrence }: StepPlace,
     options: RunSave,
   ): Promise<{ readonly id: string; readonly sequence: number }> {
-    let id = "";
-    const records = (checkpointId: string): readonly RunRecordDraft[] => {
-      id = checkpointId;
-      const text = JSON.stringify({ type: "saved", id });
-      return [{ kind: "run", name, occurrence, value: { encoding: "json", text } }];
-    };
-    const { sequence } = await this.#inTurn(() => this.#save({ ...options, state, note: { hasSaved: true } }, records));
+    const records = (id: string) => [{ kind: "run", name, occurrence, fields: { type: "saved", id } } as const];
+    const { id, sequence } = await this.save({ ...options, state, note: { hasSaved: true }, records });
     this.#lastStep = stepTitle(name || "a save", occurrence);
     return { id, sequence: sequence - 1 };
   }
 
-  /** See {@link ParentRun}. The attempt isn't one that recorded nothing. */
-  async childSaved(): Promise<void> {
-    if (this.#hasProgress) return;
-    const text = JSON.stringify({ type: "progress", why: "A child run has recorded something" });
-    await this.#appendSafely({ kind: "run", value: { encoding: "json", text } });
+  /** Records that this attempt mustn't be counted as one that recorded nothing. Never rejects. */
+  async noteProgress(why: string): Promise<void> {
+    if (!this.#hasProgress) await this.#appendSafely({ kind: "run", fields: { type: "progress", why } });
   }
 
   /** Records that the run pauses, so that the attempt isn't counted if it is killed before it has ended. Never rejects. */
   async notePausing(): Promise<void> {
-    if (this.#hasProgress) return;
-    await this.#appendSafely({ kind: "mark", name: PAUSING, value: { encoding: "json", text: "{}" } });
+    if (!this.#hasProgress) await this.#appendSafely({ kind: "mark", name: PAUSING, fields: {} });
   }
 
   /** Appends a lazy record. If that fails, the run has stopped, and the end of the attempt reports the error. */
@@ -209,34 +204,45 @@ export class RunJournal {
   /** Runs `work` after the work before it, whose failure belongs to its own caller. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     // The tick lets other records that come at the same moment join the write.
-    const turn = this.#last.then(() => new Promise<void>((resolve) => process.nextTick(resolve))).then(work);
+    const turn = this.#last.then(nextTick).then(work);
     this.#last = turn.catch(() => undefined);
     return turn;
   }
 
-  #draftRecord({ kind, name, value, ...place }: RunRecordDraft, generation = this.#note.generation) {
-    const recordKey = formatRunKey({ ...this.#note, generation, ...place });
-    const { taskId } = this.#lease;
-    return this.#store.draftRecord({ taskId, kind, ...(name !== undefined && { name }), recordKey }, value);
+  #newBatch(): Batch & { readonly first: Promise<number> } {
+    const batch: Batch = { drafts: [], isLazy: true };
+    return Object.assign(batch, { first: this.#inTurn(() => this.#flush(batch)) });
   }
 
-  async #flush(): Promise<void> {
-    this.#isFlushing = false;
-    const batch = this.#waiting.splice(0);
+  #draftRecord(
+    { kind, name, fields = {}, encoded, ...place }: RunRecordDraft,
+    generation: string,
+  ): Promise<RecordDraft> {
+    const recordKey = formatRunKey({ ...this.#note, generation, ...place });
+    const { taskId } = this.#lease;
+    const named = { taskId, kind, ...(name !== undefined && { name }), recordKey };
+    return draftEncoded(this.#store.options, named, joinFields(fields, encoded));
+  }
+
+  /** Stores the records. Returns the sequence of the first one. */
+  async #flush({ drafts: made, isLazy }: Batch): Promise<number> {
+    this.#next = undefined;
+    const lease = this.#lease;
     try {
-      await this.#renewIfExpired();
-      const drafts = await resolveAll(batch.map(({ draft }) => draft));
-      const isLazy = batch.every((record) => record.isLazy);
-      const { sequence: newest } = this.#newest;
+      const drafts = await Promise.all(made);
+      const { sequence: expectedSequence } = this.#newest;
       const last = await this.#writeUntilStored(async (isRetry) => {
         const stored = isRetry ? await this.#findStored(drafts) : undefined;
-        return stored ?? this.#store.appendRecords(this.#lease, drafts, newest, isLazy);
+        const condition = { expectedSequence, fencingToken: lease.token };
+        return stored ?? this.#store.log.append(lease.taskId, drafts, condition, { lazy: isLazy });
       });
       this.#newest = { ...this.#newest, last };
-      for (const [index, record] of batch.entries()) record.resolve(last - batch.length + 1 + index);
+      return last - drafts.length + 1;
     } catch (error) {
-      this.#failed(error);
-      for (const { reject } of batch) reject(error);
+      const isLost = error instanceof LeaseLostError && lease instanceof TaskLease;
+      const reason = isLost ? await lease.lose(error) : error;
+      this.#failed(reason);
+      throw reason;
     }
   }
 
@@ -255,38 +261,34 @@ export class RunJournal {
     return undefined;
   }
 
-  async #save(
-    { isTransient = false, startsTurn = false, note: change, state = this.#state, noEventAfter, ...save }: RunSave,
-    recordsFor?: (id: string) => readonly RunRecordDraft[],
-  ): Promise<CheckpointSummary> {
-    const { records = [], waits, ...options } = save;
-    const [lease, newest] = [this.#lease, this.#newest];
+  async #save({
+    isTransient = false,
+    startsTurn = false,
+    note: change,
+    state = this.#state,
+    noEventAfter,
+    waits,
+    records = () => [],
+    ...options
+  }: RunSave): Promise<CheckpointSummary> {
+    const { id: resembles, sequence: expectedSequence, transientId, ...newest } = this.#newest;
+    // The checkpoint at which the current turn started stays until the next one starts.
+    const replaces = startsTurn || this.#note.turnStart !== expectedSequence ? transientId : undefined;
     try {
-      await this.#renewIfExpired();
-      const { startId } = this.#note;
-      const oldStart = startsTurn ? startId : undefined;
-      const replaces = newest.transientId ?? oldStart;
-      const note = { ...(startsTurn ? leaveTurn(this.#note) : this.#note), token: lease.token, ...change };
-      const draft = this.#store.draft(lease.taskId, {
-        ...options,
-        stage: options.stage ?? newest.stage,
-        ...{ note, waits, isChild: this.#parent !== undefined },
+      const note = { ...(startsTurn ? leaveTurn(this.#note) : this.#note), token: this.#lease.token, ...change };
+      const draft = this.#store.draft(this.#lease.taskId, {
+        ...{ ...options, stage: options.stage ?? newest.stage, note, waits },
+        isChild: this.#parent !== undefined,
         transient: isTransient ? { replaces } : undefined,
       });
       const generation = note.generation || draft.id;
-      const drafts = await resolveAll(
-        [...records, ...(recordsFor?.(draft.id) ?? [])].map((record) => this.#draftRecord(record, generation)),
-      );
-      const condition = { expectedSequence: newest.sequence, noEventAfter };
-      const how = { lease, ...condition, replaces, resembles: newest.id, records: drafts };
+      const drafts = await Promise.all(records(draft.id).map((record) => this.#draftRecord(record, generation)));
+      const how = { lease: this.#lease, expectedSequence, noEventAfter, replaces, resembles, records: drafts };
       const saved = await this.#writeUntilStored((isRetry) => this.#store.append(draft, state, { ...how, isRetry }));
       const { id, sequence, stage } = saved;
-      const turnStart = startsTurn ? { turnStart: sequence, ...(isTransient && { startId: id }) } : {};
-      this.#note = { ...note, generation, began: note.began ?? sequence, ...turnStart };
+      this.#note = { ...note, generation, began: note.began ?? sequence, ...(startsTurn && { turnStart: sequence }) };
       this.#state = state;
-      const transientId = isTransient && !startsTurn ? id : undefined;
-      this.#newest = { id, sequence, last: sequence, stage, transientId };
-      if (oldStart !== undefined && replaces !== oldStart) await this.#store.removeCheckpoint(lease, oldStart);
+      this.#newest = { id, sequence, last: sequence, stage, transientId: isTransient ? id : undefined };
       if (!startsTurn || !isTransient) this.#progress();
       return saved;
     } catch (error) {
@@ -296,19 +298,15 @@ export class RunJournal {
     }
   }
 
-  /** A step may have blocked the process for longer than the lease's time. */
-  async #renewIfExpired(): Promise<void> {
-    const lease = this.#lease;
-    lease.signal.throwIfAborted();
-    if (Date.parse(lease.expiresAt) <= Date.now()) await lease.renew();
-  }
-
   /**
    * If a write fails but may still succeed, repeats it as long as the lease lasts. Without the write, a resume would run
    * the step again.
    */
   async #writeUntilStored<Result>(write: (isRetry: boolean) => Promise<Result>): Promise<Result> {
-    const { signal } = this.#lease;
+    const { signal, expiresAt } = this.#lease;
+    signal.throwIfAborted();
+    // A step may have blocked the process for longer than the lease's time.
+    if (Date.parse(expiresAt) <= Date.now()) await this.#lease.renew();
     for (let failures = 0; ; failures++) {
       try {
         return await write(failures > 0);
@@ -322,8 +320,6 @@ export class RunJournal {
   }
 }
 
-/** The drafts, without a turn of the event loop if none of them is a promise. */
-function resolveAll<Value>(values: readonly (Value | Promise<Value>)[]): readonly Value[] | Promise<readonly Value[]> {
-  const known = values.filter((value): value is Value => !types.isPromise(value));
-  return known.length === values.length ? known : Promise.all(values);
+function nextTick(): Promise<void> {
+  return new Promise((resolve) => process.nextTick(resolve));
 }

@@ -1,7 +1,7 @@
 import { CheckpointCorruptError } from "../contract/errors.js";
 import type { LogRecord, RecordHeader } from "../contract/log.js";
 import { findTurnStart, type RunNote } from "../contract/run-note.js";
-import { parseRunKey, type StepRecord, stepTitle } from "../contract/run-record.js";
+import { parseRunKey, type StepRecord } from "../contract/run-record.js";
 import type { RunStore } from "./run-store.js";
 
 /** The value of a step's or wait's record. */
@@ -56,20 +56,12 @@ export class RecordedTurn {
   readonly refused: { readonly sequence: number; readonly name: string }[] = [];
   #page = new Map<number, LogRecord | RecordHeader>();
   #marks: Promise<ReadonlyMap<string, readonly number[]>> | undefined;
-  /** Whether an earlier attempt has begun this turn. */
-  readonly isResumed: boolean;
 
-  private constructor(store: RunStore, taskId: string, note: RunNote, afterSequence: number | undefined) {
+  private constructor(store: RunStore, taskId: string, note: RunNote, afterSequence: number) {
     this.#store = store;
     this.#taskId = taskId;
     this.#note = note;
-    this.#afterSequence = afterSequence ?? 0;
-    this.isResumed = afterSequence !== undefined;
-  }
-
-  /** A turn of which nothing is recorded yet. */
-  static begin(store: RunStore, taskId: string, note: RunNote): RecordedTurn {
-    return new RecordedTurn(store, taskId, note, undefined);
+    this.#afterSequence = afterSequence;
   }
 
   /**
@@ -190,7 +182,6 @@ export class RecordedTurn {
 
   /** The sequences of the step's marks. The marks of the turn are read once. */
   async #startsOf({ name, occurrence }: Named): Promise<readonly number[]> {
-    if (!this.isResumed) return [];
     this.#marks ??= this.#readMarks();
     return (await this.#marks).get(keyOf(name, occurrence, false)) ?? [];
   }
@@ -274,9 +265,4 @@ function damagedValue(taskId: string, sequence: number): CheckpointCorruptError 
     `Record ${sequence} of the run of task ${JSON.stringify(taskId)} is gone, or doesn't hold a result. Nothing was changed. Restore it ` +
       "from a backup, or begin with `restart: true`.",
   );
-}
-
-/** The title of a recorded step. */
-export function titleOf({ name, occurrence, isSave }: RecordedStep): string {
-  return stepTitle(name || (isSave ? "a save" : name), occurrence);
 }

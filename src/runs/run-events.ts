@@ -4,7 +4,7 @@ import type { LogRecord, RecordHeader } from "../contract/log.js";
 import { addReceived, isReceived, NOTHING_RECEIVED, type ReceivedEvents } from "../contract/run-note.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
-import type { RunJournal } from "./journal.js";
+import type { RecordedTurn } from "./recorded-turn.js";
 import type { RunStore } from "./run-store.js";
 
 /** An event that no wait has received. */
@@ -36,7 +36,7 @@ const PAGE_EVENTS = 1000;
 export class RunEvents {
   readonly #store: RunStore;
   readonly #taskId: string;
-  readonly #journal: RunJournal;
+  readonly #lastSequence: () => number;
   #received: ReceivedEvents;
   /** By name, in the order of their sequences. */
   readonly #pending = new Map<string, PendingEvent[]>();
@@ -45,15 +45,25 @@ export class RunEvents {
   #readTo: number;
   #reading: Promise<boolean> | undefined;
 
-  constructor(store: RunStore, taskId: string, journal: RunJournal) {
+  /**
+   * @param received - What the run has received before the turn.
+   * @param recorded - What is recorded of the turn.
+   * @param lastSequence - The last sequence of the task that is known. Default: 0.
+   */
+  constructor(
+    store: RunStore,
+    taskId: string,
+    received: ReceivedEvents = NOTHING_RECEIVED,
+    recorded?: RecordedTurn,
+    lastSequence = () => 0,
+  ) {
     this.#store = store;
     this.#taskId = taskId;
-    this.#journal = journal;
-    this.#received = journal.head.received ?? NOTHING_RECEIVED;
-    this.#readTo = this.#received.upTo;
-    const { recorded } = journal;
-    for (const { event, name } of recorded.all()) if (event !== undefined) this.#take(event, name, false);
-    for (const { sequence, name } of recorded.refused) this.#take(sequence, name, true);
+    this.#received = received;
+    this.#readTo = received.upTo;
+    this.#lastSequence = lastSequence;
+    for (const { event, name } of recorded?.all() ?? []) if (event !== undefined) this.#take(event, name, false);
+    for (const { sequence, name } of recorded?.refused ?? []) this.#take(sequence, name, true);
   }
 
   /** All events up to this sequence are known. */
@@ -152,6 +162,13 @@ export class RunEvents {
     return this.#received === NOTHING_RECEIVED ? undefined : this.#received;
   }
 
+  /** {@link endTurn} for a turn that isn't continued: its receipts count. */
+  async abandonTurn(): Promise<ReceivedEvents> {
+    for (const event of this.#taken.values()) event.isSettled = true;
+    if (this.#taken.size > 0) await this.readAll();
+    return this.endTurn() ?? NOTHING_RECEIVED;
+  }
+
   /** Reads the next page of events. Returns whether there were any. Calls share a read. */
   async #readMore(): Promise<boolean> {
     // It may have begun before an event came that this call must see.
@@ -165,7 +182,7 @@ export class RunEvents {
   async #readPage(): Promise<boolean> {
     let count = 0;
     // No event can appear below a record that was stored before this read.
-    const { lastSequence } = this.#journal;
+    const lastSequence = this.#lastSequence();
     const query = { taskId: this.#taskId, order: "oldest", afterSequence: this.#readTo, kinds: ["event"] } as const;
     for await (const { sequence, name = "", recordKey } of this.#store.records({
       ...query,

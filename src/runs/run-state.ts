@@ -1,20 +1,13 @@
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, RunCancelledError, RunMismatchError } from "../contract/errors.js";
-import {
-  addReceived,
-  isReceived,
-  leaveTurn,
-  NOTHING_RECEIVED,
-  type ReceivedEvents,
-  type RunNote,
-  readRunNote,
-} from "../contract/run-note.js";
+import { leaveTurn, NOTHING_RECEIVED, type ReceivedEvents, type RunNote, readRunNote } from "../contract/run-note.js";
 import { PAUSING, parseRunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isTransient } from "../contract/transient.js";
 import type { CheckpointText } from "../manager/reader.js";
 import { RecordedTurn } from "./recorded-turn.js";
 import type { RunOptions } from "./run.js";
+import { RunEvents } from "./run-events.js";
 import type { RunStore } from "./run-store.js";
 import { canonicalText, NO_STATE, StepValues } from "./step-values.js";
 
@@ -32,7 +25,8 @@ export interface RunState {
   readonly state: EncodedState;
   /** The state at the beginning of the turn. */
   readonly begin: EncodedState;
-  readonly steps: RecordedTurn;
+  /** What earlier attempts have recorded of the turn; `undefined` if the turn is new. */
+  readonly steps: RecordedTurn | undefined;
   readonly newest: NewestCheckpoint;
   /** How many attempts in a row have recorded nothing but their starts, and the steps that the last of them has started. */
   readonly crashes: number;
@@ -49,7 +43,7 @@ export interface NewestCheckpoint {
   /** The last sequence that is known. */
   readonly last: number;
   readonly stage: string | undefined;
-  /** The id of the transient checkpoint that the next one replaces. */
+  /** Its id, if it is transient, so that a later one replaces it. */
   readonly transientId: string | undefined;
 }
 
@@ -104,11 +98,10 @@ export async function readRunState(reading: Reading): Promise<RunState | Complet
   const ofRun = note === undefined ? await store.newestOfRun(taskId) : summary;
   const former = ofRun && readRunNote(ofRun);
   if (ofRun === undefined || former === undefined) {
-    return beginRun(reading, await withTransient(store, last, summary), options.restart ? undefined : newest);
+    return beginRun(reading, last, options.restart ? undefined : newest);
   }
   if (options.restart) {
-    const received = await readReceived(store, ofRun, former);
-    return beginRun(reading, await withTransient(store, last, summary), undefined, received);
+    return beginRun(reading, last, undefined, await readReceived(store, ofRun, former));
   }
   return resumeRun(reading, newest, ofRun, former, last);
 }
@@ -142,7 +135,7 @@ function beginRun(
       running: [],
     },
     input: input === undefined ? undefined : new StepValues(taskId, store.options).encodeRunValue("input", input),
-    steps: RecordedTurn.begin(store, taskId, note),
+    steps: undefined,
   };
 }
 
@@ -163,12 +156,7 @@ async function resumeRun(
   if (former.version !== version && (attempt > 0 || former.version !== undefined)) {
     if (ifVersionChanged === "refuse") throw otherVersion(taskId, former.version, version);
     if (ifVersionChanged === "restart") {
-      return beginRun(
-        reading,
-        await withTransient(store, last, ofRun),
-        undefined,
-        await readReceived(store, ofRun, former),
-      );
+      return beginRun(reading, last, undefined, await readReceived(store, ofRun, former));
     }
   }
   const input = await readInput(store, ofRun, former);
@@ -198,23 +186,18 @@ async function resumeRun(
         crashes,
         running,
       },
-      newest: await withTransient(store, known, newest.summary),
-      steps: RecordedTurn.begin(store, taskId, next),
+      newest: known,
+      steps: undefined,
     };
   }
-  const startsHere = former.turnStart === undefined;
   return {
     ...{ isCompleted: false, isOfRun: true, input, crashes, running, previousTraceparent: former.traceparent },
-    note: {
-      ...note,
-      turnStart: former.turnStart ?? ofRun.sequence,
-      ...(startsHere && last.transientId !== undefined && { startId: last.transientId }),
-    },
+    note: { ...note, turnStart: former.turnStart ?? ofRun.sequence },
     start: ofRun.status === "failed" || former.version !== version ? "resume" : undefined,
     state: store.migrateState(newest),
     begin: store.migrateState(await readTurnStart(store, former, newest)),
     steps: await RecordedTurn.read(store, taskId, { ...former, attempt: note.attempt }, ofRun.sequence),
-    newest: { ...known, transientId: startsHere ? undefined : last.transientId },
+    newest: known,
   };
 }
 
@@ -228,15 +211,6 @@ async function readTurnStart(store: RunStore, note: RunNote, newest: CheckpointT
     `The checkpoint at which the turn of task ${JSON.stringify(summary.taskId)} started (sequence ${note.turnStart}) is damaged or gone. ` +
       "Nothing was changed. Restore it from a backup, rewind the task to an older checkpoint, or begin with `restart: true`.",
   );
-}
-
-/** With the transient checkpoint that is left, if the newest one isn't transient. */
-async function withTransient(
-  store: RunStore,
-  newest: NewestCheckpoint,
-  { taskId }: CheckpointSummary,
-): Promise<NewestCheckpoint> {
-  return { ...newest, transientId: newest.transientId ?? (await store.newestTransientId(taskId)) };
 }
 
 /** The run's attempts after a checkpoint of it. `sequence` is the last one that is known. */
@@ -269,26 +243,8 @@ export async function readReceived(
 ): Promise<ReceivedEvents> {
   const { received = NOTHING_RECEIVED, isOver } = note;
   if (isOver && status === "completed") return received;
-  const { steps, refused } = await readReceipts(store, taskId, note, sequence);
-  const settled = [...steps, ...refused].sort((a, b) => a.sequence - b.sequence);
-  if (settled.length === 0) return received;
-  const pending = new Map<string, number[]>();
-  const settledSequences = new Set(settled.map((event) => event.sequence));
-  let readTo = received.upTo;
-  const query = { taskId, order: "oldest", afterSequence: received.upTo, kinds: ["event"], headersOnly: true } as const;
-  for await (const { sequence: event, name = "" } of store.records(query)) {
-    readTo = event;
-    if (!settledSequences.has(event) && !isReceived(received, event, name))
-      pending.set(name, [...(pending.get(name) ?? []), event]);
-  }
-  return addReceived(received, settled, pending, readTo);
-}
-
-/** The events that the turn of a checkpoint has received or refused. */
-async function readReceipts(store: RunStore, taskId: string, note: RunNote, sequence: number) {
   const turn = await RecordedTurn.read(store, taskId, note, sequence);
-  const steps = turn.all().flatMap(({ event, name }) => (event === undefined ? [] : { sequence: event, name }));
-  return { steps, refused: turn.refused };
+  return new RunEvents(store, taskId, received, turn).abandonTurn();
 }
 
 /** The run's input; `undefined` if it has none. */

@@ -6,17 +6,23 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import type { AppendCondition } from "../contract/conditions.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
-import { isRecord, type LogRecord, type RecordDraft, type RecordHeader, type RecordQuery } from "../contract/log.js";
+import {
+  isRecord,
+  type LogRecord,
+  type RecordDraft,
+  type RecordHeader,
+  type RecordQuery,
+  type TaskLog,
+} from "../contract/log.js";
 import { type RunMarks, type RunNote, runMetadata } from "../contract/run-note.js";
 import type { DueQuery } from "../contract/task-queue.js";
-import { isOfRun, isTransient } from "../contract/transient.js";
+import { isOfRun } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
 import { ifIntact } from "../manager/damage.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
-import { draftEncoded, type NamedRecord } from "../manager/record-drafts.js";
 import { requireLog } from "../manager/records.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
@@ -52,6 +58,7 @@ export class RunStore {
   readonly closing: AbortSignal;
   readonly reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
+  #log: TaskLog | undefined;
   /** The leases of this manager that haven't ended. */
   readonly #leases = new Set<TaskLease>();
   readonly #wakes = new EventTarget();
@@ -117,10 +124,6 @@ export class RunStore {
     return this.reader.newestWhere(taskId, isOfRun);
   }
 
-  async newestTransientId(taskId: string): Promise<string | undefined> {
-    return (await this.reader.newestWhere(taskId, isTransient))?.id;
-  }
-
   /** Encodes a state as text. @throws The errors of `save`. */
   encodeState(taskId: string, state: unknown): EncodedState {
     return this.#writer.encode(taskId, state);
@@ -160,34 +163,10 @@ export class RunStore {
     return this.#writer.finish(appended, lease);
   }
 
-  /** Removes a checkpoint that a newer one has replaced. If that fails, it stays as one that policies don't count. */
-  async removeCheckpoint({ taskId, token }: Lease, id: string): Promise<void> {
-    const { storage, logger } = this.options;
-    await storage.remove(taskId, [id], { fencingToken: token }).catch((error: unknown) => {
-      logger.warn({ taskId, error }, "A checkpoint that is replaced could not be removed");
-    });
-  }
-
-  /** The draft of a record of the task's log. */
-  draftRecord(record: NamedRecord, encoded: EncodedState): RecordDraft | Promise<RecordDraft> {
-    return draftEncoded(this.options, record, encoded);
-  }
-
-  /** Appends records. If the lease is lost, ends it. Returns the last one's sequence. */
-  appendRecords(
-    lease: Lease,
-    records: readonly RecordDraft[],
-    expectedSequence: number | undefined,
-    lazy: boolean,
-  ): Promise<number> {
-    const condition = { expectedSequence, fencingToken: lease.token };
-    const appended = this.log.append(lease.taskId, records, condition, { lazy });
-    return this.#writer.track(appended, lease);
-  }
-
   /** @throws {UnsupportedOperationError} The storage keeps no log. */
-  get log() {
-    return requireLog(this.options.storage, "a run");
+  get log(): TaskLog {
+    this.#log ??= requireLog(this.options.storage, "a run");
+    return this.#log;
   }
 
   /**

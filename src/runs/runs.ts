@@ -14,6 +14,7 @@ import { isCancelled } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
 import { checkOptions } from "../manager/check-options.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
+import { draftEncoded } from "../manager/record-drafts.js";
 import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
 import { findCallName, parentRun, runInCall } from "./nesting.js";
 import type { RunOptions } from "./run.js";
@@ -149,7 +150,9 @@ export class Runs {
     const recordKey = formatRunKey({ generation: draft.id, turn: note.turn, attempt: 0 });
     const record = { taskId, kind: "run", recordKey } as const;
     const records =
-      isNew && input ? [await store.draftRecord(record, joinFields({ type: "input" }, "input", input))] : [];
+      isNew && input
+        ? [await draftEncoded(store.options, record, joinFields({ type: "input" }, ["input", input]))]
+        : [];
     await store.append(draft, state, { expectedSequence, replaces, resembles, records });
   }
 

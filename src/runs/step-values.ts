@@ -94,16 +94,16 @@ export class StepValues {
   }
 }
 
-/**
- * Joins the plain fields of a record with a value that is encoded already.
- *
- * @param field - The value's field in the record. It mustn't be one of `fields`.
- */
-export function joinFields(fields: object, field: string, value: EncodedState | undefined): EncodedState {
+/** A field of a record, whose value is encoded already. */
+export type EncodedField = readonly [name: string, value: EncodedState];
+
+/** Joins the plain fields of a record with one that is encoded already. It mustn't be one of `fields`. */
+export function joinFields(fields: object, encoded?: EncodedField): EncodedState {
   const text = JSON.stringify(fields);
-  if (value === undefined) return { encoding: "json", text };
+  if (encoded === undefined) return { encoding: "json", text };
+  const [name, value] = encoded;
   const before = text === "{}" ? "{" : `${text.slice(0, -1)},`;
-  return { encoding: value.encoding, text: `${before}${JSON.stringify(field)}:${value.text}}` };
+  return { encoding: value.encoding, text: `${before}${JSON.stringify(name)}:${value.text}}` };
 }
 
 /** Makes the same text for equal values. It sorts keys and leaves out properties that are `undefined`. */

@@ -9,14 +9,11 @@ import { traced, tracing } from "../manager/tracing.js";
 import { runInCall } from "./nesting.js";
 import type { RecordedStep, StepValue } from "./recorded-turn.js";
 import type { StepCall, StepOptions, StepRetry } from "./run.js";
-import { hashText, joinFields } from "./step-values.js";
+import { hashText } from "./step-values.js";
 import { isStop, pausedBy } from "./stops.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
 type StepFunction = (call: StepCall) => unknown;
-
-/** The value of the mark of a step that starts. */
-const EMPTY: EncodedState = { encoding: "json", text: "{}" };
 
 /** How a step ended, after how many attempts. */
 type StepEnd = { readonly attempts: number } & ({ readonly result: unknown } | { readonly error: unknown });
@@ -39,7 +36,7 @@ export class Steps {
       assertKind(taskId, title, recorded.value, undefined);
       if (recorded.value.input === input || recorded.value.status === "interrupted") return this.#reuse(step, options);
       this.#dropFrom(recorded.step);
-    } else if (options.atMostOnce && (await journal.recorded.wasInterrupted(step))) {
+    } else if (options.atMostOnce && (await journal.recorded?.wasInterrupted(step))) {
       return this.#interrupt(step);
     }
     if (!tracing.step.hasSubscribers) return this.#execute(step, fn, options, input);
@@ -63,8 +60,8 @@ export class Steps {
   async #interrupt(step: NamedStep): Promise<never> {
     const { taskId, journal, store } = this.#parts;
     const startedAt = new Date(store.options.clock()).toISOString();
-    const value = joinFields({ status: "interrupted", startedAt }, "", undefined);
-    await this.#calls.inOrder(await journal.recordStep(step, value));
+    const sequence = await journal.recordStep(step, { fields: { status: "interrupted", startedAt } });
+    await this.#calls.inOrder(sequence);
     throw new StepInterruptedError(taskId, step.title);
   }
 
@@ -73,7 +70,7 @@ export class Steps {
     const { notifications, options: settings } = store;
     const { title } = step;
     const startedAt = new Date(settings.clock()).toISOString();
-    const earlier = await journal.recorded.countStarts(step);
+    const earlier = (await journal.recorded?.countStarts(step)) ?? 0;
     await this.#markStart(step, options.atMostOnce === true);
     const details = { taskId, turn: journal.head.turn, step: title };
     notifications.emit("stepStarted", details);
@@ -86,7 +83,10 @@ export class Steps {
     const { attempts } = end;
     const status: StepValue["status"] = isFailed ? "failed" : "completed";
     const head = { status, startedAt, durationMs, attempts, ...(input !== undefined && { input }) };
-    const sequence = await journal.recordStep(step, joinFields(head, isFailed ? "error" : "result", encoded));
+    const sequence = await journal.recordStep(step, {
+      fields: head,
+      encoded: [isFailed ? "error" : "result", encoded],
+    });
     await this.#calls.inOrder(sequence);
     const stored = values.decode(encoded);
     const ended = { ...details, durationMs, attempts };
@@ -144,11 +144,11 @@ export class Steps {
    */
   async #markStart({ name, occurrence }: NamedStep, isDurable: boolean): Promise<void> {
     const { journal, stop } = this.#parts;
-    const sequence = await journal.append({ kind: "mark", name, occurrence, value: EMPTY }, !isDurable);
+    const sequence = await journal.append({ kind: "mark", name, occurrence }, !isDurable);
     if (isDurable && stop.signal.aborted) {
-      const value = joinFields({ type: "dropped", dropped: [[sequence, sequence]] }, "", undefined);
+      const fields = { type: "dropped", dropped: [[sequence, sequence]] };
       // If this fails, a resume takes the step for an interrupted one.
-      await journal.append({ kind: "run", value }, true).catch(() => undefined);
+      await journal.append({ kind: "run", fields }, true).catch(() => undefined);
     }
     stop.signal.throwIfAborted();
   }
@@ -181,12 +181,11 @@ export class Steps {
   /** Forgets a recorded step and all that were recorded after it, except those that the function has already called. */
   #dropFrom(first: RecordedStep): void {
     const { journal, events } = this.#parts;
-    const steps = journal.recorded.dropFrom(first);
+    const steps = journal.recorded?.dropFrom(first) ?? [];
     for (const { event } of steps) if (event !== undefined) events.giveBack(event);
     const dropped = steps.map(({ sequence }) => [sequence, sequence]);
     // It needn't be durable before the new result is. If it fails, so does the write of that result.
-    const value = joinFields({ type: "dropped", dropped }, "", undefined);
-    journal.append({ kind: "run", value }, true).catch(() => undefined);
+    journal.append({ kind: "run", fields: { type: "dropped", dropped } }, true).catch(() => undefined);
   }
 }
 

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { types } from "node:util";
 import { type EncodedState, encodeJson } from "../codec/json.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type { CheckpointFailure, CheckpointSummary } from "../contract/checkpoint.js";
@@ -11,6 +10,7 @@ import { parseRunKey } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { readWaits } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
+import { draftEncoded } from "../manager/record-drafts.js";
 import { decodeEvent, eventTitle, readRefusal } from "./run-events.js";
 import { readReceived } from "./run-state.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
@@ -41,8 +41,8 @@ export class TaskEvents {
     const subject = `The value of ${eventTitle(taskId, name)}`;
     const encoded = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
     const event = { taskId, kind: "event", name, id, ...(wait !== undefined && { recordKey: wait }) } as const;
-    const made = this.#store.draftRecord(event, joinFields(by === undefined ? {} : { by }, "value", encoded));
-    await this.#append(taskId, types.isPromise(made) ? await made : made, encoded);
+    const joined = joinFields(by === undefined ? {} : { by }, ["value", encoded]);
+    await this.#append(taskId, await draftEncoded(this.#store.options, event, joined), encoded);
     this.#store.notifications.emit("eventSent", { taskId, name, id, ...(by !== undefined && { by }) });
     this.#store.wake(taskId);
     this.#store.wake(ANY_TASK);

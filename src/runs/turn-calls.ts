@@ -81,7 +81,7 @@ export class TurnCalls {
     this.#journal = journal;
     this.#stop = stop;
     // The results of an earlier attempt come first.
-    if (journal.recorded.size > 0) this.#turnSoon();
+    if (journal.recorded?.size) this.#turnSoon();
   }
 
   /**
@@ -104,7 +104,7 @@ export class TurnCalls {
     this.waitsUnderWay += Number(isWait);
     this.#lastThrown = [];
     const occurrence = this.count(`step ${name}`);
-    const step = this.#journal.recorded.find({ name, occurrence });
+    const step = this.#journal.recorded?.find({ name, occurrence });
     const title = stepTitle(name, occurrence);
     if (step !== undefined) {
       const value = await this.inOrder(step.sequence, () => this.#load(step));
@@ -189,7 +189,7 @@ export class TurnCalls {
    */
   async #load(step: RecordedStep): Promise<StepValue | undefined> {
     const { recorded } = this.#journal;
-    if (recorded.find(step) !== step) return undefined;
+    if (recorded?.find(step) !== step) return undefined;
     try {
       return await recorded.loadStep(step);
     } catch (error) {

@@ -92,8 +92,8 @@ export class Turn implements Run {
     const name = options.stage ?? "";
     const occurrence = this.#calls.count(`save ${name}`);
     const { recorded } = journal;
-    const saved = recorded.find({ name, occurrence }, true);
-    if (saved !== undefined) {
+    const saved = recorded?.find({ name, occurrence }, true);
+    if (recorded !== undefined && saved !== undefined) {
       saved.isUsed = true;
       return { id: await this.#calls.inOrder(saved.sequence, () => recorded.loadSave(saved)) };
     }
@@ -140,9 +140,8 @@ export class Turn implements Run {
   /** @internal Warns of recorded steps that the function didn't call. */
   warnOfUnused(): void {
     const { journal, store, taskId } = this.#parts;
-    const steps = journal.recorded
-      .all()
-      .flatMap(({ isUsed, isSave, name, occurrence }) => (isUsed || isSave ? [] : stepTitle(name, occurrence)));
+    const unused = journal.recorded?.all().filter(({ isUsed, isSave }) => !isUsed && !isSave) ?? [];
+    const steps = unused.map(({ name, occurrence }) => stepTitle(name, occurrence));
     if (steps.length === 0) return;
     const names = steps.slice(0, 5).map((step) => JSON.stringify(step));
     const more = steps.length > names.length ? ` and ${steps.length - names.length} more` : "";

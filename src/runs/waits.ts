@@ -7,7 +7,6 @@ import { anySignal } from "../manager/abort-signals.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { WaitMark } from "./recorded-turn.js";
 import { eventTitle, type FoundEvent, type PendingEvent, refusalOf } from "./run-events.js";
-import { joinFields } from "./step-values.js";
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
@@ -178,8 +177,8 @@ export class Waits {
     error: StateInvalidError,
   ): Promise<void> {
     const { store, taskId, journal, events } = this.#parts;
-    const value = joinFields(refusalOf(error), "", undefined);
-    await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, value });
+    const fields = refusalOf(error);
+    await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, fields });
     events.settle(sequence);
     store.options.logger.warn(
       { taskId, name, id, error },
@@ -229,7 +228,8 @@ export class Waits {
   /** The wait, with the start that this attempt or an earlier one has recorded. */
   async #begin(step: NamedStep, waitsFor: WaitMark["waitsFor"], untilMs: number | undefined): Promise<OpenWait> {
     const { name, occurrence } = step;
-    const begun = await this.#parts.journal.recorded.findOpenWait(step);
+    const { recorded } = this.#parts.journal;
+    const begun = recorded && (await recorded.findOpenWait(step));
     if (begun?.waitsFor === waitsFor) return { ...begun, name, occurrence, isMarked: true };
     const startedAt = new Date(this.#nowMs()).toISOString();
     const until = untilMs === undefined ? undefined : new Date(untilMs).toISOString();
@@ -286,8 +286,8 @@ export class Waits {
     const { journal, taskId } = this.#parts;
     const key = makeKey(taskId, journal.head, { name, occurrence });
     const question = ask === undefined ? undefined : { question: ask, schema: describeSchema(schema) };
-    const value = joinFields({ ...mark, key, ...(question && { ask: question }) }, "", undefined);
-    await journal.append({ kind: "mark", name, occurrence, value }, mark.until === undefined);
+    const fields = { ...mark, key, ...(question && { ask: question }) };
+    await journal.append({ kind: "mark", name, occurrence, fields }, mark.until === undefined);
   }
 
   /** Records the end of a wait. Returns the record's sequence. */
@@ -297,8 +297,8 @@ export class Waits {
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
     const event = found && originOf(found.event);
     const head = { status: "completed", waitsFor, startedAt, ...(until !== undefined && { until }), durationMs };
-    const sent = found && values.encodeResult(step, found.sent);
-    return journal.recordStep(step, joinFields({ ...head, ...(event && { event }) }, "result", sent), found?.sequence);
+    const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
+    return journal.recordStep(step, { event: found?.sequence, fields: { ...head, ...(event && { event }) }, encoded });
   }
 
   #emitEnd(wait: OpenWait, event: TaskEvent | undefined): void {
