@@ -166,7 +166,7 @@ async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGe
     if (!hasCheckpoint(task)) continue;
     const { taskId, newest } = task;
     const thread = parseThread(taskId, newest.metadata);
-    // The checkpoint tasks of a thread are adjacent; its tasks of writes come after them.
+    // The tasks of a thread are adjacent.
     if (thread?.threadId !== found[0]?.thread.threadId) {
       yield* asThread(found);
       found = [];

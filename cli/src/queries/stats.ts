@@ -1,7 +1,6 @@
 import { isCorrupt, toRecordHeader } from "waymark/adapter";
 import { hasCheckpoint } from "waymark/kit";
-import { parseThreadPrefix } from "waymark/langgraph/records";
-import { describeTask, findTasks, listTasks, wholeThread } from "../langgraph/find-tasks.js";
+import { describeTask, findTasks } from "../langgraph/find-tasks.js";
 import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
 
@@ -35,30 +34,25 @@ export async function* countTasks(
   session: QuerySession,
   { prefix }: { readonly prefix?: string | undefined },
 ): AsyncGenerator<TaskStats, void, void> {
-  const threads = new Set<string>();
   for await (const task of findTasks(session, { order: "taskId", prefix })) {
-    const thread = wholeThread(task.taskId);
-    if (thread !== undefined) threads.add(thread.prefix);
-    const stages = await readStages(session, task.taskId);
+    const taskIds = task.thread?.namespaces.map(({ taskId }) => taskId) ?? [task.taskId];
+    const stages = await readStages(session, taskIds);
     const sum = (key: "checkpoints" | "bytes") => stages.reduce((total, stage) => total + stage[key], 0);
-    const records = await readKinds(session, listTasks(session, task.taskId));
+    const records = await readKinds(session, taskIds);
     yield { taskId: describeTask(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages, records };
   }
   if (session.storage.log === undefined) return;
   for await (const task of session.storage.tasks({ order: "taskId", prefix })) {
     if (isCorrupt(task) || hasCheckpoint(task)) continue;
     const { taskId } = task;
-    // A thread's counts include its tasks with records only.
-    if (threads.has(parseThreadPrefix(taskId) ?? "")) continue;
     yield { taskId, checkpoints: 0, bytes: 0, stages: [], records: await readKinds(session, [taskId]) };
   }
 }
 
-/** Counts the writes of a thread too. */
-async function readStages(session: QuerySession, taskId: string): Promise<StageStats[]> {
+async function readStages(session: QuerySession, taskIds: readonly string[]): Promise<StageStats[]> {
   const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
-  for await (const id of listTasks(session, taskId)) {
-    for await (const { stage, sizeBytes } of readableSummaries(session, { taskId: id, order: "oldest" })) {
+  for (const taskId of taskIds) {
+    for await (const { stage, sizeBytes } of readableSummaries(session, { taskId, order: "oldest" })) {
       const counts = stages.get(stage) ?? { checkpoints: 0, bytes: 0 };
       counts.checkpoints += 1;
       counts.bytes += sizeBytes;
@@ -68,13 +62,10 @@ async function readStages(session: QuerySession, taskId: string): Promise<StageS
   return [...stages].map(([stage, counts]) => ({ ...(stage === undefined ? undefined : { stage }), ...counts }));
 }
 
-async function readKinds(
-  session: QuerySession,
-  taskIds: Iterable<string> | AsyncIterable<string>,
-): Promise<RecordStats[]> {
+async function readKinds(session: QuerySession, taskIds: readonly string[]): Promise<RecordStats[]> {
   const kinds = new Map<string, { records: number; bytes: number }>();
-  for await (const id of taskIds) {
-    for await (const item of session.storage.log?.read({ taskId: id, order: "oldest", headersOnly: true }) ?? []) {
+  for (const taskId of taskIds) {
+    for await (const item of session.storage.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []) {
       if (isCorrupt(item)) await session.damage.add(item);
       if (isCorrupt(item) || !("kind" in item)) continue;
       const counts = kinds.get(item.kind) ?? { records: 0, bytes: 0 };
