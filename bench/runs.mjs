@@ -1,9 +1,11 @@
 // @ts-check
+import { hash } from "node:crypto";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
-import Database from "better-sqlite3";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { openBareStores } from "./bare-stores.mjs";
 import { median, medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 
@@ -11,12 +13,13 @@ const ROUNDS = 300;
 const TURNS = 1000;
 /** How many of the first and of the last turns are compared. */
 const COMPARED = 50;
-const STEPS = 1000;
-/** The steps of one long turn, whose last eighth is compared with the first. */
+/** The steps of one long turn. */
 const LONG = 10_000;
+/** The most that a step may take, relative to the bare insert. */
+const LIMITS = { full: 1.8, normal: 4, files: 2.5, postgres: 2 };
 
 /**
- * Steps of runs on SQLite, compared with bare inserts of their results, and with saves of the same states.
+ * Steps of runs, compared with saves of the same states on SQLite, and on each storage with bare inserts of their results.
  *
  * @param {string} folder
  */
@@ -29,17 +32,6 @@ export async function benchRuns(folder) {
   const [runs, saves] = [open("steps"), open("saves")];
   const step = await stepBesideSave(runs, saves);
   printRow({ what: "a step, to a save of the same state", measuredMs: step.ours, againstMs: step.save, limit: 1.2 });
-  for (const [durability, limit] of /** @type {const} */ ([
-    ["full", 1.8],
-    ["normal", 4],
-  ])) {
-    const { ours, bare, first, last } = await stepBesideInsert(folder, durability);
-    const what = `a step with its mark, to a bare insert of its result, ${durability}`;
-    printRow({ what, measuredMs: ours, againstMs: bare, limit });
-    const eighth = `the last eighth of ${LONG} steps, to the first, ${durability}`;
-    printRow({ what: eighth, measuredMs: last, againstMs: first, limit: 1.3 });
-  }
-
   console.log(`${TURNS} turns with a state of 0.5 MB …`);
   const turns = await stepsOfTurns(runs);
   printRow({
@@ -49,9 +41,71 @@ export async function benchRuns(folder) {
     limit: 1.2,
   });
 
-  const resumed = await resumeOfSteps(runs);
-  printRow({ what: `resuming ${STEPS} recorded steps`, measuredMs: resumed, limit: 20 });
   await Promise.all([runs.close(), saves.close()]);
+
+  for await (const store of openBareStores(folder, "runs")) await compareStore(store, logger);
+}
+
+/**
+ * @param {import("./bare-stores.mjs").BareStore} store
+ * @param {import("waymark").Logger} logger
+ */
+async function compareStore(store, logger) {
+  printHeading(`Steps with results of 1 KB on ${store.title}`);
+  const manager = new CheckpointManager({ storage: store.open(), logger });
+  let number = 0;
+  const step = await manager.run("compared", async (run) => {
+    const ours = () => run.step(`step ${++number}`, () => kilobyte(number));
+    const bare = () => store.insert(JSON.stringify(kilobyte(++number)));
+    return await medians({ ours, bare }, { rounds: 2 * ROUNDS, warmup: ROUNDS });
+  });
+  const what = `a step with its mark, to ${store.baseline} of its result`;
+  printRow({ what, measuredMs: step.ours, againstMs: step.bare, limit: LIMITS[store.kind] });
+
+  /** @type {number[]} */
+  const times = [];
+  /** Runs the steps, or reuses their results, and ends with an error, so that it is run again. */
+  const run = () =>
+    manager
+      .run("long", async ({ step: record }) => {
+        for (let index = 0; index < LONG; index++) {
+          const start = performance.now();
+          await record(`step ${index}`, () => kilobyte(index));
+          times.push(performance.now() - start);
+        }
+        throw new Error("It is run once more.");
+      })
+      .catch(() => undefined);
+  await run();
+  const eighth = `the last eighth of ${LONG.toLocaleString("en")} steps, to the first`;
+  const [first, last] = [median(times.slice(0, LONG / 8)), median(times.slice(-LONG / 8))];
+  printRow({ what: eighth, measuredMs: last, againstMs: first, limit: 1.3 });
+
+  await fillBare(store);
+  const resumed = await medians({ ours: run, bare: () => loopOver(store) }, { rounds: 7, warmup: 2 });
+  const loop = `resuming ${LONG.toLocaleString("en")} steps, to a bare loop over rows`;
+  printRow({ what: loop, measuredMs: resumed.ours, againstMs: resumed.bare, limit: 2.5 });
+  await manager.close();
+}
+
+/** @param {import("./bare-stores.mjs").BareStore} store */
+async function fillBare(store) {
+  for (let index = 0; index < LONG; index++) await store.insert(JSON.stringify(kilobyte(index)), "steps");
+}
+
+/**
+ * What a resume can't do without, for each row: two digests, the value, and a turn of the event loop.
+ *
+ * @param {import("./bare-stores.mjs").BareStore} store
+ */
+async function loopOver(store) {
+  for (const row of await store.readAll("steps")) {
+    const text = String(row);
+    hash("sha256", text, "hex");
+    hash("sha256", text.slice(0, 300), "hex");
+    JSON.parse(text);
+    await nextTurn();
+  }
 }
 
 /**
@@ -84,39 +138,6 @@ async function stepBesideSave(runs, saves) {
   return { ours: median(ours), save: median(plain) };
 }
 
-/**
- * @param {string} folder
- * @param {"full" | "normal"} durability
- */
-async function stepBesideInsert(folder, durability) {
-  const storage = new SqliteAdapter({ path: join(folder, `steps-${durability}.db`), durability });
-  const manager = new CheckpointManager({ storage });
-  const database = new Database(join(folder, `bare-${durability}.db`));
-  database.pragma("journal_mode = WAL");
-  database.pragma(`synchronous = ${durability}`);
-  database.exec("CREATE TABLE steps (task TEXT, sequence INTEGER, body TEXT, PRIMARY KEY (task, sequence))");
-  const insert = database.prepare("INSERT INTO steps VALUES ('t', ?, ?)");
-  let number = 0;
-  const compared = await manager.run("compared", async (run) => {
-    const ours = () => run.step(`step ${++number}`, () => kilobyte(number));
-    const bare = () => insert.run(++number, JSON.stringify(kilobyte(number)));
-    return await medians({ ours, bare }, { rounds: 3 * ROUNDS });
-  });
-  database.close();
-  const long = await manager.run("long", async (run) => {
-    /** @type {number[]} */
-    const times = [];
-    for (let step = 0; step < LONG; step++) {
-      const start = performance.now();
-      await run.step(`step ${step}`, () => kilobyte(step));
-      times.push(performance.now() - start);
-    }
-    return { first: median(times.slice(0, LONG / 8)), last: median(times.slice(-LONG / 8)) };
-  });
-  await manager.close();
-  return { ...compared, ...long };
-}
-
 /** @param {CheckpointManager} runs */
 async function stepsOfTurns(runs) {
   const messages = Array.from({ length: 500 }, (_, index) => kilobyte(index));
@@ -140,23 +161,6 @@ async function stepsOfTurns(runs) {
     { initialState: { turn: 0, messages } },
   );
   return { first: median(times.slice(0, COMPARED)), last: median(times.slice(-COMPARED)) };
-}
-
-/** @param {CheckpointManager} runs */
-async function resumeOfSteps(runs) {
-  /** @type {number[]} */
-  const times = [];
-  for (let attempt = 0; attempt <= 15; attempt++) {
-    const start = performance.now();
-    const stopped = runs.run("steps", async (run) => {
-      for (let step = 0; step < STEPS; step++) await run.step(`step ${step}`, () => kilobyte(step));
-      times.push(performance.now() - start);
-      throw new Error("It is run once more.");
-    });
-    await stopped.catch(() => undefined);
-  }
-  // The first attempt ran the steps, so it doesn't count.
-  return median(times.slice(1));
 }
 
 /** @param {number} number */
