@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
 import { benchEventLoop } from "./event-loop.mjs";
+import { benchEvents } from "./events.mjs";
 import { benchFiles } from "./files.mjs";
 import { benchFleet } from "./fleet.mjs";
 import { benchHistories } from "./histories.mjs";
@@ -31,6 +32,7 @@ const benchmarks = {
   postgres: benchPostgres,
   log: benchLog,
   runs: benchRuns,
+  events: benchEvents,
   workers: benchWorkers,
   fleet: benchFleet,
   tracing: benchTracing,
