@@ -136,7 +136,7 @@ export class Attempt {
       context,
       () => {
         const { traceparent } = context;
-        if (traceparent !== undefined) journal.setTraceparent(traceparent);
+        if (traceparent !== undefined) journal.head = { ...journal.head, traceparent };
         return this.#run();
       },
       () => ended("completed"),
@@ -297,20 +297,10 @@ export class Attempt {
     const { journal, values } = this.#parts;
     const { dropped, kept } = this.#errors;
     const [failed] = dropped;
-    const failedStep = failed && {
-      ...{
-        name: failed.name,
-        occurrence: failed.occurrence,
-        startedAt: failed.startedAt,
-        runAttempt: failed.runAttempt,
-      },
-      ...{ durationMs: failed.durationMs ?? 0, attempts: failed.attempts ?? 1 },
-    };
     const fields = {
       type: "failed",
-      ...(failedStep && { failedStep }),
       dropped: dropped.map(({ sequence }) => [sequence, sequence]),
-      kept: kept.map(({ name, occurrence }) => ({ name, occurrence, status: "failed" })),
+      kept: kept.map(({ name, occurrence }) => ({ name, occurrence })),
     };
     await journal.save({
       ...{ status: "failed", error },

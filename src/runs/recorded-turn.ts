@@ -1,3 +1,4 @@
+import { isJsonObject } from "../contract/checkpoint.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 import type { LogRecord, RecordHeader } from "../contract/log.js";
 import { findTurnStart, type RunNote } from "../contract/run-note.js";
@@ -18,7 +19,7 @@ export interface WaitMark {
 }
 
 /** Sequences from the first one to the last one, both included. */
-export type SequenceRange = readonly [first: number, last: number];
+type SequenceRange = readonly [first: number, last: number];
 
 /** A step, wait or milestone of the turn that an earlier attempt has recorded. */
 export interface RecordedStep {
@@ -239,11 +240,10 @@ export class RecordedTurn {
 }
 
 /** The sequences of the results that a `run` record drops. */
-function readDropped(value: unknown): readonly SequenceRange[] {
-  if (typeof value !== "object" || value === null || !("dropped" in value) || !Array.isArray(value.dropped)) return [];
-  return value.dropped.flatMap((range: unknown) => {
-    if (!Array.isArray(range)) return [];
-    const [first, last]: unknown[] = range;
+export function readDropped(value: unknown): readonly SequenceRange[] {
+  if (!isJsonObject(value) || !Array.isArray(value["dropped"])) return [];
+  return value["dropped"].flatMap((range) => {
+    const [first, last] = Array.isArray(range) ? range : [];
     return typeof first === "number" && typeof last === "number" ? [[first, last] as const] : [];
   });
 }
@@ -252,7 +252,7 @@ function keyOf(name: string, occurrence: number, isSave: boolean): string {
   return `${isSave ? "save" : "step"} ${occurrence} ${name}`;
 }
 
-function isStepValue(value: unknown): value is StepValue {
+export function isStepValue(value: unknown): value is StepValue {
   return typeof value === "object" && value !== null && "status" in value && "startedAt" in value;
 }
 
