@@ -75,11 +75,10 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
     reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }),
   );
   const isMilestone = hasNewer && note.turnStart === undefined && note.turn > 1 && note.carried === undefined;
-  const entries = isMilestone
-    ? await readTurnBefore(reader, checkpoint, note)
-    : await readTurn(reader, checkpoint, note, hasNewer);
+  const { generation, version, traceparent } = note;
+  const turn = isMilestone ? note.turn - 1 : note.turn;
+  const entries = await readTurn(reader, checkpoint, { generation, turn }, hasNewer ? sequence : undefined);
   const steps = collectSteps(entries, checkpoint);
-  const { generation, turn, version, traceparent } = note;
   const attempts = entries.map((entry) => parseRunKey(entry)?.attempt ?? 0);
   const ends = entries.flatMap(({ kind, value }) => (kind === "run" && isFields(value) ? [value] : []));
   const completed = ends.find(({ type }) => type === "completed");
@@ -88,7 +87,7 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
   return {
     generation,
     attempt: Math.max(note.attempt, ...attempts),
-    turn: isMilestone ? turn - 1 : turn,
+    turn,
     isTurnOver: isMilestone || note.isOver === true,
     ...(version !== undefined && { version }),
     ...(traceparent !== undefined && { traceparent }),
@@ -99,38 +98,22 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
   };
 }
 
-/** The records of the checkpoint's turn, the oldest first. */
+/** The last records of a turn, the oldest first: those before a sequence, or all. */
 async function readTurn(
   reader: LogReader,
-  { taskId, sequence }: CheckpointSummary,
-  note: RunNote,
-  hasNewer: boolean,
+  { taskId }: CheckpointSummary,
+  { generation, turn }: Pick<RunNote, "generation" | "turn">,
+  beforeSequence: number | undefined,
 ): Promise<readonly LogEntry[]> {
   const entries: LogEntry[] = [];
-  const range = { afterSequence: findTurnStart(note, sequence), ...(hasNewer && { beforeSequence: sequence }) };
-  for await (const entry of reader.records(taskId, { ...range, kinds: ["step", "run", "mark"] })) {
-    const key = parseRunKey("recordKey" in entry ? entry : {});
-    if (entry.kind !== "checkpoint" && key?.generation === note.generation && key.turn === note.turn)
-      entries.push(entry);
+  const kinds = ["step", "run", "mark"] as const;
+  for await (const entry of reader.records(taskId, { order: "newest", beforeSequence, kinds })) {
+    const key = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
+    if (entry.kind === "checkpoint" || key === undefined) continue;
+    if (key.generation !== generation || key.turn !== turn) break;
+    entries.push(entry);
   }
-  return entries;
-}
-
-/** The records of the turn that ended with the checkpoint, the oldest first. */
-async function readTurnBefore(
-  reader: LogReader,
-  { taskId, sequence }: CheckpointSummary,
-  note: RunNote,
-): Promise<readonly LogEntry[]> {
-  const entries: LogEntry[] = [];
-  const query = { order: "newest", beforeSequence: sequence, kinds: ["step", "run", "mark"] } as const;
-  for await (const entry of reader.records(taskId, query)) {
-    if (entry.kind === "checkpoint") continue;
-    const key = parseRunKey(entry);
-    if (key?.generation !== note.generation || key.turn < note.turn - 1) break;
-    entries.unshift(entry);
-  }
-  return entries;
+  return entries.reverse();
 }
 
 /**

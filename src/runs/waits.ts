@@ -254,31 +254,32 @@ export class Waits {
     this.#stopListening ??= store.onWake(taskId, () => {
       this.#wakes += 1;
     });
-    let wakes = this.#wakes;
-    let found = await poll();
-    if (found !== undefined || untilMs <= this.#nowMs()) return found;
-    this.#waiting.add(wait);
-    this.suspendSoon();
     try {
-      if (!wait.isMarked) await this.#markStart(wait, options);
-      store.notifications.emit("waitStarted", {
-        ...this.#details(wait),
-        waitsFor,
-        ...(until !== undefined && { until }),
-      });
       for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
-        const leftMs = Math.max(0, untilMs - this.#nowMs());
-        if (wakes === this.#wakes)
-          await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
-        signal.throwIfAborted();
-        wakes = this.#wakes;
-        found = await poll();
+        const wakes = this.#wakes;
+        const found = await poll();
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
+        if (!this.#waiting.has(wait)) await this.#beginWaiting(wait, options);
+        const leftMs = Math.max(0, untilMs - this.#nowMs());
+        // The task may have been woken during the poll.
+        if (wakes === this.#wakes) {
+          await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
+        }
+        signal.throwIfAborted();
       }
     } finally {
       // The record of a pause names the waits that it has interrupted.
       if (!stop.signal.aborted) this.#waiting.delete(wait);
     }
+  }
+
+  async #beginWaiting(wait: OpenWait, options: WaitOptions): Promise<void> {
+    const { waitsFor, until } = wait;
+    this.#waiting.add(wait);
+    this.suspendSoon();
+    if (!wait.isMarked) await this.#markStart(wait, options);
+    const details = { ...this.#details(wait), waitsFor, ...(until !== undefined && { until }) };
+    this.#parts.store.notifications.emit("waitStarted", details);
   }
 
   /** Records the start of a wait, durably if the wait has an end. */
