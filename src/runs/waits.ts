@@ -64,9 +64,7 @@ export class Waits {
     const wait = await this.#begin(step, "sleep", untilMs);
     await this.#poll(wait, { signal: this.#endSignal() }, async () => undefined);
     await this.#pollOthers();
-    const sequence = await this.#recordEnd(step, wait, undefined);
-    await this.#calls.inOrder(sequence);
-    this.#emitEnd(wait, undefined);
+    await this.#finish(step, wait);
   }
 
   async event(step: NamedStep, options: WaitOptions): Promise<TaskEvent | undefined> {
@@ -84,9 +82,7 @@ export class Waits {
     const signal = anySignal(this.#endSignal(), options.signal);
     const found = await this.#poll(wait, { ...options, signal }, () => this.#takeEvent(step, options.schema));
     if (found === undefined) signal.throwIfAborted();
-    const sequence = await this.#recordEnd(step, wait, found);
-    await this.#calls.inOrder(sequence, async () => this.#deliver(found?.sequence, options.signal));
-    this.#emitEnd(wait, found?.event);
+    await this.#finish(step, wait, found, options.signal);
     return found?.event;
   }
 
@@ -291,22 +287,18 @@ export class Waits {
     await journal.append({ kind: "mark", name, occurrence, fields }, mark.until === undefined);
   }
 
-  /** Records the end of a wait. Returns the record's sequence. */
-  #recordEnd(step: NamedStep, wait: OpenWait, found: TakenEvent | undefined): Promise<number> {
-    const { journal, values } = this.#parts;
+  /** Records the end of a wait, and gives its event to the function in the order of the log. */
+  async #finish(step: NamedStep, wait: OpenWait, found?: TakenEvent, signal?: AbortSignal): Promise<void> {
+    const { journal, values, store } = this.#parts;
     const { waitsFor, startedAt, until } = wait;
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
-    const event = found && originOf(found.event);
-    const head = { status: "completed", waitsFor, startedAt, ...(until !== undefined && { until }), durationMs };
+    const event = found && { event: originOf(found.event) };
+    const times = { startedAt, ...(until !== undefined && { until }), durationMs };
+    const fields = { status: "completed", waitsFor, ...times, ...event };
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
-    return journal.recordStep(step, { event: found?.sequence, fields: { ...head, ...(event && { event }) }, encoded });
-  }
-
-  #emitEnd(wait: OpenWait, event: TaskEvent | undefined): void {
-    const durationMs = Math.max(0, this.#nowMs() - Date.parse(wait.startedAt));
-    const { waitsFor } = wait;
-    const details = { ...this.#details(wait), waitsFor, durationMs, ...(event && { event: originOf(event) }) };
-    this.#parts.store.notifications.emit("waitEnded", details);
+    const sequence = await journal.recordStep(step, { event: found?.sequence, fields, encoded });
+    await this.#calls.inOrder(sequence, async () => this.#deliver(found?.sequence, signal));
+    store.notifications.emit("waitEnded", { ...this.#details(wait), waitsFor, durationMs, ...event });
   }
 
   #hasOnlyWaits(): boolean {
