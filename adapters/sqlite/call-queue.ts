@@ -80,14 +80,14 @@ export class CallQueue {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
       this.#bytes += measure(append);
-      if (this.#waiting.length === MAX_APPENDS || this.#bytes >= MAX_BYTES) this.#flush();
-      else if (this.#waiting.length === 1) queueMicrotask(() => this.#flush());
+      if (this.#waiting.length === MAX_APPENDS || this.#bytes >= MAX_BYTES) void this.#flush();
+      else if (this.#waiting.length === 1) queueMicrotask(() => void this.#flush());
     });
   }
 
   /** Reads the store at once, or as soon as it isn't locked. Resolves to `undefined` if there is no store. */
   read<Result>(work: (store: SqliteStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    this.#flush();
+    void this.#flush();
     return this.#calls.run(() => this.#untilFree(() => this.#ifPresent(work), performance.now()));
   }
 
@@ -106,22 +106,18 @@ export class CallQueue {
 
   /** Closes the database once the calls made so far are done. Later calls are rejected. */
   close(): Promise<void> {
-    this.#flush();
+    void this.#flush();
     this.#isClosed = true;
     this.#changes?.end();
     return this.#calls.close(async () => this.#file.close());
   }
 
-  /** Starts the waiting appends, so that other calls come after them. */
-  #flush(): void {
+  /** Starts the waiting appends at once, so that other calls come after them. Never rejects. */
+  async #flush(): Promise<void> {
     const batch = this.#waiting;
     if (batch.length === 0) return;
     this.#waiting = [];
     this.#bytes = 0;
-    void this.#commit(batch);
-  }
-
-  async #commit(batch: readonly WaitingAppend[]): Promise<void> {
     try {
       const appends = batch.map(({ append }) => append);
       const isLazy = appends.every(({ options }) => "lazy" in options && options.lazy === true);
@@ -167,7 +163,7 @@ export class CallQueue {
   }
 
   #write<Result>(work: () => Result | Promise<Result>): Promise<Result> {
-    this.#flush();
+    void this.#flush();
     const calledMs = performance.now();
     this.#pendingWrites += 1;
     const written = this.#calls.inTurn("", () => this.#untilFree(() => this.#file.change(work), calledMs));

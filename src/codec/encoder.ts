@@ -1,7 +1,7 @@
 import { constants } from "node:buffer";
 import { inspect, types } from "node:util";
 import { isError, PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
-import { adviceFor, describeInstance, findErrorKind, findKind, getPrototype, isEnumerable } from "./kinds.js";
+import { adviceFor, describeInstance, findErrorKind, findKind, isEnumerable } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
 import { type ForeignClasses, type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type Writing } from "./tags.js";
@@ -162,7 +162,7 @@ export class Encoder implements Writing {
       );
     }
     // A revoked Proxy throws here, before the path is extended, so the error names the Proxy.
-    const prototype = getPrototype(value);
+    const prototype: object | null = Object.getPrototypeOf(value);
     const isArray = Array.isArray(value);
     // If two items of a Set were redacted, they would become the same item. So the whole Set is redacted.
     if (this.#redacted?.covers(this.#steps, 1) && types.isSet(value)) return this.#censored(this.#redacted);

@@ -50,7 +50,8 @@ export function findKind(prototype: object): string | undefined {
 
 /** The nearest built-in error class that this error is an instance of. */
 export function findErrorKind(error: object): string | undefined {
-  for (let prototype = getPrototype(error); prototype !== null; prototype = getPrototype(prototype)) {
+  let prototype: object | null = Object.getPrototypeOf(error);
+  for (; prototype !== null; prototype = Object.getPrototypeOf(prototype)) {
     const kind = findKind(prototype);
     if (kind !== undefined && BUILT_IN_ERRORS.has(kind)) return kind;
   }
@@ -64,7 +65,7 @@ export function findErrorKind(error: object): string | undefined {
  *   real instance.
  */
 export function describeInstance(value: object, isStorable: boolean): string {
-  const prototype = getPrototype(value);
+  const prototype: object | null = Object.getPrototypeOf(value);
   const maker = prototype === null ? undefined : findConstructor(prototype);
   const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a prototype of its own";
   if (types.isPromise(value)) return "a Promise";
@@ -83,11 +84,6 @@ const ADVICE =
 export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
   return types.isProxy(value) ? "Save the object that it wraps." : advice;
-}
-
-export function getPrototype(value: object): object | null {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return typeof prototype === "object" || typeof prototype === "function" ? prototype : null;
 }
 
 export function isEnumerable(value: object, key: PropertyKey): boolean {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual, types } from "node:util";
 import { fromBase64, toBase64 } from "./bytes.js";
-import { BUILT_IN_ERRORS, findErrorKind, getPrototype, isEnumerable, TYPED_ARRAYS } from "./kinds.js";
+import { BUILT_IN_ERRORS, findErrorKind, isEnumerable, TYPED_ARRAYS } from "./kinds.js";
 import type { PathStep } from "./path.js";
 import { withoutMessage } from "./redacted-paths.js";
 
@@ -207,7 +207,7 @@ function view(
     // A view's keys include its elements, so listing them takes hundreds of times as long as saving the view. Instead,
     // the view is compared with a new view of the same memory, which has no extra properties.
     const plain = make(buffer, byteOffset, byteLength / elementSize);
-    if (getPrototype(value) === getPrototype(plain) && !isDeepStrictEqual(value, plain)) {
+    if (Object.getPrototypeOf(value) === Object.getPrototypeOf(plain) && !isDeepStrictEqual(value, plain)) {
       const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
       refuseExtra(tag, writing, extra);
     }

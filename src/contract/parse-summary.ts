@@ -80,7 +80,8 @@ function requireFrom(least: number): FieldKind<number> {
   };
 }
 
-function readFailure(stored: unknown): CheckpointFailure | undefined {
+/** Reads an error from its stored fields; `undefined` if they are damaged. */
+export function readFailure(stored: unknown): CheckpointFailure | undefined {
   if (!isJsonObject(stored) || !isText(stored["message"])) return undefined;
   const texts = FAILURE_FIELDS.filter((field) => stored[field] !== undefined);
   if (!texts.every((field) => isText(stored[field]))) return undefined;

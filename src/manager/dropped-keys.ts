@@ -1,4 +1,4 @@
-import { findKind, getPrototype } from "../codec/kinds.js";
+import { findKind } from "../codec/kinds.js";
 import type { Logger } from "./logger.js";
 import { decodeWithSchema, type StateSchema } from "./schema.js";
 
@@ -73,6 +73,6 @@ function collect(state: unknown, loaded: unknown, path: string, paths: Set<strin
 
 function isPlain(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null) return false;
-  const prototype = getPrototype(value);
+  const prototype: object | null = Object.getPrototypeOf(value);
   return prototype === null || findKind(prototype) === "Object";
 }

@@ -136,7 +136,7 @@ export class Attempt {
       context,
       () => {
         const { traceparent } = context;
-        if (traceparent !== undefined) journal.setTraceparent(traceparent);
+        if (traceparent !== undefined) journal.head = { ...journal.head, traceparent };
         return this.#run();
       },
       () => ended("completed"),
@@ -241,18 +241,26 @@ export class Attempt {
     // If a child run outside of all steps couldn't continue, this run is paused.
     const ownReason = isStop(thrown) && !(thrown instanceof RunPausedError) ? pausedBy(taskId, thrown) : thrown;
     const reason: unknown = stop.signal.aborted ? stop.signal.reason : ownReason;
-    if (reason instanceof RunPausedError) {
-      await this.#warnIfUnrecorded(() => this.#recordPause(reason));
-      notifications.emit("runPaused", { taskId, error: reason });
-    } else if (stop.signal.aborted) {
+    const pause = reason instanceof RunPausedError ? reason : undefined;
+    if (pause === undefined && stop.signal.aborted) {
       notifications.emit("runEnded", { taskId, status: "stopped", error: reason });
-    } else {
-      await this.#warnIfUnrecorded(() => this.#recordFailure(thrown));
-      if (!(thrown instanceof AttemptsError)) this.#warnOfRecordedResults();
-      notifications.emit("runEnded", { taskId, status: "failed", error: thrown });
-      return thrown;
+      return markStop(reason);
     }
-    return markStop(reason);
+    try {
+      await (pause ? this.#recordPause(pause) : this.#recordFailure(thrown));
+      this.#noteEnd();
+    } catch (error) {
+      // A cancelled run has its end.
+      if (!(error instanceof RunCancelledError))
+        store.options.logger.warn({ taskId, error }, "The end of a run could not be recorded");
+    }
+    if (pause !== undefined) {
+      notifications.emit("runPaused", { taskId, error: pause });
+      return markStop(pause);
+    }
+    if (!(thrown instanceof AttemptsError)) this.#warnOfRecordedResults();
+    notifications.emit("runEnded", { taskId, status: "failed", error: thrown });
+    return thrown;
   }
 
   /**
@@ -267,7 +275,6 @@ export class Attempt {
       // A run that was paused for another reason than its waits is due at once.
       const waits = open && { ...open, dueAt: nowText() };
       await journal.save({ isTransient: true, status: "paused", label: journal.labelAfterLast("Run paused"), waits });
-      this.#noteEnd();
       return;
     }
     const { waits } = reason;
@@ -281,7 +288,6 @@ export class Attempt {
           waits: isAnswered ? { ...waits, dueAt: nowText() } : waits,
           noEventAfter: readTo,
         });
-        this.#noteEnd();
         return;
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
@@ -296,20 +302,10 @@ export class Attempt {
     const { journal, values } = this.#parts;
     const { dropped, kept } = this.#errors;
     const [failed] = dropped;
-    const failedStep = failed && {
-      ...{
-        name: failed.name,
-        occurrence: failed.occurrence,
-        startedAt: failed.startedAt,
-        runAttempt: failed.runAttempt,
-      },
-      ...{ durationMs: failed.durationMs ?? 0, attempts: failed.attempts ?? 1 },
-    };
     const fields = {
       type: "failed",
-      ...(failedStep && { failedStep }),
       dropped: dropped.map(({ sequence }) => [sequence, sequence]),
-      kept: kept.map(({ name, occurrence }) => ({ name, occurrence, status: "failed" })),
+      kept: kept.map(({ name, occurrence }) => ({ name, occurrence })),
     };
     await journal.save({
       ...{ status: "failed", error },
@@ -318,7 +314,6 @@ export class Attempt {
         : journal.labelAfterLast("Run failed"),
       records: () => [{ kind: "run", fields, encoded: ["error", values.encodeRunError(error)] }],
     });
-    this.#noteEnd();
   }
 
   /** Notes that the end of the attempt is stored. */
@@ -337,16 +332,5 @@ export class Attempt {
       "`restart: true`";
     const failed = `The run of task ${JSON.stringify(taskId)} failed${isOwn ? own : ""}`;
     store.options.logger.warn({ taskId }, kept === undefined ? failed : `${failed}. ${kept}`);
-  }
-
-  async #warnIfUnrecorded(record: () => Promise<void>): Promise<void> {
-    const { store, taskId } = this.#parts;
-    try {
-      await record();
-    } catch (error) {
-      // A cancelled run has its end.
-      if (error instanceof RunCancelledError) return;
-      store.options.logger.warn({ taskId, error }, "The end of a run could not be recorded");
-    }
   }
 }

@@ -21,7 +21,7 @@ import { checkOptions } from "../manager/check-options.js";
 import { checkSaveOptions, readToken, type SaveOptions } from "../manager/save-options.js";
 import type { AppendRequest, CheckpointWriter } from "../manager/writer.js";
 import { RecordedTurn } from "./recorded-turn.js";
-import { readReceived } from "./run-state.js";
+import { findRunRecord, readReceived } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
 
 type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
@@ -205,19 +205,8 @@ export class Branches {
       const recordKey = formatRunKey({ ...key, occurrence, event: newEvent });
       records.push(...(await this.#copyRecord(record, taskId, { recordKey })));
     }
-    if (note.hasInput) {
-      const at = began ?? checkpoint.sequence;
-      const input = {
-        taskId: from,
-        order: "oldest",
-        afterSequence: at - 2,
-        beforeSequence: at,
-        kinds: ["run"],
-      } as const;
-      for await (const record of this.#store.records(input)) {
-        records.push(...(await this.#copyRecord(record, taskId, { recordKey: formatRunKey(key) })));
-      }
-    }
+    const input = note.hasInput && (await findRunRecord(this.#store, from, began ?? checkpoint.sequence));
+    if (input) records.push(...(await this.#copyRecord(input, taskId, { recordKey: formatRunKey(key) })));
     const received = await this.#readReceived(from, receipts, renamed);
     const carried = records.length > 0 ? { carried: records.length } : {};
     return { note: { ...head, generation, ...carried, ...(received && { received }) }, records };

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError, LeaseLostError } from "../contract/errors.js";
-import type { RecordDraft } from "../contract/log.js";
+import type { RecordDraft, TaskLog } from "../contract/log.js";
 import { leaveTurn, type ReceivedEvents, type RunNote } from "../contract/run-note.js";
 import { formatRunKey, PAUSING, stepTitle } from "../contract/run-record.js";
 import type { RunWaits } from "../contract/transient.js";
@@ -64,10 +64,12 @@ const MAX_PAUSE_MS = 5000;
 /** Writes the records and checkpoints of one attempt. It makes one write at a time. */
 export class RunJournal {
   readonly #store: RunStore;
+  readonly #log: TaskLog;
   readonly #lease: Lease;
   readonly #parent: ParentRun | undefined;
   readonly #failed: (error: unknown) => void;
-  #note: RunNote;
+  /** Where the run stands. */
+  head: RunNote;
   /** What earlier attempts have recorded of the turn; `undefined` if none has begun it. */
   recorded: RecordedTurn | undefined;
   /** The state at the beginning of the turn. */
@@ -96,10 +98,11 @@ export class RunJournal {
     failed: (error: unknown) => void,
   ) {
     this.#store = store;
+    this.#log = store.log;
     this.#lease = lease;
     this.#parent = parent;
     this.#failed = failed;
-    this.#note = state.note;
+    this.head = state.note;
     this.recorded = state.steps;
     this.begin = state.begin;
     this.#state = state.state;
@@ -109,18 +112,9 @@ export class RunJournal {
     this.#lastStep = last && stepTitle(last.name || "a save", last.occurrence);
   }
 
-  /** Where the run stands. */
-  get head(): RunNote {
-    return this.#note;
-  }
-
   /** The last sequence of the task that is known. */
   get lastSequence(): number {
     return this.#newest.last;
-  }
-
-  setTraceparent(traceparent: string): void {
-    this.#note = { ...this.#note, traceparent };
   }
 
   /** A label that names the last step: `Run failed after plan`. */
@@ -135,7 +129,7 @@ export class RunJournal {
    * @returns Its sequence, once it is stored.
    */
   async append(record: RunRecordDraft, isLazy = false): Promise<number> {
-    const draft = this.#draftRecord(record, this.#note.generation);
+    const draft = this.#draftRecord(record, this.head.generation);
     // The write before it may take longer than the draft. Its failure is thrown by the flush.
     draft.catch(() => undefined);
     if (record.kind !== "mark") this.#progress();
@@ -160,7 +154,7 @@ export class RunJournal {
 
   /** Ends the turn with a milestone, with which the next turn begins. */
   async endTurn(state: EncodedState, options: RunSave, received: ReceivedEvents | undefined): Promise<void> {
-    const note = { turn: this.#note.turn + 1, ...(received && { received }) };
+    const note = { turn: this.head.turn + 1, ...(received && { received }) };
     await this.save({ ...options, state, startsTurn: true, note });
     this.begin = state;
     this.recorded = undefined;
@@ -218,7 +212,7 @@ export class RunJournal {
     { kind, name, fields = {}, encoded, ...place }: RunRecordDraft,
     generation: string,
   ): Promise<RecordDraft> {
-    const recordKey = formatRunKey({ ...this.#note, generation, ...place });
+    const recordKey = formatRunKey({ ...this.head, generation, ...place });
     const { taskId } = this.#lease;
     const named = { taskId, kind, ...(name !== undefined && { name }), recordKey };
     return draftEncoded(this.#store.options, named, joinFields(fields, encoded));
@@ -234,7 +228,7 @@ export class RunJournal {
       const last = await this.#writeUntilStored(async (isRetry) => {
         const stored = isRetry ? await this.#findStored(drafts) : undefined;
         const condition = { expectedSequence, fencingToken: lease.token };
-        return stored ?? this.#store.log.append(lease.taskId, drafts, condition, { lazy: isLazy });
+        return stored ?? this.#log.append(lease.taskId, drafts, condition, { lazy: isLazy });
       });
       this.#newest = { ...this.#newest, last };
       return last - drafts.length + 1;
@@ -273,9 +267,9 @@ export class RunJournal {
   }: RunSave): Promise<CheckpointSummary> {
     const { id: resembles, sequence: expectedSequence, transientId, ...newest } = this.#newest;
     // The checkpoint at which the current turn started stays until the next one starts.
-    const replaces = startsTurn || this.#note.turnStart !== expectedSequence ? transientId : undefined;
+    const replaces = startsTurn || this.head.turnStart !== expectedSequence ? transientId : undefined;
     try {
-      const note = { ...(startsTurn ? leaveTurn(this.#note) : this.#note), token: this.#lease.token, ...change };
+      const note = { ...(startsTurn ? leaveTurn(this.head) : this.head), token: this.#lease.token, ...change };
       const draft = this.#store.draft(this.#lease.taskId, {
         ...{ ...options, stage: options.stage ?? newest.stage, note, waits },
         isChild: this.#parent !== undefined,
@@ -286,7 +280,7 @@ export class RunJournal {
       const how = { lease: this.#lease, expectedSequence, noEventAfter, replaces, resembles, records: drafts };
       const saved = await this.#writeUntilStored((isRetry) => this.#store.append(draft, state, { ...how, isRetry }));
       const { id, sequence, stage } = saved;
-      this.#note = { ...note, generation, began: note.began ?? sequence, ...(startsTurn && { turnStart: sequence }) };
+      this.head = { ...note, generation, began: note.began ?? sequence, ...(startsTurn && { turnStart: sequence }) };
       this.#state = state;
       this.#newest = { id, sequence, last: sequence, stage, transientId: isTransient ? id : undefined };
       if (!startsTurn || !isTransient) this.#progress();

@@ -1,3 +1,4 @@
+import { isJsonObject } from "../contract/checkpoint.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 import type { LogRecord, RecordHeader } from "../contract/log.js";
 import { findTurnStart, type RunNote } from "../contract/run-note.js";
@@ -18,7 +19,7 @@ export interface WaitMark {
 }
 
 /** Sequences from the first one to the last one, both included. */
-export type SequenceRange = readonly [first: number, last: number];
+type SequenceRange = readonly [first: number, last: number];
 
 /** A step, wait or milestone of the turn that an earlier attempt has recorded. */
 export interface RecordedStep {
@@ -76,20 +77,14 @@ export class RecordedTurn {
     taskId: string,
     note: RunNote,
     sequence: number,
-    upTo = Number.MAX_SAFE_INTEGER,
+    upTo?: number,
   ): Promise<RecordedTurn> {
     const turn = new RecordedTurn(store, taskId, note, findTurnStart(note, sequence));
-    const headers: RecordHeader[] = [];
-    const range = {
-      afterSequence: turn.#afterSequence,
-      ...(upTo < Number.MAX_SAFE_INTEGER && { beforeSequence: upTo + 1 }),
-    };
-    const query = { taskId, order: "oldest", ...range, kinds: ["step", "run"], headersOnly: true } as const;
-    for await (const header of store.records(query)) {
-      if (turn.#owns(header) && "sizeBytes" in header) headers.push(header);
-    }
-    for (const header of headers) if (header.kind === "run") await turn.#readChange(header);
-    for (const header of headers) turn.#add(header);
+    const beforeSequence = upTo === undefined ? undefined : upTo + 1;
+    const range = { taskId, order: "oldest", afterSequence: turn.#afterSequence, beforeSequence } as const;
+    for await (const record of store.records({ ...range, kinds: ["run"] })) await turn.#addChange(record);
+    for await (const header of store.records({ ...range, kinds: ["step", "run"], headersOnly: true }))
+      turn.#add(header);
     return turn;
   }
 
@@ -209,22 +204,19 @@ export class RecordedTurn {
     return key?.generation === generation && key.turn === turn ? key : undefined;
   }
 
-  /** Applies a `run` record that changes what is recorded. */
-  async #readChange(header: RecordHeader): Promise<void> {
-    const { sequence, name } = header;
-    const event = parseRunKey(header)?.event;
+  /** Notes what a `run` record says of other records: that a schema has refused an event, or that results are dropped. */
+  async #addChange(record: LogRecord | RecordHeader): Promise<void> {
+    const { name } = record;
+    const { event } = this.#owns(record) ?? {};
     if (event !== undefined && name !== undefined) this.refused.push({ sequence: event, name });
-    // Milestones are told by their names; the other changes have none.
-    if (name !== undefined) return;
-    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: ["run"] } as const;
-    for await (const record of this.#store.records({ taskId: this.#taskId, order: "oldest", ...range })) {
+    // Refusals and milestones have names.
+    if (this.#owns(record) && name === undefined)
       this.#dropped.push(...readDropped(await this.#store.readValue(record)));
-    }
   }
 
-  #add(header: RecordHeader): void {
+  #add(header: LogRecord | RecordHeader): void {
     const { kind, name, sequence } = header;
-    const { occurrence, event } = parseRunKey(header) ?? {};
+    const { occurrence, event } = this.#owns(header) ?? {};
     if (name === undefined || occurrence === undefined || (kind === "run" && event !== undefined)) return;
     const isSave = kind === "run";
     const key = keyOf(name, occurrence, isSave);
@@ -239,11 +231,10 @@ export class RecordedTurn {
 }
 
 /** The sequences of the results that a `run` record drops. */
-function readDropped(value: unknown): readonly SequenceRange[] {
-  if (typeof value !== "object" || value === null || !("dropped" in value) || !Array.isArray(value.dropped)) return [];
-  return value.dropped.flatMap((range: unknown) => {
-    if (!Array.isArray(range)) return [];
-    const [first, last]: unknown[] = range;
+export function readDropped(value: unknown): readonly SequenceRange[] {
+  if (!isJsonObject(value) || !Array.isArray(value["dropped"])) return [];
+  return value["dropped"].flatMap((range) => {
+    const [first, last] = Array.isArray(range) ? range : [];
     return typeof first === "number" && typeof last === "number" ? [[first, last] as const] : [];
   });
 }
@@ -252,7 +243,7 @@ function keyOf(name: string, occurrence: number, isSave: boolean): string {
   return `${isSave ? "save" : "step"} ${occurrence} ${name}`;
 }
 
-function isStepValue(value: unknown): value is StepValue {
+export function isStepValue(value: unknown): value is StepValue {
   return typeof value === "object" && value !== null && "status" in value && "startedAt" in value;
 }
 

@@ -1,6 +1,7 @@
 import { type CheckpointFailure, isJsonObject, toFailure } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, StateInvalidError } from "../contract/errors.js";
 import type { LogRecord, RecordHeader } from "../contract/log.js";
+import { readFailure } from "../contract/parse-summary.js";
 import { addReceived, isReceived, NOTHING_RECEIVED, type ReceivedEvents } from "../contract/run-note.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
@@ -239,15 +240,5 @@ function toEventValue(value: unknown): EventValue {
 
 /** The error of a {@link refusalOf}. */
 export function readRefusal(value: unknown): CheckpointFailure | undefined {
-  if (typeof value !== "object" || value === null || !("error" in value)) return undefined;
-  const error: unknown = value.error;
-  if (!isJsonObject(error)) return undefined;
-  const { message, name, code, stack } = error;
-  if (typeof message !== "string") return undefined;
-  return {
-    message,
-    ...(typeof name === "string" && { name }),
-    ...(typeof code === "string" && { code }),
-    ...(typeof stack === "string" && { stack }),
-  };
+  return isJsonObject(value) ? readFailure(value["error"]) : undefined;
 }

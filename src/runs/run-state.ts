@@ -272,8 +272,14 @@ export async function readResult(store: RunStore, { taskId, sequence }: Checkpoi
 
 /** The value of the `run` record directly before a checkpoint. */
 export async function readRunRecord(store: RunStore, taskId: string, checkpoint: number): Promise<unknown> {
+  const record = await findRunRecord(store, taskId, checkpoint);
+  return record && store.readValue(record);
+}
+
+/** The `run` record directly before a checkpoint. */
+export async function findRunRecord(store: RunStore, taskId: string, checkpoint: number) {
   const range = { afterSequence: checkpoint - 2, beforeSequence: checkpoint, kinds: ["run"] } as const;
-  for await (const record of store.records({ taskId, order: "oldest", ...range })) return store.readValue(record);
+  for await (const record of store.records({ taskId, order: "oldest", ...range })) return record;
   return undefined;
 }
 

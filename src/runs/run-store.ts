@@ -58,7 +58,6 @@ export class RunStore {
   readonly closing: AbortSignal;
   readonly reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
-  #log: TaskLog | undefined;
   /** The leases of this manager that haven't ended. */
   readonly #leases = new Set<TaskLease>();
   readonly #wakes = new EventTarget();
@@ -165,8 +164,7 @@ export class RunStore {
 
   /** @throws {UnsupportedOperationError} The storage keeps no log. */
   get log(): TaskLog {
-    this.#log ??= requireLog(this.options.storage, "a run");
-    return this.#log;
+    return requireLog(this.options.storage, "a run");
   }
 
   /**

@@ -6,6 +6,7 @@ import { parseRunKey, type RunRecord, type StepRecord } from "../contract/run-re
 import type { TaskEvent } from "../contract/task-events.js";
 import type { RecordsQuery } from "../manager/queries.js";
 import type { TaskRecord } from "../manager/records.js";
+import { isStepValue, readDropped } from "./recorded-turn.js";
 
 /** The part of a manager that reads logs. */
 export interface LogReader {
@@ -74,20 +75,19 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
     reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }),
   );
   const isMilestone = hasNewer && note.turnStart === undefined && note.turn > 1 && note.carried === undefined;
-  const entries = isMilestone
-    ? await readTurnBefore(reader, checkpoint, note)
-    : await readTurn(reader, checkpoint, note, hasNewer);
+  const { generation, version, traceparent } = note;
+  const turn = isMilestone ? note.turn - 1 : note.turn;
+  const entries = await readTurn(reader, checkpoint, { generation, turn }, hasNewer ? sequence : undefined);
   const steps = collectSteps(entries, checkpoint);
-  const { generation, turn, version, traceparent } = note;
   const attempts = entries.map((entry) => parseRunKey(entry)?.attempt ?? 0);
   const ends = entries.flatMap(({ kind, value }) => (kind === "run" && isFields(value) ? [value] : []));
   const completed = ends.find(({ type }) => type === "completed");
   const failed = checkpoint.status === "failed" ? ends.findLast(({ type }) => type === "failed") : undefined;
-  const failedStep = readFailedStep(failed?.["failedStep"]);
+  const failedStep = findFailedStep(entries, failed);
   return {
     generation,
     attempt: Math.max(note.attempt, ...attempts),
-    turn: isMilestone ? turn - 1 : turn,
+    turn,
     isTurnOver: isMilestone || note.isOver === true,
     ...(version !== undefined && { version }),
     ...(traceparent !== undefined && { traceparent }),
@@ -98,38 +98,22 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
   };
 }
 
-/** The records of the checkpoint's turn, the oldest first. */
+/** The last records of a turn, the oldest first: those before a sequence, or all. */
 async function readTurn(
   reader: LogReader,
-  { taskId, sequence }: CheckpointSummary,
-  note: RunNote,
-  hasNewer: boolean,
+  { taskId }: CheckpointSummary,
+  { generation, turn }: Pick<RunNote, "generation" | "turn">,
+  beforeSequence: number | undefined,
 ): Promise<readonly LogEntry[]> {
   const entries: LogEntry[] = [];
-  const range = { afterSequence: findTurnStart(note, sequence), ...(hasNewer && { beforeSequence: sequence }) };
-  for await (const entry of reader.records(taskId, { ...range, kinds: ["step", "run", "mark"] })) {
-    const key = parseRunKey("recordKey" in entry ? entry : {});
-    if (entry.kind !== "checkpoint" && key?.generation === note.generation && key.turn === note.turn)
-      entries.push(entry);
+  const kinds = ["step", "run", "mark"] as const;
+  for await (const entry of reader.records(taskId, { order: "newest", beforeSequence, kinds })) {
+    const key = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
+    if (entry.kind === "checkpoint" || key === undefined) continue;
+    if (key.generation !== generation || key.turn !== turn) break;
+    entries.push(entry);
   }
-  return entries;
-}
-
-/** The records of the turn that ended with the checkpoint, the oldest first. */
-async function readTurnBefore(
-  reader: LogReader,
-  { taskId, sequence }: CheckpointSummary,
-  note: RunNote,
-): Promise<readonly LogEntry[]> {
-  const entries: LogEntry[] = [];
-  const query = { order: "newest", beforeSequence: sequence, kinds: ["step", "run", "mark"] } as const;
-  for await (const entry of reader.records(taskId, query)) {
-    if (entry.kind === "checkpoint") continue;
-    const key = parseRunKey(entry);
-    if (key?.generation !== note.generation || key.turn < note.turn - 1) break;
-    entries.unshift(entry);
-  }
-  return entries;
+  return entries.reverse();
 }
 
 /**
@@ -146,7 +130,7 @@ function collectSteps(
   for (const entry of entries) {
     const { kind, name, sequence, createdAt, value } = entry;
     const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
-    if (kind === "run" && isFields(value)) drop(ended, value["dropped"]);
+    if (kind === "run") drop(ended, readDropped(value));
     if (name === undefined || occurrence === undefined) continue;
     const named = { name, occurrence, runAttempt };
     const key = `${occurrence} ${name}`;
@@ -159,7 +143,7 @@ function collectSteps(
       started.set(key, { ...named, ...wait, status: "started", startedAt: createdAt });
     } else if (kind === "run" && event === undefined) {
       ended.set(`save ${key}`, { sequence, step: { ...named, status: "saved", startedAt: createdAt } });
-    } else if (kind === "step" && isStep(value)) {
+    } else if (kind === "step" && isStepValue(value)) {
       const { input: _input, ...step } = value;
       started.delete(key);
       ended.delete(key);
@@ -170,13 +154,20 @@ function collectSteps(
 }
 
 /** Removes the steps whose results a record has dropped. */
-function drop(ended: Map<string, { readonly sequence: number }>, dropped: unknown): void {
-  if (!Array.isArray(dropped)) return;
-  for (const range of dropped) {
-    const [first, last]: unknown[] = Array.isArray(range) ? range : [];
-    if (typeof first !== "number" || typeof last !== "number") continue;
-    for (const [key, { sequence }] of ended) if (sequence >= first && sequence <= last) ended.delete(key);
+function drop(ended: Map<string, { readonly sequence: number }>, dropped: ReturnType<typeof readDropped>): void {
+  for (const [key, { sequence }] of ended) {
+    if (dropped.some(([first, last]) => sequence >= first && sequence <= last)) ended.delete(key);
   }
+}
+
+/** The step whose error ended the run: the first one that the run's end has dropped. */
+function findFailedStep(entries: readonly LogEntry[], end: unknown): RunRecord["failedStep"] {
+  const [[dropped] = []] = readDropped(end);
+  const entry = entries.find(({ sequence }) => sequence === dropped);
+  const { occurrence, attempt: runAttempt } = (entry && parseRunKey(entry)) ?? {};
+  if (entry?.name === undefined || occurrence === undefined || !isStepValue(entry.value)) return undefined;
+  const { startedAt, durationMs = 0, attempts = 1 } = entry.value;
+  return { name: entry.name, occurrence, startedAt, runAttempt: runAttempt ?? 1, durationMs, attempts };
 }
 
 async function readInput(
@@ -200,19 +191,6 @@ async function isAnyLeft(items: AsyncIterable<unknown>): Promise<boolean> {
   return false;
 }
 
-function readFailedStep(value: unknown): RunRecord["failedStep"] {
-  if (!isFields(value)) return undefined;
-  const { name, occurrence, startedAt, runAttempt, durationMs, attempts } = value;
-  if (typeof name !== "string" || typeof startedAt !== "string" || typeof occurrence !== "number") return undefined;
-  if (typeof runAttempt !== "number" || typeof durationMs !== "number" || typeof attempts !== "number")
-    return undefined;
-  return { name, occurrence, startedAt, runAttempt, durationMs, attempts };
-}
-
 function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null;
-}
-
-function isStep(value: unknown): value is Omit<StepRecord, "name" | "occurrence" | "runAttempt"> & { input?: unknown } {
-  return isFields(value) && typeof value["status"] === "string" && typeof value["startedAt"] === "string";
 }

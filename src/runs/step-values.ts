@@ -19,11 +19,13 @@ interface StepName {
 
 /** Turns the values that steps and runs return and throw into text and back. */
 export class StepValues {
-  readonly #taskId: string;
+  readonly #ofRun: string;
+  readonly #ofTask: string;
   readonly #options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">;
 
   constructor(taskId: string, options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">) {
-    this.#taskId = taskId;
+    this.#ofTask = `of task ${JSON.stringify(taskId)}`;
+    this.#ofRun = `of the run ${this.#ofTask}`;
     this.#options = options;
   }
 
@@ -49,7 +51,7 @@ export class StepValues {
 
   /** {@link encodeError} for the error that ended the run. */
   encodeRunError(thrown: unknown): EncodedState {
-    return this.#encodeThrown(`The error ${this.#ofRun()}`, thrown, this.#options.redaction?.thrown(""));
+    return this.#encodeThrown(`The error ${this.#ofRun}`, thrown, this.#options.redaction?.thrown(""));
   }
 
   /** The digest of a step's input. Equal values have the same digest. */
@@ -58,16 +60,16 @@ export class StepValues {
   }
 
   encodeRunValue(what: "input" | "result", value: unknown): EncodedState {
-    return this.#encode(value, `The ${what} ${this.#ofRun()}`, this.#options.redaction?.ofRun[what]);
+    return this.#encode(value, `The ${what} ${this.#ofRun}`, this.#options.redaction?.ofRun[what]);
   }
 
   /** Encodes a value that was stored before. */
   encodeStored(value: unknown): EncodedState {
-    return this.#encode(value, `A value ${this.#ofRun()}`, undefined);
+    return this.#encode(value, `A value ${this.#ofRun}`, undefined);
   }
 
   decode({ encoding, text }: EncodedState): unknown {
-    return decodeJson(encoding, text, `A value ${this.#ofRun()}`);
+    return decodeJson(encoding, text, `A value ${this.#ofRun}`);
   }
 
   #encodeThrown(subject: string, thrown: unknown, redacted: RedactedPaths | undefined): EncodedState {
@@ -85,12 +87,8 @@ export class StepValues {
     return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true);
   }
 
-  #ofRun(): string {
-    return `of the run of task ${JSON.stringify(this.#taskId)}`;
-  }
-
   #ofStep(title: string): string {
-    return `of step ${JSON.stringify(title)} of task ${JSON.stringify(this.#taskId)}`;
+    return `of step ${JSON.stringify(title)} ${this.#ofTask}`;
   }
 }
 

@@ -52,7 +52,7 @@ export class Steps {
     recorded.step.isUsed = true;
     if (value.status === "interrupted") throw new StepInterruptedError(taskId, title);
     store.notifications.emit("stepReused", { taskId, turn: journal.head.turn, step: title });
-    if (value.status === "failed") throw this.#thrown(step, value.error, value, recorded.step.sequence);
+    if (value.status === "failed") throw this.#calls.addThrown(step, value.error, recorded.step.sequence);
     return values.decodeStored(title, value.result, schema);
   }
 
@@ -91,7 +91,7 @@ export class Steps {
     const stored = values.decode(encoded);
     const ended = { ...details, durationMs, attempts };
     if (isFailed) {
-      const error = this.#thrown(step, stored, head, sequence);
+      const error = this.#calls.addThrown(step, stored, sequence);
       notifications.emit("stepEnded", { ...ended, error });
       throw error;
     }
@@ -163,19 +163,6 @@ export class Steps {
     const paused = pausedBy(taskId, error);
     stop.stop(paused);
     throw paused;
-  }
-
-  /** A recorded error, which the function receives. */
-  #thrown({ name, occurrence }: NamedStep, error: unknown, value: StepValue, sequence: number): unknown {
-    const { startedAt, durationMs, attempts } = value;
-    const timed = {
-      startedAt,
-      ...(durationMs !== undefined && { durationMs }),
-      ...(attempts !== undefined && { attempts }),
-    };
-    const { attempt: runAttempt } = this.#parts.journal.head;
-    this.#calls.addThrown(error, { name, occurrence, ...timed, runAttempt, sequence });
-    return error;
   }
 
   /** Forgets a recorded step and all that were recorded after it, except those that the function has already called. */

@@ -34,10 +34,9 @@ export interface NamedStep {
 }
 
 /** A failed step whose error the function received. */
-export interface FailedStep extends Pick<StepValue, "startedAt" | "durationMs" | "attempts"> {
+interface FailedStep {
   readonly name: string;
   readonly occurrence: number;
-  readonly runAttempt: number;
   /** Of its record. */
   readonly sequence: number;
 }
@@ -166,10 +165,12 @@ export class TurnCalls {
     });
   }
 
-  /** Remembers a recorded error that the function receives, for {@link forgetErrors}. */
-  addThrown(error: unknown, step: FailedStep): void {
-    this.#thrown.set(error, step);
-    this.#lastThrown.push(step);
+  /** Remembers a recorded error that the function receives, for {@link sortErrors}. Returns it. */
+  addThrown({ name, occurrence }: NamedStep, error: unknown, sequence: number): unknown {
+    const failed = { name, occurrence, sequence };
+    this.#thrown.set(error, failed);
+    this.#lastThrown.push(failed);
+    return error;
   }
 
   /**

@@ -64,9 +64,7 @@ export class Waits {
     const wait = await this.#begin(step, "sleep", untilMs);
     await this.#poll(wait, { signal: this.#endSignal() }, async () => undefined);
     await this.#pollOthers();
-    const sequence = await this.#recordEnd(step, wait, undefined);
-    await this.#calls.inOrder(sequence);
-    this.#emitEnd(wait, undefined);
+    await this.#finish(step, wait);
   }
 
   async event(step: NamedStep, options: WaitOptions): Promise<TaskEvent | undefined> {
@@ -84,9 +82,7 @@ export class Waits {
     const signal = anySignal(this.#endSignal(), options.signal);
     const found = await this.#poll(wait, { ...options, signal }, () => this.#takeEvent(step, options.schema));
     if (found === undefined) signal.throwIfAborted();
-    const sequence = await this.#recordEnd(step, wait, found);
-    await this.#calls.inOrder(sequence, async () => this.#deliver(found?.sequence, options.signal));
-    this.#emitEnd(wait, found?.event);
+    await this.#finish(step, wait, found, options.signal);
     return found?.event;
   }
 
@@ -254,31 +250,32 @@ export class Waits {
     this.#stopListening ??= store.onWake(taskId, () => {
       this.#wakes += 1;
     });
-    let wakes = this.#wakes;
-    let found = await this.#beforePause(poll());
-    if (found !== undefined || untilMs <= this.#nowMs()) return found;
-    this.#waiting.add(wait);
-    this.suspendSoon();
     try {
-      if (!wait.isMarked) await this.#beforePause(this.#markStart(wait, options));
-      store.notifications.emit("waitStarted", {
-        ...this.#details(wait),
-        waitsFor,
-        ...(until !== undefined && { until }),
-      });
       for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
-        const leftMs = Math.max(0, untilMs - this.#nowMs());
-        if (wakes === this.#wakes)
-          await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
-        signal.throwIfAborted();
-        wakes = this.#wakes;
-        found = await this.#beforePause(poll());
+        const wakes = this.#wakes;
+        const found = await this.#beforePause(poll());
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
+        if (!this.#waiting.has(wait)) await this.#beforePause(this.#beginWaiting(wait, options));
+        const leftMs = Math.max(0, untilMs - this.#nowMs());
+        // The task may have been woken during the poll.
+        if (wakes === this.#wakes) {
+          await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
+        }
+        signal.throwIfAborted();
       }
     } finally {
       // The record of a pause names the waits that it has interrupted.
       if (!stop.signal.aborted) this.#waiting.delete(wait);
     }
+  }
+
+  async #beginWaiting(wait: OpenWait, options: WaitOptions): Promise<void> {
+    const { waitsFor, until } = wait;
+    this.#waiting.add(wait);
+    this.suspendSoon();
+    if (!wait.isMarked) await this.#markStart(wait, options);
+    const details = { ...this.#details(wait), waitsFor, ...(until !== undefined && { until }) };
+    this.#parts.store.notifications.emit("waitStarted", details);
   }
 
   /** Records the start of a wait, durably if the wait has an end. */
@@ -290,22 +287,18 @@ export class Waits {
     await journal.append({ kind: "mark", name, occurrence, fields }, mark.until === undefined);
   }
 
-  /** Records the end of a wait. Returns the record's sequence. */
-  #recordEnd(step: NamedStep, wait: OpenWait, found: TakenEvent | undefined): Promise<number> {
-    const { journal, values } = this.#parts;
+  /** Records the end of a wait, and gives its event to the function in the order of the log. */
+  async #finish(step: NamedStep, wait: OpenWait, found?: TakenEvent, signal?: AbortSignal): Promise<void> {
+    const { journal, values, store } = this.#parts;
     const { waitsFor, startedAt, until } = wait;
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
-    const event = found && originOf(found.event);
-    const head = { status: "completed", waitsFor, startedAt, ...(until !== undefined && { until }), durationMs };
+    const event = found && { event: originOf(found.event) };
+    const times = { startedAt, ...(until !== undefined && { until }), durationMs };
+    const fields = { status: "completed", waitsFor, ...times, ...event };
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
-    return journal.recordStep(step, { event: found?.sequence, fields: { ...head, ...(event && { event }) }, encoded });
-  }
-
-  #emitEnd(wait: OpenWait, event: TaskEvent | undefined): void {
-    const durationMs = Math.max(0, this.#nowMs() - Date.parse(wait.startedAt));
-    const { waitsFor } = wait;
-    const details = { ...this.#details(wait), waitsFor, durationMs, ...(event && { event: originOf(event) }) };
-    this.#parts.store.notifications.emit("waitEnded", details);
+    const sequence = await journal.recordStep(step, { event: found?.sequence, fields, encoded });
+    await this.#calls.inOrder(sequence, async () => this.#deliver(found?.sequence, signal));
+    store.notifications.emit("waitEnded", { ...this.#details(wait), waitsFor, durationMs, ...event });
   }
 
   #hasOnlyWaits(): boolean {

@@ -1,6 +1,6 @@
 import { types } from "node:util";
 import { encodePlainJson } from "../../src/codec/json.js";
-import { findKind, getPrototype } from "../../src/codec/kinds.js";
+import { findKind } from "../../src/codec/kinds.js";
 import type { PayloadOwner } from "../../src/codec/transforms.js";
 import { checkKeys, checkText, listKeys, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
@@ -139,7 +139,7 @@ function encodeJson(name: string, value: unknown, { maxPayloadBytes }: Encoding,
 function withDatesAsText(value: unknown, ancestors: readonly unknown[] = []): unknown {
   if (types.isDate(value) && !Number.isNaN(value.getTime())) return value.toISOString();
   if (typeof value !== "object" || value === null || ancestors.includes(value)) return value;
-  const prototype = getPrototype(value);
+  const prototype: object | null = Object.getPrototypeOf(value);
   if (prototype === null || !["Array", "Object"].includes(findKind(prototype) ?? "")) return value;
   const members: [string | number, unknown][] = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
   const changed = members.map(([key, item]) => [key, withDatesAsText(item, [...ancestors, value])] as const);

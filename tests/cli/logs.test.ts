@@ -6,8 +6,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { resolveOptions } from "../../src/manager/options.js";
-import { draftRecord, type NewRecord } from "../../src/manager/record-drafts.js";
 import { collect } from "../support/collect.js";
+import { draftRecord, type NewRecord } from "../support/draft-record.js";
 import { newPlace, waymark } from "./waymark.js";
 
 /** Task `t` has records before, between and after its checkpoints, and task `early` has an event alone. */

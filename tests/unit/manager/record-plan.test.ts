@@ -6,9 +6,9 @@ import { CheckpointManager, planRetention, type RetentionPolicy, type StorageAda
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { resolveOptions } from "../../../src/manager/options.js";
-import { draftRecord, type NewRecord } from "../../../src/manager/record-drafts.js";
 import type { PlanRecord } from "../../../src/manager/record-plan.js";
 import { collect } from "../../support/collect.js";
+import { draftRecord, type NewRecord } from "../../support/draft-record.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const STORAGES: Record<string, () => StorageAdapter | Promise<StorageAdapter>> = {

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
   CheckpointManager,
   type CheckpointManagerOptions,
@@ -18,12 +18,12 @@ import { Calls } from "../../../src/manager/calls.js";
 import { NotificationHub } from "../../../src/manager/notifications.js";
 import { resolveOptions } from "../../../src/manager/options.js";
 import { CheckpointReader } from "../../../src/manager/reader.js";
-import { draftRecord, type NewRecord } from "../../../src/manager/record-drafts.js";
 import { requireLog } from "../../../src/manager/records.js";
 import { Removal } from "../../../src/manager/removal.js";
 import { Retention } from "../../../src/manager/retention.js";
 import { CheckpointWriter } from "../../../src/manager/writer.js";
 import { collect } from "../../support/collect.js";
+import { draftRecord, type NewRecord } from "../../support/draft-record.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 type Options = Partial<CheckpointManagerOptions>;
@@ -341,7 +341,11 @@ describe("a storage without a log", () => {
   it("refuses records before anything is called", async () => {
     const manager = new CheckpointManager({ storage });
     await expect(collect(manager.records("t"))).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
-    expect(() => draftRecord(resolveOptions({ storage }), step("model", 1))).toThrow(/memory adapter keeps no log/);
+    const isCalled = vi.fn();
+    await expect(manager.run("t", isCalled)).rejects.toThrow(/memory adapter keeps no log/);
+    await expect(manager.send("t", "go")).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
+    expect(isCalled).not.toHaveBeenCalled();
+    expect(await collect(storage.tasks({ order: "taskId" }))).toEqual([]);
   });
 
   it("refuses a save with records or a condition on events before it is called", async () => {
