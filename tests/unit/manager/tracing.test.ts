@@ -169,7 +169,7 @@ it("keeps the traceparent that a subscriber gives, for the attempt that goes on"
   await expect(fail()).rejects.toThrow();
   expect((await runOf(manager, "t"))?.traceparent).toBe("the second");
   await expect(fail()).rejects.toThrow();
-  expect((await runOf(manager, "t"))).not.toHaveProperty("traceparent");
+  expect(await runOf(manager, "t")).not.toHaveProperty("traceparent");
   expect(runs.map(({ previousTraceparent }) => previousTraceparent)).toEqual([
     undefined,
     "00-11111111111111111111111111111111-1111111111111111-01",
@@ -187,7 +187,7 @@ it("forgets the traceparent if nobody listens any more", async () => {
   channel.start.unsubscribe(listener);
   expect((await runOf(manager, "t"))?.traceparent).toBe("the first");
   await expect(fail()).rejects.toThrow();
-  expect((await runOf(manager, "t"))).not.toHaveProperty("traceparent");
+  expect(await runOf(manager, "t")).not.toHaveProperty("traceparent");
 });
 
 it("runs the code of a step within the store that is bound to the channel, and within `around`", async () => {
