@@ -272,14 +272,14 @@ export async function readReceived(
   const { steps, refused } = await readReceipts(store, taskId, note, sequence);
   const settled = [...steps, ...refused].sort((a, b) => a.sequence - b.sequence);
   if (settled.length === 0) return received;
-  const pending = new Map<string, number[]>();
+  const pending = new Map<string, number>();
   const settledSequences = new Set(settled.map((event) => event.sequence));
   let readTo = received.upTo;
   const query = { taskId, order: "oldest", afterSequence: received.upTo, kinds: ["event"], headersOnly: true } as const;
   for await (const { sequence: event, name = "" } of store.records(query)) {
     readTo = event;
-    if (!settledSequences.has(event) && !isReceived(received, event, name))
-      pending.set(name, [...(pending.get(name) ?? []), event]);
+    if (pending.has(name) || settledSequences.has(event) || isReceived(received, event, name)) continue;
+    pending.set(name, event);
   }
   return addReceived(received, settled, pending, readTo);
 }
