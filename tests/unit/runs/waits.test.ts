@@ -1,12 +1,19 @@
 // run.sleepUntil, run.waitFor and manager.signal.
 import { expect, it } from "vitest";
-import { CheckpointConflictError, type CheckpointStatus, encrypt, RunMismatchError, StorageError } from "waymark";
+import {
+  CheckpointConflictError,
+  type CheckpointStatus,
+  encrypt,
+  RunMismatchError,
+  type StorageAdapter,
+  StorageError,
+} from "waymark";
 import type { TaskLog } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
 import { readWaits } from "../../../src/contract/transient.js";
-import { managerOn, runOf, STORAGES } from "./run-support.js";
+import { managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
 
 const MINUTE = 60_000;
 
@@ -124,6 +131,36 @@ it("an encrypted event counts once too, and another value under its id is refuse
   await send(5);
   const [event] = await manager.events("t");
   expect(event).toMatchObject({ id: "evt_1", status: "received", value: undefined });
+});
+
+it("an event whose receipt can't be recorded is pending, and the next attempt receives it", async () => {
+  const storage = new MemoryAdapter();
+  await managerOn(storage).manager.send("t", "go", "first");
+  let isFull = false;
+  const failing = withWrites(storage, async (call) => {
+    if (isFull) throw new StorageError("The disk is full.");
+    return call();
+  });
+  const program = (of: StorageAdapter) => {
+    const { manager } = managerOn(of);
+    manager.on("runStarted", () => {
+      isFull = true;
+    });
+    return manager.run("t", async (run) => {
+      const values = [(await run.waitFor("go")).value];
+      values.push((await run.waitFor("go", { timeoutMs: 0 }))?.value);
+      return values;
+    });
+  };
+  const { manager } = managerOn(storage);
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    isFull = false;
+    await expect(program(failing)).rejects.toThrow("The disk is full.");
+    expect((await manager.events("t"))[0]?.status).toBe("pending");
+    expect((await manager.latest("t"))?.status).toBe("running");
+  }
+  expect(await program(storage)).toEqual(["first", undefined]);
+  expect((await manager.events("t"))[0]?.status).toBe("received");
 });
 
 it("an event for one wait isn't received by another wait of its name", async () => {

@@ -991,6 +991,58 @@ function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
   });
 }
 
+it("an event leaves the checkpoint of a pause as it is if somebody saves before the event is stored", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const worker = working(manager, (run) => run.waitFor("go"));
+  await paused;
+  await worker.drain();
+  let isSaved = false;
+  const saving = withWrites(storage, async (call) => {
+    if (!isSaved) await managerOn(storage).manager.save("q/t", { mine: true });
+    isSaved = true;
+    return call();
+  });
+  await managerOn(saving).manager.send("q/t", "go");
+  expect(await manager.list("q/t", { limit: 2 })).toMatchObject([{ status: "running" }, { status: "paused" }]);
+  expect((await manager.list("q/t", { limit: 2 })).map(({ dueAt }) => dueAt)).toEqual([undefined, NEVER]);
+  expect(await manager.events("q/t")).toMatchObject([{ name: "go", status: "pending" }]);
+});
+
+it("a run that can't look for events before its pause goes on in another worker, and receives them", async () => {
+  const inner = new MemoryAdapter();
+  let isAway = false;
+  const storage = new Proxy(inner, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (key !== "log") return typeof value === "function" ? value.bind(target) : value;
+      const read: typeof inner.log.read = (query) => {
+        if (isAway && query.kinds?.includes("event")) throw new StorageError("The storage is away.");
+        return inner.log.read(query);
+      };
+      return { ...inner.log, read };
+    },
+  });
+  const { manager } = managerOn(storage);
+  await managerOn(inner).manager.enqueue("q/t");
+  const stopped = new Promise((resolve) => manager.on("runPaused", resolve));
+  manager.on("waitStarted", () => {
+    isAway = true;
+  });
+  const first = working(manager, (run) => run.waitFor("approve"));
+  await stopped;
+  await first.drain();
+  await managerOn(inner).manager.send("q/t", "approve", 7);
+  const other = managerOn(inner).manager;
+  const completed = ends(other, "completed");
+  const second = working(other, async (run) => (await run.waitFor("approve")).value);
+  await completed;
+  await second.drain();
+  expect(await other.result("q/t")).toBe(7);
+});
+
 it("retry leaves a failed checkpoint as it is if somebody saves before it is put back", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
