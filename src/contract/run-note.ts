@@ -98,13 +98,13 @@ interface NameCursor {
  * Adds received events.
  *
  * @param settled - The events to add, in ascending order.
- * @param pending - The sequences of all events up to `readTo` that are still pending, by their names, in ascending order.
+ * @param pending - The first sequence of the events up to `readTo` that are still pending, by their names.
  * @param readTo - All events up to this sequence are known.
  */
 export function addReceived(
   received: ReceivedEvents,
   settled: Iterable<{ readonly sequence: number; readonly name: string }>,
-  pending: ReadonlyMap<string, readonly number[]>,
+  pending: ReadonlyMap<string, number>,
   readTo: number,
 ): ReceivedEvents {
   const names = new Map<string, NameCursor>(
@@ -114,10 +114,10 @@ export function addReceived(
     const { upTo, above }: NameCursor = names.get(name) ?? { upTo: received.upTo, above: [] };
     names.set(name, { upTo, above: [...above, sequence] });
   }
-  const first = Math.min(...Array.from(pending.values(), ([sequence = Number.POSITIVE_INFINITY]) => sequence));
+  const first = Math.min(...pending.values());
   const upTo = Math.max(received.upTo, Math.min(first - 1, readTo));
   const kept = Array.from(names, ([name, cursor]): readonly [string, number, ...number[]] => {
-    const before = (pending.get(name)?.[0] ?? Number.POSITIVE_INFINITY) - 1;
+    const before = (pending.get(name) ?? Number.POSITIVE_INFINITY) - 1;
     const passed = cursor.above.filter((sequence) => sequence <= before);
     const above = cursor.above.filter((sequence) => sequence > before).sort((a, b) => a - b);
     return [name, Math.max(cursor.upTo, ...passed), ...above];

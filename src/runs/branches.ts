@@ -223,7 +223,7 @@ export class Branches {
     if (newest === undefined || note === undefined) return undefined;
     const received = await readReceived(this.#store, newest, note);
     const settled: { sequence: number; name: string }[] = [];
-    const pending = new Map<string, number[]>();
+    const pending = new Map<string, number>();
     let readTo = 0;
     const query = { taskId, order: "oldest", kinds: ["event"], headersOnly: true } as const;
     for await (const { sequence, name = "" } of this.#store.records(query)) {
@@ -232,7 +232,7 @@ export class Branches {
       readTo = newSequence;
       if (isReceived(received, sequence, name) && !receipts.has(sequence))
         settled.push({ sequence: newSequence, name });
-      else pending.set(name, [...(pending.get(name) ?? []), newSequence]);
+      else if (!pending.has(name)) pending.set(name, newSequence);
     }
     return readTo === 0 ? undefined : addReceived(NOTHING_RECEIVED, settled, pending, readTo);
   }

@@ -153,11 +153,8 @@ export class RunEvents {
     for (const sequence of [...this.#taken.keys()]) this.giveBack(sequence);
     if (this.#taken.size > 0) {
       const settled = [...this.#taken.values()].sort((a, b) => a.sequence - b.sequence);
-      const pending = Array.from(
-        this.#pending,
-        ([name, events]) => [name, events.map(({ sequence }) => sequence)] as const,
-      );
-      this.#received = addReceived(this.#received, settled, new Map(pending), this.#readTo);
+      const pending = new Map([...this.#pending].flatMap(([name, [first]]) => (first ? [[name, first.sequence]] : [])));
+      this.#received = addReceived(this.#received, settled, pending, this.#readTo);
       this.#taken.clear();
     }
     return this.#received === NOTHING_RECEIVED ? undefined : this.#received;

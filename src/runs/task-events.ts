@@ -4,7 +4,7 @@ import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type { CheckpointFailure, CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import type { RecordDraft } from "../contract/log.js";
+import type { LogRecord, RecordDraft, RecordHeader } from "../contract/log.js";
 import { isReceived, NOTHING_RECEIVED, readRunNote } from "../contract/run-note.js";
 import { parseRunKey } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
@@ -100,16 +100,13 @@ export class TaskEvents {
 
   /**
    * Refuses an event whose id belongs to another one. The order of keys may differ, as it does between two deliveries of
-   * a webhook, and so may the sender.
+   * a webhook, and so may the sender and the ciphertext. A value that was removed can't be compared, so the id decides.
    */
   async #assertSent(taskId: string, { id, name }: RecordDraft, value: EncodedState, cause: Error): Promise<void> {
     const query = { taskId, order: "newest", kinds: ["event"] } as const;
-    for await (const record of this.#store.records(query)) {
-      if (record.id !== id) continue;
-      const sent = await this.#store.readValue(record);
-      const stored = typeof sent === "object" && sent !== null && "value" in sent ? sent.value : undefined;
-      const { text } = encodeJson(stored, Number.POSITIVE_INFINITY);
-      if (record.name === name && canonicalText(text) === canonicalText(value.text)) return;
+    for await (const header of this.#store.records({ ...query, headersOnly: true })) {
+      if (header.id !== id) continue;
+      if (header.name === name && (await this.#isValue(header, value))) return;
       break;
     }
     throw new CheckpointConflictError(
@@ -117,6 +114,18 @@ export class TaskEvents {
         "Its first form counts; nothing was stored.",
       { cause },
     );
+  }
+
+  /** Whether the event of this header has the value, or none any more. */
+  async #isValue({ taskId, sequence }: LogRecord | RecordHeader, value: EncodedState): Promise<boolean> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: ["event"] } as const;
+    for await (const record of this.#store.records({ taskId, order: "oldest", ...range })) {
+      if (!("body" in record.payload)) return true;
+      const sent = await this.#store.readValue(record);
+      const stored = typeof sent === "object" && sent !== null && "value" in sent ? sent.value : undefined;
+      return canonicalText(encodeJson(stored, Number.POSITIVE_INFINITY).text) === canonicalText(value.text);
+    }
+    return true;
   }
 
   /** Why events were refused, by their sequences. */

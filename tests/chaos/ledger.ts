@@ -14,6 +14,8 @@ export type Noted = { readonly task: string } & (
   | { readonly is: "ran"; readonly step: number; readonly key: string; readonly value: string }
   /** A sleep, or a wait with a time limit, was asked for. */
   | { readonly is: "asked"; readonly step: number; readonly untilMs: number }
+  /** In a race, a tick was before the event. */
+  | { readonly is: "ticked" }
   /** The run's function got this value of a step. */
   | { readonly is: "got"; readonly step: number; readonly value: string; readonly nowMs: number }
   /** The worker is about to be killed by the task. */

@@ -1,10 +1,10 @@
 // The tasks of a chaos run. Each process computes them from the seed, so none has to be told.
 
-export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "timeout" | "inner";
+export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "race" | "timeout" | "inner";
 
 export interface PlannedStep {
   readonly kind: Kind;
-  /** The time of a slow step, of a sleep, or of a wait that nobody answers. */
+  /** The time of a slow step, of a sleep, of a tick in a race, or of a wait that nobody answers. */
   readonly ms: number;
   /** The number of tries of a flaky step that fail. */
   readonly failures: number;
@@ -65,8 +65,11 @@ const POISON_EVERY = 400;
 
 const KINDS: readonly Kind[] = [
   ...(["quick", "quick", "quick", "quick", "quick", "quick", "slow", "slow"] as const),
-  ...(["flaky", "flaky", "wait", "wait", "caught", "once", "sleep", "timeout", "inner"] as const),
+  ...(["flaky", "flaky", "wait", "race", "caught", "once", "sleep", "timeout", "inner"] as const),
 ];
+
+/** The longest times of some kinds of steps. */
+const MOST_MS: Partial<Record<Kind, number>> = { slow: 400, timeout: 1000, race: 600 };
 
 /** @param number - The task's number, from 0. @param spreadMs - The tasks are enqueued during this time. */
 export function planOf(seed: number, number: number, spreadMs: number): Plan {
@@ -77,7 +80,7 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
     const kind = KINDS[below(KINDS.length)] ?? "quick";
     return {
       kind,
-      ms: kind === "slow" ? 10 + below(400) : kind === "timeout" ? 10 + below(1000) : below(3000),
+      ms: MOST_MS[kind] === undefined ? below(3000) : 10 + below(MOST_MS[kind]),
       failures: 1 + below(2),
       withNext: random() < 0.1,
       savesAfter: random() < 0.1,
@@ -86,7 +89,7 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
   });
   // Some events come before the task.
   const events = steps
-    .filter(({ kind }) => kind === "wait")
+    .filter(({ kind }) => isForEvent(kind))
     .map((_, wait) => ({
       id: `${number}-${wait}`,
       atMs: Math.max(0, atMs - 1000 + below(6000)),
@@ -95,6 +98,11 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
   const ends = number % POISON_EVERY === 1 ? "poison" : random() < 0.05 ? "failed" : "completed";
   const delayMs = random() < 0.2 ? below(2000) : 0;
   return { taskId: `${PREFIX}${number}`, number, atMs, delayMs, ends, steps, events };
+}
+
+/** Whether a step of this kind receives an event. */
+export function isForEvent(kind: Kind | undefined): boolean {
+  return kind === "wait" || kind === "race";
 }
 
 /** The task of the run within a step. */
@@ -127,8 +135,9 @@ export function groupsOf(steps: readonly PlannedStep[]): Group[] {
   for (const [first, step] of steps.entries()) {
     if (first <= (groups.at(-1)?.last ?? -1)) continue;
     const next = steps[first + 1];
-    // Two waits for events of one name can't overlap, and the last step may be another one.
-    const isPair = step.withNext && first + 2 < steps.length && !(step.kind === "wait" && next?.kind === "wait");
+    // Two waits for events of one name can't overlap, a lost race ends its turn, and the last step may be another one.
+    const isApart = step.kind === "race" || next?.kind === "race" || (step.kind === "wait" && next?.kind === "wait");
+    const isPair = step.withNext && first + 2 < steps.length && !isApart;
     const last = isPair ? first + 1 : first;
     groups.push({
       first,

@@ -4,6 +4,7 @@ import {
   childPlansOf,
   groupsOf,
   innerOf,
+  isForEvent,
   type Kind,
   MAX_ATTEMPTS,
   MILESTONE,
@@ -163,7 +164,7 @@ function calls(facts: readonly Fact[], taskIds: ReadonlySet<string>): string[] {
 /** @param calls - The calls of the step. Each was noted before its end, so no kill has lost one whose value was recorded. */
 function isPossible(kind: Kind | undefined, value: string, calls: readonly { readonly value: string }[]): boolean {
   // The other checks compare the ids of events.
-  if (kind === "wait") return true;
+  if (isForEvent(kind)) return true;
   if (kind === "sleep") return value === "slept";
   // Nobody sends an event of this name.
   if (kind === "timeout") return value === "nobody";
@@ -227,7 +228,7 @@ function fencing({ plan: { taskId }, facts, stored }: Task): string[] {
 function events({ plan, facts, stored }: Task): string[] {
   const violations: string[] = [];
   const received = grouped(
-    ofKind(facts, "got").filter(({ step }) => plan.steps[step]?.kind === "wait"),
+    ofKind(facts, "got").filter(({ step }) => isForEvent(plan.steps[step]?.kind)),
     ({ value }) => value,
   );
   for (const [id, seen] of received) {
@@ -307,6 +308,7 @@ export function countsOf(facts: readonly Fact[]): Record<string, number> {
     saves: ofKind(facts, "saved").length,
     "steps run": calls.length,
     "steps run twice": calls.filter(({ length }) => length > 1).length,
+    ticks: ofKind(facts, "ticked").length,
     events: new Set(sent.map(({ id }) => id)).size,
     "events sent twice": sent.filter(({ copy }) => copy > 0).length,
   };

@@ -28,6 +28,8 @@ type ChaosRun = Run<unknown, unknown, { readonly number: number }>;
 /** A task's run, or the run within one of its steps. */
 type StepsRun = Pick<ChaosRun, "taskId" | "step" | "sleepUntil" | "waitFor">;
 
+/** What a wait gives that a tick has beaten. */
+const LOST = "lost";
 /** Whether this process stops itself before its next save. The save is sent when its lease has expired. */
 let stopsBeforeSave = false;
 const { name, storage, place, ledgers, seed, spreadMs, ttlMs } = told(() => {
@@ -66,7 +68,10 @@ async function pass(run: ChaosRun): Promise<readonly string[] | NextTurn> {
     if (first < from) continue;
     if (last === STEPS - 1 && plan.ends !== "completed") await end(run, plan.ends);
     const steps = plan.steps.slice(first, last + 1);
-    got.push(...(await Promise.all(steps.map((step, n) => value(run, first + n, step)))));
+    const made = await Promise.all(steps.map((step, n) => value(run, first + n, step)));
+    // The event, which may have come meanwhile, is for the next turn.
+    if (made.includes(LOST)) return run.next({ from: first, values: got }, { label: "Ticked" });
+    got.push(...made);
     const state: State = { from: last + 1, values: got };
     if (save !== undefined) await run.save(state, { stage: "saved", label: save });
     if (next !== undefined) return run.next(state, { label: next });
@@ -80,10 +85,14 @@ async function childTurn(run: StepsRun): Promise<readonly string[]> {
   return got;
 }
 
-/** The value of a step, the same one in each attempt. */
+/** The value of a step, the same one in each attempt; {@link LOST} if a tick was first. */
 async function value(run: StepsRun, at: number, step: PlannedStep): Promise<string> {
   const found = await performed(run, at, step);
-  note({ is: "got", task: run.taskId, step: at, value: found, nowMs: Date.now() });
+  note(
+    found === LOST
+      ? { is: "ticked", task: run.taskId }
+      : { is: "got", task: run.taskId, step: at, value: found, nowMs: Date.now() },
+  );
   return found;
 }
 
@@ -134,6 +143,10 @@ async function performed(run: StepsRun, at: number, { kind, ms, failures }: Plan
     }
     case "wait":
       return (await run.waitFor(EVENT)).id;
+    case "race": {
+      const tick = run.sleepUntil(`${title} tick`, new Date(Date.now() + ms)).then(() => LOST);
+      return Promise.race([run.waitFor(EVENT).then(({ id }) => id), tick]);
+    }
     case "timeout":
       note({ is: "asked", task: run.taskId, step: at, untilMs: Date.now() + ms });
       return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";

@@ -177,14 +177,59 @@ it("a run under the caller's lease doesn't release it", async () => {
   expect(lease.signal.aborted).toBe(false);
 });
 
-it("a run needs a storage with leases", async () => {
-  const storage = new Proxy(new MemoryAdapter(), {
+/** A storage without a part that its adapter may lack. */
+function without(part: "leases" | "log") {
+  return new Proxy(new MemoryAdapter(), {
     get: (target, key) => {
-      const value: unknown = key === "leases" ? undefined : Reflect.get(target, key);
+      const value: unknown = key === part ? undefined : Reflect.get(target, key);
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-  await expect(managerOn(storage).manager.run("t", () => 1)).rejects.toThrow(UnsupportedOperationError);
+}
+
+it("a run needs a storage with leases", async () => {
+  await expect(managerOn(without("leases")).manager.run("t", () => 1)).rejects.toThrow(UnsupportedOperationError);
+});
+
+it.each<[string, (manager: CheckpointManager) => Promise<unknown>]>([
+  ["run", (manager) => manager.run("t", () => 1)],
+  ["send", (manager) => manager.send("t", "approve", 1)],
+  ["events", (manager) => manager.events("t")],
+  ["enqueue", (manager) => manager.enqueue("t")],
+])("%s needs a storage with a log, and says so before it changes anything", async (_, call) => {
+  const { manager } = managerOn(without("log"));
+  await expect(call(manager)).rejects.toMatchObject({
+    code: "UNSUPPORTED_OPERATION",
+    message: expect.stringMatching(/adapter keeps no log.*Nothing was changed; use a storage with `log`/),
+  });
+  expect(await manager.latest("t")).toBeUndefined();
+  expect(await manager.leaseOf("t")).toBeUndefined();
+});
+
+it("result gives what the run returned, and throws if it failed or was cancelled", async () => {
+  const { manager } = managerOn();
+  await manager.run("done", () => ({ n: 1 }));
+  expect(await manager.result("done")).toEqual({ n: 1 });
+  const failing = manager.run("failed", (run) => run.step("pay", () => Promise.reject(new RangeError("no money"))));
+  await expect(failing).rejects.toThrow("no money");
+  const failure = await manager.result("failed").catch((error: unknown) => error);
+  expect(failure).toMatchObject({
+    code: "RUN_FAILED",
+    message: expect.stringMatching(/"failed" failed: no money.*manager\.retry/),
+  });
+  expect(failure).toHaveProperty("cause", expect.any(RangeError));
+  await manager.enqueue("cancelled");
+  await manager.cancel("cancelled", "not needed");
+  await expect(manager.result("cancelled")).rejects.toMatchObject({ code: "RUN_CANCELLED" });
+});
+
+it("result waits until the run has ended, or its signal aborts", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("t");
+  const given = manager.result("t");
+  await expect(manager.result("t", { signal: AbortSignal.timeout(1) })).rejects.toMatchObject({ name: "TimeoutError" });
+  await manager.run("t", () => "done");
+  expect(await given).toBe("done");
 });
 
 it("an error that the function throws ends the run as failed, and the next run tries the failed step again", async () => {

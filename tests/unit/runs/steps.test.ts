@@ -305,6 +305,37 @@ describe("atMostOnce", () => {
     expect(handled).toBe("pay");
   });
 
+  it("that was interrupted doesn't win a race that a recorded result has won", async () => {
+    const storage = new MemoryAdapter();
+    const winners: string[] = [];
+    const program = (manager: CheckpointManager) =>
+      manager.run("t", async (run) => {
+        const pay = run.step("pay", () => new Promise((resolve) => setImmediate(resolve, "paid")), {
+          atMostOnce: true,
+        });
+        const settled = pay.then(
+          () => "paid",
+          () => "interrupted",
+        );
+        winners.push(await Promise.race([settled, run.step("limit", () => "limit")]));
+        await settled;
+        return run.step("end", () => "end");
+      });
+    // The process dies before it records that the payment has ended.
+    const mortal = withWrites(storage, async (call) => {
+      const before = winners.length;
+      if (before > 0) throw new StorageError("The process was killed.");
+      return call();
+    });
+    await expect(program(managerOn(mortal).manager)).rejects.toThrow(StorageError);
+    expect(winners).toEqual(["limit"]);
+    for (let again = 0; again < 2; again++) {
+      winners.length = 0;
+      expect(await program(managerOn(storage).manager)).toBe("end");
+      if (again === 0) expect(winners).toEqual(["limit"]);
+    }
+  });
+
   it("runs again after an error of its own, because a step that threw has ended", async () => {
     const { manager } = managerOn();
     let ran = 0;

@@ -1,12 +1,19 @@
 // run.sleepUntil, run.waitFor and manager.signal.
 import { expect, it } from "vitest";
-import { CheckpointConflictError, type CheckpointStatus, RunMismatchError, StorageError } from "waymark";
+import {
+  CheckpointConflictError,
+  type CheckpointStatus,
+  encrypt,
+  RunMismatchError,
+  type StorageAdapter,
+  StorageError,
+} from "waymark";
 import type { TaskLog } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
 import { readWaits } from "../../../src/contract/transient.js";
-import { managerOn, runOf, STORAGES } from "./run-support.js";
+import { managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
 
 const MINUTE = 60_000;
 
@@ -107,6 +114,104 @@ it("an event with one id counts once, and another value under it is refused", as
   expect(await manager.events("t")).toMatchObject([
     { id: "evt_1", value: { cents: 5 }, by: "shop", status: "received" },
   ]);
+});
+
+it("an encrypted event counts once too, and another value under its id is refused", async () => {
+  const transforms = [encrypt({ keys: { k1: Buffer.alloc(32, 1) }, current: "k1" })];
+  const { manager, storage } = managerOn(new MemoryAdapter(), { transforms });
+  const send = (cents: number) => manager.send("t", "paid", { cents }, { id: "evt_1" });
+  await send(5);
+  await send(5);
+  await expect(send(6)).rejects.toThrow(CheckpointConflictError);
+  expect(await manager.run("t", async (run) => (await run.waitFor("paid")).value)).toEqual({ cents: 5 });
+  await send(5);
+  expect(await manager.events("t")).toMatchObject([{ id: "evt_1", status: "received" }]);
+  // What remains of it afterwards doesn't tell its value.
+  await storage.log?.remove("t", { kinds: ["event"] });
+  await send(5);
+  const [event] = await manager.events("t");
+  expect(event).toMatchObject({ id: "evt_1", status: "received", value: undefined });
+});
+
+it("an event whose receipt can't be recorded is pending, and the next attempt receives it", async () => {
+  const storage = new MemoryAdapter();
+  await managerOn(storage).manager.send("t", "go", "first");
+  let isFull = false;
+  const failing = withWrites(storage, async (call) => {
+    if (isFull) throw new StorageError("The disk is full.");
+    return call();
+  });
+  const program = (of: StorageAdapter) => {
+    const { manager } = managerOn(of);
+    manager.on("runStarted", () => {
+      isFull = true;
+    });
+    return manager.run("t", async (run) => {
+      const values = [(await run.waitFor("go")).value];
+      values.push((await run.waitFor("go", { timeoutMs: 0 }))?.value);
+      return values;
+    });
+  };
+  const { manager } = managerOn(storage);
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    isFull = false;
+    await expect(program(failing)).rejects.toThrow("The disk is full.");
+    expect((await manager.events("t"))[0]?.status).toBe("pending");
+    expect((await manager.latest("t"))?.status).toBe("running");
+  }
+  expect(await program(storage)).toEqual(["first", undefined]);
+  expect((await manager.events("t"))[0]?.status).toBe("received");
+});
+
+it("an event for one wait isn't received by another wait of its name", async () => {
+  const { manager } = managerOn();
+  const waits = async () => {
+    const keys: unknown[] = [];
+    for await (const record of manager.records("t", { kinds: ["mark"] })) {
+      if ("name" in record && record.name === "approve" && "value" in record) keys.push(record.value);
+    }
+    return keys as { readonly key: string }[];
+  };
+  const stop = new AbortController();
+  const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const program = (signal?: AbortSignal) =>
+    manager.run("t", async (run) => [(await run.waitFor("approve")).value, (await run.waitFor("approve")).value], {
+      signal,
+    });
+  const paused = expect(program(stop.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  await waiting;
+  stop.abort();
+  await paused;
+  const [first] = await waits();
+  await manager.send("t", "approve", "for another wait", { wait: "elsewhere" });
+  await manager.send("t", "approve", "for the first", { wait: first!.key });
+  await manager.send("t", "approve", "for any");
+  expect(await program()).toEqual(["for the first", "for any"]);
+  expect((await manager.events("t")).map(({ status }) => status)).toEqual(["pending", "received", "received"]);
+});
+
+it("a wait's mark has what a person sees: its question, and the JSON Schema of its answer", async () => {
+  const { manager } = managerOn();
+  const jsonSchema = { type: "object", properties: { ok: { type: "boolean" } } };
+  const schema = {
+    "~standard": {
+      version: 1,
+      vendor: "test",
+      validate: (value: unknown) => ({ value }),
+      jsonSchema: { input: () => jsonSchema },
+    },
+  } as const;
+  const stop = new AbortController();
+  manager.on("waitStarted", () => stop.abort());
+  const program = manager.run("t", (run) => run.waitFor("approve", { ask: "Deploy?", schema }), {
+    signal: stop.signal,
+  });
+  await expect(program).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  const asked: unknown[] = [];
+  for await (const record of manager.records("t", { kinds: ["mark"] })) {
+    if ("name" in record && record.name === "approve" && "value" in record) asked.push(record.value);
+  }
+  expect(asked).toMatchObject([{ waitsFor: "event", ask: { question: "Deploy?", schema: jsonSchema } }]);
 });
 
 it("a wait whose time has passed gives undefined, and the limit counts from the first attempt", async () => {

@@ -9,7 +9,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
 import { stopTimeouts } from "../../support/stopped-clock.js";
-import { dyingAfter, managerOn, runOf, STORAGES } from "./run-support.js";
+import { dyingAfter, managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
 
@@ -412,6 +412,59 @@ it("a run that ends its workers without progress is failed after so many attempt
   const worker = working(manager, fn, { maxAttempts: 3 });
   await again;
   await worker.drain();
+});
+
+it("a task that keeps crashing its worker names the step that was running", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  for (let n = 0; n < 2; n += 1) {
+    // The process dies in the step, so its result can't be stored.
+    let isRunning = false;
+    const mortal = withWrites(storage, async (call) => {
+      if (isRunning) throw new StorageError("The process was killed.");
+      return call();
+    });
+    const runner = managerOn(mortal).manager;
+    const crash = () => {
+      isRunning = true;
+    };
+    await expect(runner.run("q/t", (run) => run.step("render", crash))).rejects.toThrow("killed");
+  }
+  const failed = ends(manager, "failed");
+  const worker = working(manager, (run) => run.step("render", () => 1), { maxAttempts: 2 });
+  await failed;
+  await worker.drain();
+  expect((await manager.latest("q/t"))?.error?.message).toContain('The last one ended in step "render"');
+});
+
+it("retry from a step drops its result and the later ones, and keeps those before it and the keys", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const keys = new Map<string, Set<string>>();
+  let isMended = false;
+  const program = () =>
+    manager.run("t", async (run) => {
+      for (const name of ["load", "plan", "plan", "apply"]) {
+        await run.step(name, ({ key }) => {
+          ran.push(name);
+          keys.set(key, (keys.get(key) ?? new Set()).add(name));
+          if (name === "apply" && !isMended) throw new Error("no");
+        });
+      }
+    });
+  await expect(program()).rejects.toThrow("no");
+  await expect(manager.retry("t", { from: "nothing" })).rejects.toMatchObject({
+    code: "RUN_MISMATCH",
+    message: expect.stringMatching(/no recorded step "nothing".*"load", "plan", "plan 2"/),
+  });
+  await expect(manager.retry({ prefix: "t" }, { from: "plan" })).rejects.toThrow(TypeError);
+  expect(await manager.retry("t", { from: "plan 2" })).toBe(1);
+  isMended = true;
+  ran.length = 0;
+  await program();
+  expect(ran).toEqual(["plan", "apply"]);
+  expect(keys.size).toBe(4);
 });
 
 it("claims that begin no attempt count as none", async () => {
@@ -937,6 +990,58 @@ function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
     },
   });
 }
+
+it("an event leaves the checkpoint of a pause as it is if somebody saves before the event is stored", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const worker = working(manager, (run) => run.waitFor("go"));
+  await paused;
+  await worker.drain();
+  let isSaved = false;
+  const saving = withWrites(storage, async (call) => {
+    if (!isSaved) await managerOn(storage).manager.save("q/t", { mine: true });
+    isSaved = true;
+    return call();
+  });
+  await managerOn(saving).manager.send("q/t", "go");
+  expect(await manager.list("q/t", { limit: 2 })).toMatchObject([{ status: "running" }, { status: "paused" }]);
+  expect((await manager.list("q/t", { limit: 2 })).map(({ dueAt }) => dueAt)).toEqual([undefined, NEVER]);
+  expect(await manager.events("q/t")).toMatchObject([{ name: "go", status: "pending" }]);
+});
+
+it("a run that can't look for events before its pause goes on in another worker, and receives them", async () => {
+  const inner = new MemoryAdapter();
+  let isAway = false;
+  const storage = new Proxy(inner, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (key !== "log") return typeof value === "function" ? value.bind(target) : value;
+      const read: typeof inner.log.read = (query) => {
+        if (isAway && query.kinds?.includes("event")) throw new StorageError("The storage is away.");
+        return inner.log.read(query);
+      };
+      return { ...inner.log, read };
+    },
+  });
+  const { manager } = managerOn(storage);
+  await managerOn(inner).manager.enqueue("q/t");
+  const stopped = new Promise((resolve) => manager.on("runPaused", resolve));
+  manager.on("waitStarted", () => {
+    isAway = true;
+  });
+  const first = working(manager, (run) => run.waitFor("approve"));
+  await stopped;
+  await first.drain();
+  await managerOn(inner).manager.send("q/t", "approve", 7);
+  const other = managerOn(inner).manager;
+  const completed = ends(other, "completed");
+  const second = working(other, async (run) => (await run.waitFor("approve")).value);
+  await completed;
+  await second.drain();
+  expect(await other.result("q/t")).toBe(7);
+});
 
 it("retry leaves a failed checkpoint as it is if somebody saves before it is put back", async () => {
   const storage = new MemoryAdapter();
