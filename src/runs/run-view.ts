@@ -2,18 +2,10 @@ import type { StorageAdapter } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote } from "../contract/run-note.js";
-import { parseRunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
+import { parseRunKey, type RunKey, type RunRecord } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
-import type { RecordsQuery } from "../manager/queries.js";
 import type { TaskRecord } from "../manager/records.js";
-
-/** The part of a manager that reads logs. */
-export interface LogReader {
-  records(taskId: string, query: RecordsQuery): AsyncIterable<TaskRecord>;
-}
-
-/** A record of a log that isn't a checkpoint. */
-type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
+import { collectSteps, isFields, type LogEntry, type LogReader, readFailedStep } from "./step-view.js";
 
 /** An event without its value, and what became of it. */
 export interface EventHeader {
@@ -64,12 +56,18 @@ async function readNewestNote(storage: Pick<StorageAdapter, "list">, taskId: str
  * What is recorded of a run up to one of its checkpoints. Of a turn's first checkpoint, the steps of the turn before;
  * of the task's newest checkpoint, also what was recorded after it.
  *
+ * @param at - The sequence of a record: reads the steps of its turn instead.
  * @returns `undefined` if no run saved the checkpoint.
  */
-export async function readRun(reader: LogReader, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
+export async function readRun(
+  reader: LogReader,
+  checkpoint: CheckpointSummary,
+  at?: number,
+): Promise<RunRecord | undefined> {
   const note = readRunNote(checkpoint);
   if (note === undefined) return undefined;
   const { taskId, sequence } = checkpoint;
+  if (at !== undefined) return readRunAt(reader, checkpoint, note, at);
   const hasNewer = await isAnyLeft(
     reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }),
   );
@@ -77,7 +75,7 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
   const entries = isMilestone
     ? await readTurnBefore(reader, checkpoint, note)
     : await readTurn(reader, checkpoint, note, hasNewer);
-  const steps = collectSteps(entries, checkpoint);
+  const steps = collectSteps(entries, checkpoint).map(({ step }) => step);
   const { generation, turn, version, traceparent } = note;
   const attempts = entries.map((entry) => parseRunKey(entry)?.attempt ?? 0);
   const ends = entries.flatMap(({ kind, value }) => (kind === "run" && isFields(value) ? [value] : []));
@@ -95,6 +93,40 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
     ...(completed && "result" in completed && { result: completed["result"] }),
     steps,
     ...(failedStep && { failedStep }),
+  };
+}
+
+/** The turn that a record belongs to, with the steps of the whole turn. */
+async function readRunAt(
+  reader: LogReader,
+  { taskId, status, sequence }: CheckpointSummary,
+  note: RunNote,
+  at: number,
+): Promise<RunRecord | undefined> {
+  const entries: LogEntry[] = [];
+  const kinds = ["step", "run", "mark"] as const;
+  let key: RunKey | undefined;
+  const isOfTurn = (entry: TaskRecord): entry is LogEntry => {
+    const own = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
+    key ??= own;
+    return own !== undefined && own.generation === key?.generation && own.turn === key.turn;
+  };
+  for await (const entry of reader.records(taskId, { beforeSequence: at + 1, order: "newest", kinds })) {
+    if (!isOfTurn(entry)) break;
+    entries.unshift(entry);
+  }
+  for await (const entry of reader.records(taskId, { afterSequence: at, kinds })) {
+    if (!isOfTurn(entry)) break;
+    entries.push(entry);
+  }
+  if (key === undefined) return undefined;
+  const { generation, turn } = key;
+  const isOpen = generation === note.generation && turn === note.turn;
+  const steps = collectSteps(entries, { status: isOpen ? status : "running", sequence });
+  return {
+    ...{ generation, turn, isTurnOver: !isOpen || note.isOver === true },
+    attempt: Math.max(...entries.map((entry) => parseRunKey(entry)?.attempt ?? 0)),
+    steps: steps.map(({ step }) => step),
   };
 }
 
@@ -132,53 +164,6 @@ async function readTurnBefore(
   return entries;
 }
 
-/**
- * The steps in the order in which they ended, then those that haven't. Once the run has ended, none is running; while it
- * is paused, none but its waits.
- */
-function collectSteps(
-  entries: readonly LogEntry[],
-  { status, sequence: saved }: Pick<CheckpointSummary, "status" | "sequence">,
-): readonly StepRecord[] {
-  const hasEnded = status === "completed" || status === "failed";
-  const ended = new Map<string, { readonly sequence: number; readonly step: StepRecord }>();
-  const started = new Map<string, StepRecord>();
-  for (const entry of entries) {
-    const { kind, name, sequence, createdAt, value } = entry;
-    const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
-    if (kind === "run" && isFields(value)) drop(ended, value["dropped"]);
-    if (name === undefined || occurrence === undefined) continue;
-    const named = { name, occurrence, runAttempt };
-    const key = `${occurrence} ${name}`;
-    if (kind === "mark") {
-      started.delete(key);
-      const { waitsFor, until } = isFields(value) ? value : {};
-      const isWait = waitsFor === "sleep" || waitsFor === "event";
-      if (hasEnded || (status === "paused" && !isWait && sequence < saved)) continue;
-      const wait = isWait ? { waitsFor, ...(typeof until === "string" && { until }) } : {};
-      started.set(key, { ...named, ...wait, status: "started", startedAt: createdAt });
-    } else if (kind === "run" && event === undefined) {
-      ended.set(`save ${key}`, { sequence, step: { ...named, status: "saved", startedAt: createdAt } });
-    } else if (kind === "step" && isStep(value)) {
-      const { input: _input, ...step } = value;
-      started.delete(key);
-      ended.delete(key);
-      ended.set(key, { sequence, step: { ...named, ...step } });
-    }
-  }
-  return [...Array.from(ended.values(), ({ step }) => step), ...started.values()];
-}
-
-/** Removes the steps whose results a record has dropped. */
-function drop(ended: Map<string, { readonly sequence: number }>, dropped: unknown): void {
-  if (!Array.isArray(dropped)) return;
-  for (const range of dropped) {
-    const [first, last]: unknown[] = Array.isArray(range) ? range : [];
-    if (typeof first !== "number" || typeof last !== "number") continue;
-    for (const [key, { sequence }] of ended) if (sequence >= first && sequence <= last) ended.delete(key);
-  }
-}
-
 async function readInput(
   reader: LogReader,
   { taskId, sequence }: CheckpointSummary,
@@ -198,21 +183,4 @@ async function readInput(
 async function isAnyLeft(items: AsyncIterable<unknown>): Promise<boolean> {
   for await (const _item of items) return true;
   return false;
-}
-
-function readFailedStep(value: unknown): RunRecord["failedStep"] {
-  if (!isFields(value)) return undefined;
-  const { name, occurrence, startedAt, runAttempt, durationMs, attempts } = value;
-  if (typeof name !== "string" || typeof startedAt !== "string" || typeof occurrence !== "number") return undefined;
-  if (typeof runAttempt !== "number" || typeof durationMs !== "number" || typeof attempts !== "number")
-    return undefined;
-  return { name, occurrence, startedAt, runAttempt, durationMs, attempts };
-}
-
-function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null;
-}
-
-function isStep(value: unknown): value is Omit<StepRecord, "name" | "occurrence" | "runAttempt"> & { input?: unknown } {
-  return isFields(value) && typeof value["status"] === "string" && typeof value["startedAt"] === "string";
 }
