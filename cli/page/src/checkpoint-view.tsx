@@ -264,7 +264,9 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
     place.current?.scrollIntoView({ block: "center" });
   }, [isHere]);
   const { title, status, durationMs, attempts = 1, runAttempt, result, error, waitsFor } = step;
-  const tone = { completed: "completed", failed: "failed", started: "paused", interrupted: "failed", saved: "saved" }[status];
+  const tone = { completed: "completed", failed: "failed", started: "paused", interrupted: "failed", saved: "saved" }[
+    status
+  ];
   const facts = [
     ...(status === "started" ? [waitsFor === undefined ? "not finished" : "waits"] : []),
     ...(durationMs === undefined ? [] : [durationText(durationMs)]),

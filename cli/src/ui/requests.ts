@@ -76,7 +76,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
     by: z.string().min(1).exactOptional(),
   }),
   cancel: z.strictObject({ taskId: id, reason: z.string().min(1) }),
-  retry: z.strictObject({ taskId: id }),
+  retry: z.strictObject({ taskId: id, from: z.string().min(1).exactOptional() }),
   prune: z.strictObject({ planId: z.string() }),
   repair: nothing,
   "watch-tasks": z.strictObject({ ...filter, visible: z.array(id).max(MOST_VISIBLE) }),
