@@ -26,7 +26,11 @@ interface CheckpointViewProps {
 }
 
 export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
-  const { answer, error, isLoading, reload } = useQuery("checkpoint", { taskId, id });
+  const { answer, error, isLoading, reload } = useQuery("checkpoint", {
+    taskId,
+    id,
+    ...(step?.at === undefined ? {} : { at: step.at }),
+  });
   const { say } = usePage();
   const isFirst = answer !== undefined && answer.before === undefined;
   const nowMs = useNow(10_000);

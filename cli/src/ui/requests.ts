@@ -38,7 +38,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   counts: nothing,
   task: z.strictObject({ taskId: id, beforeSequence: sequence.exactOptional(), limit: limit.exactOptional() }),
   timeline: z.strictObject({ taskId: id }),
-  checkpoint: z.strictObject({ taskId: id, id: id.exactOptional() }),
+  checkpoint: z.strictObject({ taskId: id, id: id.exactOptional(), at: z.int().min(1).exactOptional() }),
   state: z.strictObject({ ...checkpoint, path: z.array(count).max(MOST_STEPS), from: count.exactOptional() }),
   search: z.strictObject({ ...checkpoint, text: z.string().min(1) }),
   diff: z.strictObject({ taskId: id, from: id.exactOptional(), to: id }),
