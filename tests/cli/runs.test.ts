@@ -112,7 +112,7 @@ it("list --timeline draws all steps of a task's runs as bars", async () => {
   const { code, stdout } = await run("list", "agent", "--timeline");
   expect(code).toBe(0);
   const steps = stdout.split("\n").slice(1, -1);
-  expect(steps.map((line) => line.replace(/^\S+ \S+ +/, "").replace(/[·━]{30}/, "BAR"))).toEqual([
+  expect(steps.map((line) => line.replace(/^\S+ \S+ +\d+ +/, "").replace(/[·━]{30}/, "BAR"))).toEqual([
     expect.stringMatching(/^1 +BAR +plan · \d+ ms$/),
     expect.stringMatching(/^2 +BAR +model · \d+ ms$/),
     expect.stringMatching(/^2 +BAR +saved asked$/),
@@ -135,6 +135,11 @@ it("list --timeline has the steps of earlier turns while the next one runs, and 
         { turn: 2, step: expect.stringMatching(/^model · \d+ ms$/) },
         { turn: 2, step: "tool · started just now" },
       ]);
+      const [{ sequence }] = JSON.parse(stdout);
+      expect((await run("show", "t", `@${sequence}`)).stdout).toMatch(
+        /^record +@\d+, step "model"\n.*\nresult +"answer 1"$/m,
+      );
+      expect((await run("show", "t", `@${sequence}`, "--path", "result")).stdout).toBe('"answer 1"\n');
       for (const command of ["tasks", "resume"]) {
         expect((await run(command)).stdout).toMatch(/^t .*tool · started just now/m);
       }

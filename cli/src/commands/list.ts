@@ -125,6 +125,7 @@ async function printTimeline(
   const length = Math.max(...steps.map(readEnd)) - from || 1;
   return printTable(output, steps, [
     { head: "STARTED", cell: ({ startedAt }) => timeText(startedAt) },
+    { head: "SEQ", align: "right", cell: ({ sequence }) => String(sequence) },
     { head: "TURN", align: "right", cell: ({ turn }) => String(turn) },
     { head: "TIME", cell: (step) => drawBar((readStart(step) - from) / length, (readEnd(step) - from) / length) },
     { head: "STEP", flexible: true, cell: ({ step }) => step },
