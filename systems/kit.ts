@@ -19,17 +19,18 @@ export {
   MAX_TASK_ID_LENGTH,
 } from "../src/contract/arguments.js";
 export { isPromiseLike } from "../src/contract/built-ins.js";
-export { CHECKPOINT_STATUSES, compareTaskIds } from "../src/contract/checkpoint.js";
+export { CHECKPOINT_STATUSES } from "../src/contract/checkpoint.js";
 export { isError } from "../src/contract/errors.js";
 export { parseHolder } from "../src/contract/holder.js";
 export type { HeldLease, LapsedLease } from "../src/contract/leases.js";
 export { parseSummary } from "../src/contract/parse-summary.js";
 export { keptErrorsText, type RunRecord, type StepRecord, stepText } from "../src/contract/run-record.js";
-export { isCancelled, isChild, isOfRun, NEVER, type RunWaits, readWaits } from "../src/contract/transient.js";
+export { isCancelled, isChild, isOfRun, NEVER, readWaits } from "../src/contract/transient.js";
 export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
 export { onTermination } from "../src/manager/termination.js";
 export { listEventHeaders, readRun } from "../src/runs/run-view.js";
+export { readLastSteps, readTurns } from "../src/runs/step-view.js";
 export { isRecord } from "./json-object.js";
 export { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS, describeAge } from "./oneshot/staleness.js";
 export type { FeatureCheckpoints, StoredFeature } from "./oneshot/storage.js";

@@ -10,6 +10,7 @@ import { Output } from "./output.js";
 import { printable } from "./printable.js";
 import { type Fleet, type FleetQuery, fleetStatus, readFleet } from "./queries/fleet.js";
 import type { ListedTask } from "./queries/tasks.js";
+import { whereText } from "./run-steps.js";
 import { taskStatusCell } from "./status-cell.js";
 import { type Column, TablePrinter } from "./table.js";
 import { isPutBack, standText, waitsText } from "./waits.js";
@@ -159,7 +160,7 @@ function makeColumns(colors: Output["colors"], nowMs: number): readonly Column<L
     { head: "TASK", flexible: true, cell: describeTask },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "LAST STEP", flexible: true, cell: (task) => stepText(task, nowMs) },
-    { head: "SINCE", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
+    { head: "SINCE", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
     { head: "RUN BY", flexible: true, cell: ({ lease }) => (lease ? holderText(lease.holder) : "") },
     { head: "LEASE", align: "right", cell: ({ lease }) => (lease ? `${Math.ceil(lease.remainingMs / 1000)} s` : "") },
   ];
@@ -171,12 +172,12 @@ function makeColumns(colors: Output["colors"], nowMs: number): readonly Column<L
  */
 function stepText(task: ListedTask, nowMs: number): string {
   if (!("newest" in task)) return "no checkpoint yet";
-  const { newest, waits, lease } = task;
+  const { newest, waits, lease, steps } = task;
   const { label, stage, error } = newest;
   if (isCancelled(newest)) return error?.message ?? "";
   if (isPutBack(newest)) return lease === undefined ? (standText(newest, nowMs) ?? "") : "put back";
   // A sleep that is over says nothing.
   const isOver = waits?.waitsFor.length === 0 && fleetStatus(task, nowMs) === "due";
   if (waits !== undefined && !isOver) return waitsText(waits, nowMs);
-  return label ?? stage ?? error?.message ?? "";
+  return whereText(steps) ?? label ?? stage ?? error?.message ?? "";
 }

@@ -1,21 +1,26 @@
 import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type LapsedLease, parseHolder } from "waymark/kit";
+import { type HeldLease, type LapsedLease, parseHolder, type StepRecord } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { takeFirst } from "./first-of.js";
 import type { FoundTask } from "./langgraph/find-tasks.js";
+import { lastSteps } from "./run-steps.js";
 import type { QuerySession } from "./store.js";
-import { findOpenWaits, type TaskWaits, waitsOfTask } from "./waits.js";
+import { findOpenWaits, hasEnded, type TaskWaits, waitsOfTask } from "./waits.js";
 import { agoText, timeText } from "./words.js";
 
 /**
  * A task with its runner, and with what it waits for. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
  */
-export interface RunTask extends FoundTask {
+export interface RunTask extends Omit<FoundTask, "last"> {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
+  /** When its last record was stored, if that is newer than the newest checkpoint. */
+  readonly lastAt?: string;
   /** What its run waits for, whoever runs it. */
   readonly waits?: TaskWaits;
+  /** The step that its run ended last since the newest checkpoint, then those that haven't ended. */
+  readonly steps?: readonly StepRecord[];
 }
 
 /** A task that is being run and has no checkpoint yet. */
@@ -103,13 +108,18 @@ export class LeaseReader {
   }
 
   /** Returns a task with its runner. */
-  async described(task: FoundTask): Promise<RunTask> {
+  async described({ last, ...task }: FoundTask): Promise<RunTask> {
     const { taskId, newest } = task;
     const lease = await this.current(taskId);
-    const waits = lease === undefined ? await findOpenWaits(this.#session, newest) : waitsOfTask(newest);
-    if (lease !== undefined) return { ...task, lease, ...(waits && { waits }) };
-    const lapsed = newest.status === "running" ? await this.lapsed(taskId) : undefined;
-    return { ...task, ...(lapsed && { lapsed }), ...(waits && { waits }) };
+    const steps = last === undefined || hasEnded(newest) ? [] : await lastSteps(this.#session, newest);
+    const waits = waitsOfTask(newest, steps);
+    const more = { ...task, ...(last && { lastAt: last.createdAt }), ...(steps.length > 0 && { steps }) };
+    if (lease !== undefined) return { ...more, lease, ...(waits && { waits }) };
+    const open = waits && (await findOpenWaits(this.#session, newest, waits));
+    // A resumed run that was suspended before saves no checkpoint, but its attempt leaves a mark.
+    const isUnderWay = newest.status === "running" || (newest.status === "paused" && last?.kind === "mark");
+    const lapsed = isUnderWay || steps.length > 0 ? await this.lapsed(taskId) : undefined;
+    return { ...more, ...(lapsed && { lapsed }), ...(open && { waits: open }) };
   }
 
   async #read<Result>(

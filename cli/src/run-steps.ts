@@ -1,20 +1,53 @@
 import type { CheckpointSummary } from "waymark";
-import { isOfRun, type RunRecord, readRun as readRecordedRun, type StepRecord, stepText } from "waymark/kit";
+import {
+  isOfRun,
+  type RunRecord,
+  readLastSteps,
+  readRun as readRecordedRun,
+  type StepRecord,
+  stepText,
+} from "waymark/kit";
 import { isKeyMissing } from "./key-advice.js";
 import type { QuerySession } from "./store.js";
+import { agoText } from "./words.js";
 
 /**
  * Returns the record of the run that saved a checkpoint; `undefined` if there was no run or the configuration can't
  * open it.
+ *
+ * @param at - The sequence of a record: reads the steps of its turn instead.
  */
-export async function readRun(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
+export async function readRun(
+  session: QuerySession,
+  checkpoint: CheckpointSummary,
+  at?: number,
+): Promise<RunRecord | undefined> {
   if (!isOfRun(checkpoint)) return undefined;
   try {
-    return await readRecordedRun(await session.configured(), checkpoint);
+    return await readRecordedRun(await session.configured(), checkpoint, at);
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
     return undefined;
   }
+}
+
+/** Returns the step that a run ended last since a checkpoint, then those that haven't ended. */
+export async function lastSteps(session: QuerySession, checkpoint: CheckpointSummary): Promise<readonly StepRecord[]> {
+  if (!isOfRun(checkpoint)) return [];
+  try {
+    return await readLastSteps(session.storage, await session.configured(), checkpoint);
+  } catch (error) {
+    if (!isKeyMissing(error)) throw error;
+    return [];
+  }
+}
+
+/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`: where a run is. `undefined` if nothing is recorded. */
+export function whereText(steps: readonly StepRecord[] = []): string | undefined {
+  const running = steps.filter(({ status, waitsFor }) => status === "started" && waitsFor === undefined);
+  const shown = running.at(-1) ?? steps.find(({ status }) => status !== "started");
+  const more = running.length > 1 ? `, and ${running.length - 1} more` : "";
+  return shown && `${stepName(shown)}${more}`;
 }
 
 /**
@@ -45,12 +78,13 @@ export function isFromStorage(
   return runAttempt < attempt && (status === "completed" || status === "failed") && waitsFor === undefined;
 }
 
-/** `model 2 · 3.1 s` */
+/** `model 2 · 3.1 s`, `model 2 · started 3 minutes ago` */
 export function stepName(step: StepRecord): string {
   if (step.status === "saved") return `saved${step.name === "" ? "" : ` ${step.name}`}`;
   // The text of a wait says that it hasn't ended.
   const isStarted = step.status === "started" && step.waitsFor === undefined;
-  return `${stepText(step)}${isStarted ? " · started" : ""}${hasTimedOut(step) ? " · timed out" : ""}`;
+  const age = isStarted ? ` · started ${agoText(step.startedAt, Date.now())}` : "";
+  return `${stepText(step)}${age}${hasTimedOut(step) ? " · timed out" : ""}`;
 }
 
 /** Whether a wait for an event ended without one. */

@@ -7,8 +7,8 @@ import {
   listEventHeaders,
   NEVER,
   type RunRecord,
-  type RunWaits,
   readWaits,
+  type StepRecord,
 } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { isKeyMissing } from "./key-advice.js";
@@ -28,6 +28,8 @@ export interface PendingWait {
   /** An event of this name is pending: the run receives it once somebody runs it. */
   readonly isAnswered?: true;
 }
+
+type RunWaits = NonNullable<ReturnType<typeof readWaits>>;
 
 /** What a task's run waits for. */
 export interface TaskWaits extends RunWaits {
@@ -58,22 +60,31 @@ const MOST_EVENTS = 10;
 /** Stands for the value of an event in a command to copy. */
 const VALUE = "…";
 
-/** What a task waits for, by its newest checkpoint. */
-export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
-  return hasEnded(newest) ? undefined : readWaits(newest);
+/**
+ * What a task waits for, by its newest checkpoint.
+ *
+ * @param steps - What its run has recorded since then: the last step, and those that haven't ended.
+ */
+export function waitsOfTask(newest: CheckpointSummary, steps: readonly StepRecord[] = []): RunWaits | undefined {
+  if (hasEnded(newest)) return undefined;
+  if (steps.length === 0) return readWaits(newest);
+  const open = steps.filter(({ status }) => status === "started");
+  if (open.length === 0 || open.some(({ waitsFor }) => waitsFor === undefined)) return undefined;
+  const [dueAt = NEVER] = open.flatMap(({ until }) => until ?? []).sort();
+  const waitsFor = open.flatMap(({ waitsFor: kind, name }) => (kind === "event" ? [name] : []));
+  return { dueAt, waitsFor };
 }
 
 /**
- * Like {@link waitsOfTask}, with the names that are answered. Call it for a task that nobody runs: a runner receives an
- * event at once.
+ * Adds the names that are answered. Call it for a task that nobody runs: a runner receives an event at once.
  */
 export async function findOpenWaits(
   session: Pick<QuerySession, "storage" | "damage">,
   newest: CheckpointSummary,
-): Promise<TaskWaits | undefined> {
-  const waits = waitsOfTask(newest);
+  waits: RunWaits,
+): Promise<TaskWaits> {
   // An event makes its run due.
-  if (waits === undefined || waits.waitsFor.length === 0 || !isDue(newest, Date.now())) return waits;
+  if (waits.waitsFor.length === 0 || !isDue(newest, Date.now())) return waits;
   const answered = await listAnswered(session, newest.taskId, waits.waitsFor);
   return answered.length === 0 ? waits : { ...waits, answered };
 }
@@ -96,7 +107,7 @@ export async function pendingEvents(
   return (await listEventHeaders(session.storage, taskId)).filter(({ status }) => status === "pending");
 }
 
-function hasEnded({ status }: CheckpointSummary): boolean {
+export function hasEnded({ status }: CheckpointSummary): boolean {
   return status === "completed" || status === "failed";
 }
 

@@ -2,19 +2,10 @@ import type { StorageAdapter } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote } from "../contract/run-note.js";
-import { parseRunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
+import { parseRunKey, type RunKey, type RunRecord } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
-import type { RecordsQuery } from "../manager/queries.js";
 import type { TaskRecord } from "../manager/records.js";
-import { isStepValue, readDropped } from "./recorded-turn.js";
-
-/** The part of a manager that reads logs. */
-export interface LogReader {
-  records(taskId: string, query: RecordsQuery): AsyncIterable<TaskRecord>;
-}
-
-/** A record of a log that isn't a checkpoint. */
-type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
+import { collectSteps, findFailedStep, isFields, type LogEntry, type LogReader } from "./step-view.js";
 
 /** An event without its value, and what became of it. */
 export interface EventHeader {
@@ -65,12 +56,18 @@ async function readNewestNote(storage: Pick<StorageAdapter, "list">, taskId: str
  * What is recorded of a run up to one of its checkpoints. Of a turn's first checkpoint, the steps of the turn before;
  * of the task's newest checkpoint, also what was recorded after it.
  *
+ * @param at - The sequence of a record: reads the steps of its turn instead.
  * @returns `undefined` if no run saved the checkpoint.
  */
-export async function readRun(reader: LogReader, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
+export async function readRun(
+  reader: LogReader,
+  checkpoint: CheckpointSummary,
+  at?: number,
+): Promise<RunRecord | undefined> {
   const note = readRunNote(checkpoint);
   if (note === undefined) return undefined;
   const { taskId, sequence } = checkpoint;
+  if (at !== undefined) return readRunAt(reader, checkpoint, note, at);
   const hasNewer = await isAnyLeft(
     reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }),
   );
@@ -78,7 +75,7 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
   const { generation, version, traceparent } = note;
   const turn = isMilestone ? note.turn - 1 : note.turn;
   const entries = await readTurn(reader, checkpoint, { generation, turn }, hasNewer ? sequence : undefined);
-  const steps = collectSteps(entries, checkpoint);
+  const steps = collectSteps(entries, checkpoint).map(({ step }) => step);
   const attempts = entries.map((entry) => parseRunKey(entry)?.attempt ?? 0);
   const ends = entries.flatMap(({ kind, value }) => (kind === "run" && isFields(value) ? [value] : []));
   const completed = ends.find(({ type }) => type === "completed");
@@ -95,6 +92,40 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
     ...(completed && "result" in completed && { result: completed["result"] }),
     steps,
     ...(failedStep && { failedStep }),
+  };
+}
+
+/** The turn that a record belongs to, with the steps of the whole turn. */
+async function readRunAt(
+  reader: LogReader,
+  { taskId, status, sequence }: CheckpointSummary,
+  note: RunNote,
+  at: number,
+): Promise<RunRecord | undefined> {
+  const entries: LogEntry[] = [];
+  const kinds = ["step", "run", "mark"] as const;
+  let key: RunKey | undefined;
+  const isOfTurn = (entry: TaskRecord): entry is LogEntry => {
+    const own = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
+    key ??= own;
+    return own !== undefined && own.generation === key?.generation && own.turn === key.turn;
+  };
+  for await (const entry of reader.records(taskId, { beforeSequence: at + 1, order: "newest", kinds })) {
+    if (!isOfTurn(entry)) break;
+    entries.unshift(entry);
+  }
+  for await (const entry of reader.records(taskId, { afterSequence: at, kinds })) {
+    if (!isOfTurn(entry)) break;
+    entries.push(entry);
+  }
+  if (key === undefined) return undefined;
+  const { generation, turn } = key;
+  const isOpen = generation === note.generation && turn === note.turn;
+  const steps = collectSteps(entries, { status: isOpen ? status : "running", sequence });
+  return {
+    ...{ generation, turn, isTurnOver: !isOpen || note.isOver === true },
+    attempt: Math.max(...entries.map((entry) => parseRunKey(entry)?.attempt ?? 0)),
+    steps: steps.map(({ step }) => step),
   };
 }
 
@@ -116,60 +147,6 @@ async function readTurn(
   return entries.reverse();
 }
 
-/**
- * The steps in the order in which they ended, then those that haven't. Once the run has ended, none is running; while it
- * is paused, none but its waits.
- */
-function collectSteps(
-  entries: readonly LogEntry[],
-  { status, sequence: saved }: Pick<CheckpointSummary, "status" | "sequence">,
-): readonly StepRecord[] {
-  const hasEnded = status === "completed" || status === "failed";
-  const ended = new Map<string, { readonly sequence: number; readonly step: StepRecord }>();
-  const started = new Map<string, StepRecord>();
-  for (const entry of entries) {
-    const { kind, name, sequence, createdAt, value } = entry;
-    const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
-    if (kind === "run") drop(ended, readDropped(value));
-    if (name === undefined || occurrence === undefined) continue;
-    const named = { name, occurrence, runAttempt };
-    const key = `${occurrence} ${name}`;
-    if (kind === "mark") {
-      started.delete(key);
-      const { waitsFor, until } = isFields(value) ? value : {};
-      const isWait = waitsFor === "sleep" || waitsFor === "event";
-      if (hasEnded || (status === "paused" && !isWait && sequence < saved)) continue;
-      const wait = isWait ? { waitsFor, ...(typeof until === "string" && { until }) } : {};
-      started.set(key, { ...named, ...wait, status: "started", startedAt: createdAt });
-    } else if (kind === "run" && event === undefined) {
-      ended.set(`save ${key}`, { sequence, step: { ...named, status: "saved", startedAt: createdAt } });
-    } else if (kind === "step" && isStepValue(value)) {
-      const { input: _input, ...step } = value;
-      started.delete(key);
-      ended.delete(key);
-      ended.set(key, { sequence, step: { ...named, ...step } });
-    }
-  }
-  return [...Array.from(ended.values(), ({ step }) => step), ...started.values()];
-}
-
-/** Removes the steps whose results a record has dropped. */
-function drop(ended: Map<string, { readonly sequence: number }>, dropped: ReturnType<typeof readDropped>): void {
-  for (const [key, { sequence }] of ended) {
-    if (dropped.some(([first, last]) => sequence >= first && sequence <= last)) ended.delete(key);
-  }
-}
-
-/** The step whose error ended the run: the first one that the run's end has dropped. */
-function findFailedStep(entries: readonly LogEntry[], end: unknown): RunRecord["failedStep"] {
-  const [[dropped] = []] = readDropped(end);
-  const entry = entries.find(({ sequence }) => sequence === dropped);
-  const { occurrence, attempt: runAttempt } = (entry && parseRunKey(entry)) ?? {};
-  if (entry?.name === undefined || occurrence === undefined || !isStepValue(entry.value)) return undefined;
-  const { startedAt, durationMs = 0, attempts = 1 } = entry.value;
-  return { name: entry.name, occurrence, startedAt, runAttempt: runAttempt ?? 1, durationMs, attempts };
-}
-
 async function readInput(
   reader: LogReader,
   { taskId, sequence }: CheckpointSummary,
@@ -189,8 +166,4 @@ async function readInput(
 async function isAnyLeft(items: AsyncIterable<unknown>): Promise<boolean> {
   for await (const _item of items) return true;
   return false;
-}
-
-function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null;
 }

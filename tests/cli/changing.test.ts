@@ -244,7 +244,7 @@ describe("waymark delete and complete", () => {
       expect(await run("delete", "--prefix", "mail/")).toMatchObject({
         code: 4,
         stderr: expect.stringContaining(
-          'Remove 2 tasks that begin with "mail/", with 3 checkpoints (3 B) and 1 event from ',
+          'Remove 2 tasks that begin with "mail/", with 3 checkpoints (3 B) and 1 record from ',
         ),
       });
       const lease = await manager.lease("mail/2", { holder: "worker-1" });
@@ -461,7 +461,6 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
       records: 5,
       identical: 5,
       copied: 0,
-      events: 0,
       logRecords: 0,
       extra: 0,
       unreadable: 0,
@@ -499,7 +498,7 @@ describe("waymark copy", () => {
     const json = await run("copy", "--to", "files:to", "--json");
     expect([json.code, JSON.parse(json.stdout)]).toEqual([
       6,
-      { records: 6, identical: 3, copied: 0, events: 0, logRecords: 0, extra: 0, unreadable: 0, leftOut: ["task-1"] },
+      { records: 6, identical: 3, copied: 0, logRecords: 0, extra: 0, unreadable: 0, leftOut: ["task-1"] },
     ]);
     await other.close();
   });
@@ -725,7 +724,7 @@ describe("waymark import refuses", () => {
     expect([code, stderr]).toEqual([
       6,
       expect.stringMatching(
-        /^waymark: x.ndjson, line 4: Sequence 1 of task "task-2" is taken: .* Nothing was imported\. /,
+        /^waymark: x.ndjson, line 3: Sequence 1 of task "task-2" is taken: .* Nothing was imported\. /,
       ),
     ]);
     expect(await recordsOf(cwd, "sqlite:new.db")).toMatchObject([{ taskId: "task-2" }]);

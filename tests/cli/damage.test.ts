@@ -177,7 +177,6 @@ describe("waymark copy", () => {
         records: 3,
         identical: 1,
         copied: 0,
-        events: 0,
         logRecords: 0,
         extra: 0,
         unreadable: 2,

@@ -1,6 +1,4 @@
 // The command on events: they are hidden where tasks are listed, and go where their task goes.
-import { readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { newPlace, waymark } from "./waymark.js";
 
@@ -36,30 +34,30 @@ describe.each(STORAGES)("events in %s", (url) => {
     expect((await run("list", "c")).stderr).not.toContain("events");
   });
 
-  it("are counted apart by verify", async () => {
+  it("are counted as records by verify", async () => {
     const { manager, run } = await placeWithEvents(url);
-    expect((await run("verify")).stdout).toMatch(/^2 checkpoints and 2 events of 2 tasks \(.*: nothing is wrong\.\n$/);
-    expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 2, events: 2, findings: [] });
+    expect((await run("verify")).stdout).toMatch(/^2 checkpoints and 2 records of 2 tasks \(.*: nothing is wrong\.\n$/);
+    expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 2, records: 2, findings: [] });
   });
 
-  it("are copied and exported before their task", async () => {
+  it("are copied and exported with their task, in its order", async () => {
     const { cwd, run, open } = await placeWithEvents(url);
     const copied = await run("copy", "--to", "sqlite:copy.db");
-    expect(copied.stdout).toMatch(/^Copied 2 checkpoints and 2 events to .*\n4 of 4 identical\n$/);
+    expect(copied.stdout).toMatch(/^Copied 2 checkpoints and 2 records to .*\n4 of 4 identical\n$/);
     expect(JSON.parse((await run("copy", "--to", "sqlite:other.db", "--json")).stdout)).toMatchObject({
       copied: 4,
-      events: 2,
+      logRecords: 2,
     });
     expect((await run("copy", "--to", "sqlite:prefixed.db", "--prefix", "a")).stdout).toContain("3 of 3 identical");
     const whole = await run("export");
     const one = await run("export", "a");
     const toFile = (await run("export", "--out", "all.ndjson")).stdout;
-    expect(toFile).toBe("Exported 2 checkpoints and 2 events of 2 tasks.\n");
-    expect(recordsIn(whole.stdout)).toEqual(["a\u001fevents", "a\u001fevents", "a", "b"]);
-    expect(recordsIn(one.stdout)).toEqual(["a\u001fevents", "a\u001fevents", "a"]);
+    expect(toFile).toBe("Exported 2 checkpoints and 2 records of 2 tasks.\n");
+    expect(recordsIn(whole.stdout)).toEqual(["a", "a", "a", "b"]);
+    expect(recordsIn(one.stdout)).toEqual(["a", "a", "a"]);
     const imported = { cwd, env: { WAYMARK_STORAGE: "sqlite:imported.db" } };
     expect((await waymark(imported, ["import"], one.stdout)).stdout).toBe(
-      "Imported 1 checkpoint and 2 events; 0 there already.\n",
+      "Imported 1 checkpoint and 2 records; 0 there already.\n",
     );
     for (const its of ["sqlite:copy.db", "sqlite:prefixed.db", "sqlite:imported.db"]) {
       await using copied = await open(its);

@@ -46,6 +46,29 @@ it("tasks names the last step that a killed run has finished, and how long it to
   });
 });
 
+it("retry --from runs a failed task's steps again from that one on", async () => {
+  const { manager, run } = await newPlace();
+  const ran: string[] = [];
+  const program = () =>
+    manager.run("t", async (on) => {
+      for (const name of ["plan", "model", "build"]) {
+        await on.step(name, () => {
+          ran.push(name);
+          if (ran.length === 3) throw new Error("no room");
+        });
+      }
+    });
+  await expect(program()).rejects.toThrow("no room");
+  expect(await run("retry", "t", "--from", "modl")).toMatchObject({
+    code: 6,
+    stderr: expect.stringContaining('has no recorded step "modl". Nothing was changed. It has "plan", "model".'),
+  });
+  expect((await run("retry", "--prefix", "t", "--from", "model")).code).toBe(2);
+  expect((await run("retry", "t", "--from", "model")).stdout).toBe("Put back 1 task.\n");
+  await program();
+  expect(ran).toEqual(["plan", "model", "build", "model", "build"]);
+});
+
 it("show lists the steps of the turn, and which of them came from storage", async () => {
   const { run } = await placeWithRun();
   const { stdout } = await run("show", "agent");
@@ -89,7 +112,7 @@ it("list --timeline draws all steps of a task's runs as bars", async () => {
   const { code, stdout } = await run("list", "agent", "--timeline");
   expect(code).toBe(0);
   const steps = stdout.split("\n").slice(1, -1);
-  expect(steps.map((line) => line.replace(/^\S+ \S+ +/, "").replace(/[·━]{30}/, "BAR"))).toEqual([
+  expect(steps.map((line) => line.replace(/^\S+ \S+ +\d+ +/, "").replace(/[·━]{30}/, "BAR"))).toEqual([
     expect.stringMatching(/^1 +BAR +plan · \d+ ms$/),
     expect.stringMatching(/^2 +BAR +model · \d+ ms$/),
     expect.stringMatching(/^2 +BAR +saved asked$/),
@@ -97,6 +120,33 @@ it("list --timeline draws all steps of a task's runs as bars", async () => {
   ]);
   const json: unknown = JSON.parse((await run("list", "agent", "--timeline", "--json")).stdout);
   expect(json).toMatchObject([{ turn: 1 }, { turn: 2 }, { turn: 2 }, { turn: 2 }]);
+});
+
+it("list --timeline has the steps of earlier turns while the next one runs, and names the one that is running", async () => {
+  const { manager, run } = await newPlace();
+  await manager.run("t", async (on) => {
+    const turn = on.state ?? 1;
+    await on.step("model", () => `answer ${turn}`);
+    if (turn === 1) return on.next(2);
+    await on.step("tool", async () => {
+      const { stdout } = await run("list", "t", "--timeline", "--json");
+      expect(JSON.parse(stdout)).toMatchObject([
+        { turn: 1, step: expect.stringMatching(/^model · \d+ ms$/) },
+        { turn: 2, step: expect.stringMatching(/^model · \d+ ms$/) },
+        { turn: 2, step: "tool · started just now" },
+      ]);
+      const [{ sequence }] = JSON.parse(stdout);
+      expect((await run("show", "t", `@${sequence}`)).stdout).toMatch(
+        /^record +@\d+, step "model"\n.*\nresult +"answer 1"$/m,
+      );
+      expect((await run("show", "t", `@${sequence}`, "--path", "result")).stdout).toBe('"answer 1"\n');
+      for (const command of ["tasks", "resume"]) {
+        expect((await run(command)).stdout).toMatch(/^t .*tool · started just now/m);
+      }
+      expect((await run("show", "t")).stdout).toMatch(/^steps +model · \d+ ms\n +tool · started just now$/m);
+    });
+    return undefined;
+  });
 });
 
 it("list --timeline says so if there is no run", async () => {

@@ -26,7 +26,11 @@ interface CheckpointViewProps {
 }
 
 export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
-  const { answer, error, isLoading, reload } = useQuery("checkpoint", { taskId, id });
+  const { answer, error, isLoading, reload } = useQuery("checkpoint", {
+    taskId,
+    id,
+    ...(step?.at === undefined ? {} : { at: step.at }),
+  });
   const { say } = usePage();
   const isFirst = answer !== undefined && answer.before === undefined;
   const nowMs = useNow(10_000);
@@ -264,7 +268,9 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
     place.current?.scrollIntoView({ block: "center" });
   }, [isHere]);
   const { title, status, durationMs, attempts = 1, runAttempt, result, error, waitsFor } = step;
-  const tone = { completed: "completed", failed: "failed", started: "paused", interrupted: "failed", saved: "saved" }[status];
+  const tone = { completed: "completed", failed: "failed", started: "paused", interrupted: "failed", saved: "saved" }[
+    status
+  ];
   const facts = [
     ...(status === "started" ? [waitsFor === undefined ? "not finished" : "waits"] : []),
     ...(durationMs === undefined ? [] : [durationText(durationMs)]),

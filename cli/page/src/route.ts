@@ -16,6 +16,8 @@ export type Route =
 export interface StepPlace {
   readonly name: string;
   readonly occurrence: number;
+  /** The sequence of its record, which names its turn. */
+  readonly at?: number;
 }
 
 export interface TasksFilter {
@@ -31,14 +33,16 @@ export const ALL_TASKS: TasksFilter = { prefix: "", status: [], order: "recent" 
 /** Reads a fragment; one that names no place means all tasks. */
 export function parseRoute(fragment: string): Route {
   const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
-  const [view, first = "", kind, second, third, fourth] = path.split("/").map(decoded);
+  const [view, first = "", kind, second, third, fourth, fifth] = path.split("/").map(decoded);
   if (view === "storage") return { view };
   if (view === "retention") return first === "" ? { view } : { view, taskId: first };
   if (view === "task" && first !== "") {
     if (kind === "checkpoint" && second) {
       const place = { view: "checkpoint", taskId: first, id: second } as const;
       const occurrence = Number(fourth);
-      return third !== undefined && occurrence > 0 ? { ...place, step: { name: third, occurrence } } : place;
+      if (third === undefined || !(occurrence > 0)) return place;
+      const at = Number(fifth);
+      return { ...place, step: { name: third, occurrence, ...(at > 0 && { at }) } };
     }
     if (kind === "diff" && second && third) return { view: "diff", taskId: first, from: second, to: third };
     if (kind === "diff" && second) return { view: "diff", taskId: first, to: second };
@@ -69,7 +73,8 @@ export function formatRoute(route: Route): string {
 }
 
 function formatStep(step: StepPlace | undefined): string {
-  return step === undefined ? "" : `/${encoded(step.name)}/${step.occurrence}`;
+  if (step === undefined) return "";
+  return `/${encoded(step.name)}/${step.occurrence}${step.at === undefined ? "" : `/${step.at}`}`;
 }
 
 /** One level up: where Backspace and Esc lead. */

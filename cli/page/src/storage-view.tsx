@@ -170,9 +170,8 @@ function Findings({ check: { last, error, isRunning } }: { readonly check: Check
       )}
       {last && (
         <p>
-          {last.kind === "progress" ? "Looked at" : "Looked at all"}{" "}
-          {checkpointsText(last.checkpoints, last.records)} of {counted(last.tasks, "task")},{" "}
-          {bytesText(last.bytes)}:{" "}
+          {last.kind === "progress" ? "Looked at" : "Looked at all"} {checkpointsText(last.checkpoints, last.records)}{" "}
+          of {counted(last.tasks, "task")}, {bytesText(last.bytes)}:{" "}
           {last.kind === "progress"
             ? counted(last.findings, "finding")
             : last.total === 0

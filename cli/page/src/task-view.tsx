@@ -16,7 +16,7 @@ import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { timeText } from "./times.js";
 import { useAction } from "./use-action.js";
-import { AnswerQuestion, CancelQuestion, Events, Waits } from "./waits.js";
+import { AnswerQuestion, CancelQuestion, Events, RetryQuestion, Waits } from "./waits.js";
 import { Waterfall } from "./waterfall.js";
 
 interface TaskViewProps {
@@ -166,23 +166,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
       ask((close) => (
         <CancelQuestion taskId={taskId} name={task.name} runner={task.runner} onClose={close} onDone={changed} />
       )),
-    retry: () =>
-      ask((close) => (
-        <Question
-          title="Put the task back?"
-          confirmText="Retry"
-          onClose={close}
-          onConfirm={async () => {
-            await api.ask("retry", { taskId });
-            say("The task is put back: a worker or the next run continues it.");
-            changed();
-          }}
-        >
-          <p>
-            <StoredText text={task.name} /> gets the status “paused”. The step that failed is tried again.
-          </p>
-        </Question>
-      )),
+    retry: () => ask((close) => <RetryQuestion taskId={taskId} name={task.name} onClose={close} onDone={changed} />),
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
   const answerWait = (wait: WaitInfo) =>

@@ -262,3 +262,35 @@ export function CancelQuestion({ taskId, name, runner, onClose, onDone }: Cancel
     </Question>
   );
 }
+
+/** Asks whether to put a failed task back, and from which step on its steps run again. */
+export function RetryQuestion({ taskId, name, onClose, onDone }: Omit<CancelQuestionProps, "runner">) {
+  const { api, say } = usePage();
+  const [from, setFrom] = useState("");
+  return (
+    <Question
+      title="Put the task back?"
+      confirmText="Retry"
+      onClose={onClose}
+      onConfirm={async () => {
+        await api.ask("retry", { taskId, ...(from !== "" && { from }) });
+        say("The task is put back: a worker or the next run continues it.");
+        onDone();
+      }}
+    >
+      <p>
+        <StoredText text={name} /> gets the status “paused”. The step that failed is tried again.
+      </p>
+      <label class="field">
+        Also run the steps again from this one on (optional)
+        <input
+          type="text"
+          autocomplete="off"
+          spellcheck={false}
+          value={from}
+          onInput={(event) => setFrom(event.currentTarget.value)}
+        />
+      </label>
+    </Question>
+  );
+}

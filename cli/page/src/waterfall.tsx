@@ -125,7 +125,7 @@ function Row({ row, scale, taskId }: RowProps) {
             view: "checkpoint",
             taskId,
             id: step.checkpointId,
-            step: { name: step.name, occurrence: step.occurrence },
+            step: { name: step.name, occurrence: step.occurrence, at: step.record },
           })}
         >
           <StoredText text={step.title} />

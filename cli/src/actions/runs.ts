@@ -126,9 +126,15 @@ export interface PutBack {
 /**
  * Puts failed tasks back.
  *
+ * @param from - The step of the task's current turn from which recorded results are dropped.
  * @throws {CommandError} There is no such task, it is a thread, or it isn't failed.
+ * @throws {RunMismatchError} The turn has no such step. Nothing was changed.
  */
-export async function retryTasks(session: QuerySession, choice: TaskChoice): Promise<PutBack> {
+export async function retryTasks(
+  session: QuerySession,
+  choice: TaskChoice,
+  from?: string | undefined,
+): Promise<PutBack> {
   const { manager } = session;
   if ("prefix" in choice) {
     const { prefix } = choice;
@@ -138,7 +144,9 @@ export async function retryTasks(session: QuerySession, choice: TaskChoice): Pro
   }
   const failed = await findNewest(session, choice.task, "Invoke its graph again.");
   const { taskId } = failed;
-  if ((await manager.retry(taskId)) === 1) return { retried: 1, children: Number(isChild(failed)) };
+  // A record that drops results is encrypted as the others are, so the configuration is needed.
+  const retrying = from === undefined ? manager.retry(taskId) : (await session.configured()).retry(taskId, { from });
+  if ((await retrying) === 1) return { retried: 1, children: Number(isChild(failed)) };
   const { status } = await findNewest(session, choice.task, "");
   throw new CommandError(
     ExitCode.conflict,

@@ -6,6 +6,7 @@ import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { takeFirst } from "../first-of.js";
 import { type ItemPrinter, jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
+import { findTask } from "../langgraph/find-tasks.js";
 import type { DescribedCheckpoint } from "../langgraph/thread-state.js";
 import { LeaseReader, type RunTask } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
@@ -75,7 +76,8 @@ async function readNewest(session: Session, task: string): Promise<RunTask | und
   const taskId = await requireTask(session, task);
   const [newest] = await takeFirst(session.storage.list({ taskId, order: "newest", limit: 1 }));
   if (newest === undefined || isCorrupt(newest) || parseThread(taskId, newest.metadata)) return undefined;
-  return new LeaseReader(session).described({ taskId, count: newest.sequence, newest });
+  const found = await findTask(session.storage, taskId);
+  return found && new LeaseReader(session).described(found);
 }
 
 /** Prints below a task's checkpoints what its run waits for, and how to answer it; or why it was cancelled. */
@@ -123,6 +125,7 @@ async function printTimeline(
   const length = Math.max(...steps.map(readEnd)) - from || 1;
   return printTable(output, steps, [
     { head: "STARTED", cell: ({ startedAt }) => timeText(startedAt) },
+    { head: "SEQ", align: "right", cell: ({ sequence }) => String(sequence) },
     { head: "TURN", align: "right", cell: ({ turn }) => String(turn) },
     { head: "TIME", cell: (step) => drawBar((readStart(step) - from) / length, (readEnd(step) - from) / length) },
     { head: "STEP", flexible: true, cell: ({ step }) => step },

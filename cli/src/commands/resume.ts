@@ -5,6 +5,7 @@ import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { type IncompleteTask, listIncomplete } from "../queries/incomplete.js";
+import { whereText } from "../run-steps.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, canRetry } from "../waits.js";
@@ -52,7 +53,7 @@ function makeColumns(colors: Output["colors"]): readonly Column<IncompleteTask>[
   return [
     { head: "TASK", flexible: true, cell: describeTask },
     { head: "STOPPED AT", flexible: true, cell: formatPosition },
-    { head: "WHEN", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
+    { head: "WHEN", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "WHY", flexible: true, cell: ({ why }) => why },
   ];
@@ -62,6 +63,8 @@ function makeColumns(colors: Output["colors"]): readonly Column<IncompleteTask>[
 function formatPosition(task: IncompleteTask): string {
   if (!("newest" in task)) return "";
   const { label, stage, sequence } = task.newest;
+  const where = whereText(task.steps);
+  if (where !== undefined) return where;
   if (label === undefined) return stage ?? `@${sequence}`;
   // The label of a thread is its step. Its stage (`loop`) only says how LangGraph made the checkpoint.
   return stage === undefined || stage === label || task.thread ? label : `${label} (${stage})`;

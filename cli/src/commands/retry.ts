@@ -1,5 +1,6 @@
 import { type PutBack, retryTasks } from "../actions/runs.js";
 import type { CommandFile } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { taskChoice } from "../task-choice.js";
 import { counted, countText } from "../words.js";
@@ -18,11 +19,15 @@ export const retry: CommandFile = {
       )
       .argument("[task]")
       .option("--prefix <text>", "all failed tasks whose id begins with this")
+      .option("--from <step>", 'run the task\'s steps again from this one on: "model 2"')
       .option("--json", "for programs: how many were put back")
-      .action((task, { prefix, json }) =>
+      .action((task, { prefix, from, json }) =>
         cli.withStore(async (session) => {
           const choice = taskChoice(task, prefix, "waymark retry build-42");
-          const done = await retryTasks(session, choice);
+          if (from !== undefined && (from === "" || "prefix" in choice)) {
+            throw new CommandError(ExitCode.usage, "--from needs one task, and the name of one of its steps.");
+          }
+          const done = await retryTasks(session, choice, from);
           await session.output.line(json ? jsonText({ retried: done.retried }) : putBackText(done, "task" in choice));
         }),
       );

@@ -7,6 +7,7 @@ import { holderText, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
+import { findRecord } from "../queries/record.js";
 import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { checkpointCell, statusCell } from "../status-cell.js";
@@ -25,7 +26,9 @@ export const show: CommandFile = {
     program
       .command("show")
       .summary("a checkpoint, its state")
-      .description("One checkpoint: by default the newest that can be read. ID is an id, @7 or @latest.")
+      .description(
+        "One checkpoint: by default the newest that can be read. ID is an id, @7 or @latest. @7 may also be a step or an event, which list --timeline and --json number.",
+      )
       .argument("<task>")
       .argument("[id]")
       .option("--state", "print its state alone, as JSON")
@@ -35,6 +38,14 @@ export const show: CommandFile = {
         cli.withStore(async (session) => {
           const { output } = session;
           const query = { task, id };
+          const record = await findRecord(session, task, id);
+          if (record !== undefined) {
+            const value = plainJson(record.value);
+            if (options.json) return output.line(jsonText({ ...record, value }));
+            if (options.state || options.path !== undefined)
+              return output.line(jsonText(partAt(value, parsePath(options.path ?? "")), 2));
+            return printRecord(session, record);
+          }
           if (options.state || options.path !== undefined) {
             const steps = parsePath(options.path ?? "");
             const { state } = await readShownState(session, query);
@@ -100,6 +111,19 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   }
   // A run without rounds has no state.
   if (run === undefined || details.state !== null) row("state", stateText(details));
+  await block.end();
+}
+
+async function printRecord({ output }: Session, record: NonNullable<Awaited<ReturnType<typeof findRecord>>>) {
+  const { taskId, kind, sequence, name, createdAt, sizeBytes, value } = record;
+  const block = new BlockPrinter(output);
+  block.add("task", taskId);
+  block.add("record", `@${sequence}, ${kind}${name === undefined ? "" : ` ${JSON.stringify(name)}`}`);
+  block.add("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
+  // A step's value also has its status and its times.
+  const result = typeof value === "object" && value !== null && "result" in value ? value.result : undefined;
+  block.add("result", valueText(result) ?? "");
+  block.add("value", `${valueText(value) ?? "none"}, ${bytesText(sizeBytes)}; --state prints it`);
   await block.end();
 }
 

@@ -12,6 +12,7 @@ import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
+import { whereText } from "../run-steps.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, isPutBack, standText, waitsText } from "../waits.js";
@@ -92,19 +93,19 @@ function makeColumns(colors: Output["colors"]): readonly Column<ListedTask>[] {
     { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "NEWEST", flexible: true, cell: (task) => newestText(task, nowMs) },
-    { head: "SAVED", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
+    { head: "SAVED", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
   ];
 }
 
 function newestText(task: ListedTask, nowMs: number): string {
   if (!("newest" in task)) return `${runningText(task.lease)}, no checkpoint yet`;
-  const { newest, thread, lease, waits } = task;
+  const { newest, thread, lease, waits, steps } = task;
   if (isCancelled(newest)) return newest.error?.message ?? "";
   const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
   if (lease !== undefined && waits !== undefined) return `${waitsText(waits, nowMs)}${runner}`;
   if (lease !== undefined && isPutBack(newest)) return runningText(lease);
   if (waits !== undefined || isPutBack(newest)) return standText(newest, nowMs, waits) ?? "";
-  const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
+  const at = `${whereText(steps) ?? newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
   if (thread === undefined) return at;
   const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));
   const questions = questionsText(thread.interrupts);

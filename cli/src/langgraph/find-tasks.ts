@@ -1,5 +1,5 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
-import { isCorrupt, type StoredTask, type TaskQuery } from "waymark/adapter";
+import { isCorrupt, type RecordHeader, type StoredTask, type TaskQuery } from "waymark/adapter";
 import { compareTasks, hasCheckpoint, isCancelled, isChild } from "waymark/kit";
 import { parseThread, parseThreadPrefix, THREADS_PREFIX, type Thread, threadPrefix } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
@@ -9,8 +9,13 @@ import { taskIds } from "../records/whole-records.js";
 import type { QuerySession } from "../store.js";
 import { describeCheckpoint } from "./thread-state.js";
 
-/** A task, or a LangGraph thread as the task of its graph. A thread's checkpoints include those of its subgraphs. */
+/**
+ * A task, or a LangGraph thread as the task of its graph. A thread's checkpoints include those of its subgraphs. The
+ * newest checkpoint's `dueAt` is the task's: an event makes a waiting task due earlier.
+ */
 export interface FoundTask extends TaskSummary {
+  /** Its last record, if that is newer than the newest checkpoint. */
+  readonly last?: RecordHeader;
   readonly thread?: FoundThread;
 }
 
@@ -132,11 +137,11 @@ async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): 
 async function* listed(
   storage: StorageAdapter,
   { limit, canGoOn = false, ...query }: FoundQuery,
-): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-  const isShown = (task: StoredTask | CorruptRecord): task is TaskSummary | CorruptRecord =>
+): AsyncGenerator<FoundTask | CorruptRecord, void, void> {
+  const isShown = (task: StoredTask | CorruptRecord): task is StoredSummary | CorruptRecord =>
     isCorrupt(task) || (hasCheckpoint(task) && !(canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
   if (limit === undefined) {
-    for await (const task of storage.tasks(query)) if (isShown(task)) yield pickSummary(task);
+    for await (const task of storage.tasks(query)) if (isShown(task)) yield isCorrupt(task) ? task : toFoundTask(task);
     return;
   }
   for (let leftOut = 0; ; ) {
@@ -146,13 +151,24 @@ async function* listed(
     // high: there may be thousands of them.
     const isShort = tasks.length < limit && found.length >= limit + leftOut;
     if (isShort) leftOut = 2 * (found.length - tasks.length) + limit;
-    else return yield* tasks.slice(0, limit).map(pickSummary);
+    else return yield* tasks.slice(0, limit).map((task) => (isCorrupt(task) ? task : toFoundTask(task)));
   }
 }
 
-/** Without what only adapters and plans need of a task. */
-function pickSummary(task: TaskSummary | CorruptRecord): TaskSummary | CorruptRecord {
-  return isCorrupt(task) ? task : { taskId: task.taskId, count: task.count, newest: task.newest };
+type StoredSummary = StoredTask & TaskSummary;
+
+function toFoundTask({ taskId, count, newest, last, dueAt }: StoredSummary): FoundTask {
+  const isDue = dueAt !== undefined && newest.status === "paused";
+  return { taskId, count, newest: isDue ? { ...newest, dueAt } : newest, ...(last && { last }) };
+}
+
+/** Finds a task by its id; `undefined` if it has no checkpoint that can be read. */
+export async function findTask(storage: StorageAdapter, taskId: string): Promise<FoundTask | undefined> {
+  // By id, the task comes before all others with this prefix.
+  for await (const task of storage.tasks({ prefix: taskId, order: "taskId", limit: 1 })) {
+    if (!isCorrupt(task) && task.taskId === taskId && hasCheckpoint(task)) return toFoundTask(task);
+  }
+  return undefined;
 }
 
 async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGenerator<FoundTask, void, void> {

@@ -4,6 +4,7 @@ import { type HeldLease, isChild, type LapsedLease, type RunRecord } from "wayma
 import { parseThread, type Thread } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";
+import { findTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, describeCheckpoint, readState } from "../langgraph/thread-state.js";
 import { LeaseReader, type RunTask, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
@@ -81,7 +82,9 @@ export async function readDetails(
   const { checkpoint: stored, state } = await readOne(session, query, (checkpoint) => openState(session, checkpoint));
   const described = await describeCheckpoint(session, stored);
   const { taskId, sequence } = stored;
-  const task = await leases.described({ taskId, count: sequence, newest: stored });
+  const found = await findTask(session.storage, taskId);
+  const isShown = found?.newest.id === stored.id;
+  const task = await leases.described(isShown ? found : { taskId, count: sequence, newest: stored });
   const run = await readRun(session, stored);
   const isNewest = query.id === undefined || query.id === "@latest";
   const thread = parseThread(taskId, stored.metadata);

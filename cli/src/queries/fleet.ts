@@ -2,10 +2,9 @@ import type { CheckpointManager, CheckpointStatus } from "waymark";
 import { findDueTime } from "waymark/adapter";
 import { isCancelled, NEVER } from "waymark/kit";
 import { takeFirst } from "../first-of.js";
+import { findTask } from "../langgraph/find-tasks.js";
 import { LeaseReader } from "../leases.js";
-import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
-import { waitsOfTask } from "../waits.js";
 import { type ListedTask, listTasks } from "./tasks.js";
 
 /** How many tasks wait for a worker. */
@@ -36,20 +35,20 @@ export type FleetStatus = CheckpointStatus | "due" | "waits" | "died" | "cancell
 
 export async function readFleet(session: QuerySession, query: FleetQuery): Promise<Fleet> {
   const { prefix, status, stage, limit } = query;
-  const leases = await new LeaseReader(session).held(prefix);
+  const leases = new LeaseReader(session);
+  const held = await leases.held(prefix);
   const found = await takeFirst(listTasks(session, { ...query, order: "recent" }), limit);
   const listed = new Set(found.map(({ taskId }) => taskId));
   // A task that is in a long step isn't among the last saved ones.
-  for (const { taskId, ...lease } of leases.filter((its) => !listed.has(its.taskId)).slice(0, limit)) {
-    const [newest] = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
-    const isAskedFor = newest && status?.includes(newest.status) !== false && (stage ?? newest.stage) === newest.stage;
-    const waits = newest && waitsOfTask(newest);
-    if (newest && isAskedFor) found.push({ taskId, count: newest.sequence, newest, lease, ...(waits && { waits }) });
+  for (const { taskId, ...lease } of held.filter((its) => !listed.has(its.taskId)).slice(0, limit)) {
+    const task = await findTask(session.storage, taskId);
+    if (task === undefined || status?.includes(task.newest.status) === false) continue;
+    if ((stage ?? task.newest.stage) === task.newest.stage) found.push({ ...(await leases.described(task)), lease });
   }
   const nowMs = Date.now();
   return {
     tasks: found.sort((a, b) => inOrder(a, b, nowMs)).slice(0, limit),
-    held: leases.length,
+    held: held.length,
     queue: await queueIn(session, prefix),
   };
 }
@@ -71,7 +70,7 @@ export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
   if (isCancelled(newest)) return "cancelled";
   if (lease !== undefined) return status === "completed" ? status : "running";
   if (thread !== undefined) return status;
-  if (status === "running" && lapsed?.hasDied) return "died";
+  if (lapsed?.hasDied) return "died";
   if (findDueTime(newest) === undefined) return status;
   return dueMs(task) <= nowMs ? "due" : "waits";
 }
@@ -88,5 +87,5 @@ function dueMs(task: ListedTask): number {
 }
 
 function savedMs(task: ListedTask): number {
-  return "newest" in task ? Date.parse(task.newest.createdAt) : 0;
+  return "newest" in task ? Date.parse(task.lastAt ?? task.newest.createdAt) : 0;
 }

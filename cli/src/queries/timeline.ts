@@ -1,17 +1,18 @@
-import { CheckpointNotFoundError, type CheckpointSummary } from "waymark";
+import type { CheckpointSummary } from "waymark";
 import { isTransient, replacedBy } from "waymark/adapter";
-import { isOfRun, type RunRecord, readRun, type StepRecord } from "waymark/kit";
+import { isOfRun, type RunRecord, readTurns, type StepRecord } from "waymark/kit";
 import { requireTask } from "../checkpoints.js";
-import { DamagedCheckpointError } from "../damage.js";
 import { takeFirst } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
 import { readableSummaries } from "../read-stored.js";
-import { allSteps, stepName } from "../run-steps.js";
+import { stepName } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 
 /** A step of a task's runs, as `waymark list --timeline` shows it. */
 export interface TimedStep {
   readonly turn: number;
+  /** The sequence of its record, for `waymark show TASK @7`. */
+  readonly sequence: number;
   readonly startedAt: string;
   /** `undefined` if the step isn't finished. */
   readonly durationMs: number | undefined;
@@ -19,10 +20,13 @@ export interface TimedStep {
   readonly step: string;
 }
 
-/** A step with the newest record of it. */
+/** A step with its place in the task. */
 export interface RunStep {
   readonly step: StepRecord;
+  /** The sequence of its record. */
+  readonly sequence: number;
   readonly run: Pick<RunRecord, "generation" | "attempt" | "turn">;
+  /** The first checkpoint after it. If there is none, the newest one. */
   readonly checkpoint: CheckpointSummary;
 }
 
@@ -55,15 +59,15 @@ export interface Timeline {
   readonly keyMissing: Error | undefined;
 }
 
-/** Returns all steps in a task's checkpoints, ordered by when they began. */
+/** Returns all steps of a task's runs, by when they began. */
 export async function readTimeline(
   session: QuerySession,
   { task }: { readonly task: string },
 ): Promise<readonly TimedStep[]> {
   const { steps } = await buildTimeline(session, await requireTask(session, task));
-  return steps.map(({ step, run: { turn } }) => {
+  return steps.map(({ step, sequence, run: { turn } }) => {
     const { startedAt, durationMs } = step;
-    return { turn, startedAt, durationMs, step: stepName(step) };
+    return { turn, sequence, startedAt, durationMs, step: stepName(step) };
   });
 }
 
@@ -75,58 +79,78 @@ export async function readTimeline(
 export async function buildTimeline(session: QuerySession, taskId: string, newest?: number): Promise<Timeline> {
   const found = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: newest }));
   const checkpoints = found.reverse();
-  const steps = new Map<string, RunStep>();
+  const isWhole = newest === undefined || checkpoints.length < newest;
+  const turns = await readTurnsOf(session, taskId, checkpoints, isWhole ? 0 : (checkpoints[0]?.sequence ?? 0));
+  if (turns instanceof Error) return { steps: [], attempts: [], checkpoints, keyMissing: turns };
   const attempts = new Map<string, Attempt>();
-  let keyMissing: Error | undefined;
   let last: Attempt | undefined;
-  for (const checkpoint of checkpoints) {
-    const read = await runIn(session, checkpoint);
-    if (read instanceof Error) keyMissing ??= read;
-    if (read === undefined || read instanceof Error) continue;
-    const { generation, attempt, turn } = read;
-    const seenIn = (number: number, at: string) => {
-      const key = JSON.stringify([generation, number]);
-      const known = attempts.get(key) ?? { generation, attempt: number, startedAt: at, lastSeenAt: at, own: [] };
+  for (const { generation, seen } of turns) {
+    for (const { attempt, at, checkpoint } of seen) {
+      // An enqueued run, a fork and a rewind begin without an attempt.
+      if (attempt === 0) continue;
+      const key = JSON.stringify([generation, attempt]);
+      const known = attempts.get(key) ?? { generation, attempt, startedAt: at, lastSeenAt: at, own: [] };
       if (at < known.startedAt) known.startedAt = at;
       if (at > known.lastSeenAt) known.lastSeenAt = at;
       attempts.set(key, known);
-      return known;
-    };
-    for (const step of allSteps(read)) {
-      // Later checkpoints of a turn contain its earlier steps again.
-      const { name, occurrence, startedAt, durationMs, runAttempt } = step;
-      const key = JSON.stringify([generation, turn, name, occurrence, startedAt]);
-      const known = steps.get(key);
-      // A rewind repeats the record of an older attempt.
-      if (known === undefined || known.run.attempt <= attempt) {
-        steps.set(key, { step, run: { generation, attempt, turn }, checkpoint });
-      }
-      seenIn(runAttempt, startedAt);
-      seenIn(runAttempt, later(startedAt, durationMs));
+      if (checkpoint === undefined || checkpoint.parentId !== undefined) continue;
+      known.own.push(checkpoint);
+      if (last === undefined || checkpoint.sequence > (last.own.at(-1)?.sequence ?? 0)) last = known;
     }
-    if (checkpoint.parentId !== undefined) continue;
-    last = seenIn(attempt, checkpoint.createdAt);
-    last.own.push(checkpoint);
   }
-  const waited = waitsBetween([...attempts.values()], [...steps.values()]);
-  const byStart = (a: { readonly startedAt: string }, b: { readonly startedAt: string }) =>
-    Date.parse(a.startedAt) - Date.parse(b.startedAt);
+  const steps = listSteps(turns, checkpoints);
+  const sorted = [...attempts.values()].sort((a, b) => byStart(a, b) || a.attempt - b.attempt);
   return {
-    steps: [...steps.values()].sort((a, b) => byStart(a.step, b.step)),
-    attempts: [...attempts.values()]
-      .sort((a, b) => byStart(a, b) || a.attempt - b.attempt)
-      .map((attempt) => {
-        const { own, ...rest } = attempt;
-        const checkpoint = own.at(-1);
-        const end = findEnd(checkpoint, checkpoints, attempt === last);
-        return { ...rest, checkpoint, end: end === "interrupted" && waited.has(attempt) ? "waited" : end };
-      }),
+    steps: steps.sort((a, b) => byStart(a.step, b.step)),
+    attempts: sorted.map(({ own, ...attempt }, index) => {
+      const checkpoint = own.at(-1);
+      const next = sorted[index + 1];
+      const end = findEnd(checkpoint, checkpoints, next === undefined);
+      const isWaiting = next?.generation === attempt.generation && endsInWait(attempt, steps);
+      return { ...attempt, checkpoint, end: end === "interrupted" && isWaiting ? "waited" : end };
+    }),
     checkpoints,
-    keyMissing,
+    keyMissing: undefined,
   };
 }
 
-/** A run attempt, filled in as its checkpoints are read. */
+type Turns = Awaited<ReturnType<typeof readTurns>>;
+
+/** An error if the configuration can't open the records. */
+async function readTurnsOf(
+  session: QuerySession,
+  taskId: string,
+  checkpoints: readonly CheckpointSummary[],
+  afterSequence: number,
+): Promise<Turns | Error> {
+  if (!checkpoints.some(isOfRun)) return [];
+  try {
+    return await readTurns(await session.configured(), taskId, checkpoints, afterSequence);
+  } catch (error) {
+    if (!isKeyMissing(error)) throw error;
+    return error;
+  }
+}
+
+/** The steps of all turns. A rewind repeats those that it carries over; they are listed once. */
+function listSteps(turns: Turns, checkpoints: readonly CheckpointSummary[]): RunStep[] {
+  const known = new Set<string>();
+  return turns.flatMap(({ generation, turn, attempt, steps }) =>
+    steps.flatMap(({ step, sequence }) => {
+      const key = JSON.stringify([turn, step.name, step.occurrence, step.startedAt]);
+      const checkpoint = checkpoints.find((its) => its.sequence > sequence) ?? checkpoints.at(-1);
+      if (checkpoint === undefined || (step.runAttempt === 0 && known.has(key))) return [];
+      known.add(key);
+      return [{ step, sequence, run: { generation, attempt, turn }, checkpoint }];
+    }),
+  );
+}
+
+function byStart(a: { readonly startedAt: string }, b: { readonly startedAt: string }): number {
+  return Date.parse(a.startedAt) - Date.parse(b.startedAt);
+}
+
+/** A run attempt, filled in as its records are read. */
 interface Attempt {
   readonly generation: string;
   readonly attempt: number;
@@ -136,32 +160,15 @@ interface Attempt {
   readonly own: CheckpointSummary[];
 }
 
-/** If an attempt begins this soon after a wait's end, it is the one that ended the wait. */
-const SAME_MOMENT_MS = 1000;
-
-/**
- * Finds the attempts that stopped while they waited, and moves their ends to the start of the wait: its record counts
- * as the first attempt's until its end, which came with the next attempt.
- */
-function waitsBetween(attempts: readonly Attempt[], steps: readonly RunStep[]): ReadonlySet<Attempt> {
-  const waited = new Set<Attempt>();
-  for (const its of attempts) {
-    const next = attempts.find(
-      ({ generation, startedAt }) => generation === its.generation && startedAt >= its.lastSeenAt,
-    );
-    const wait = steps.find(
-      ({ step, run }) =>
-        step.waitsFor !== undefined &&
-        run.generation === its.generation &&
-        step.runAttempt === its.attempt &&
-        later(step.startedAt, step.durationMs) === its.lastSeenAt,
-    );
-    if (next === undefined || next === its || wait === undefined) continue;
-    if (Date.parse(next.startedAt) - Date.parse(its.lastSeenAt) > SAME_MOMENT_MS) continue;
-    its.lastSeenAt = wait.step.startedAt;
-    waited.add(its);
-  }
-  return waited;
+/** Whether a wait had begun when the attempt was last seen, and a later attempt ended it. */
+function endsInWait(its: Pick<Attempt, "generation" | "attempt" | "lastSeenAt">, steps: readonly RunStep[]): boolean {
+  return steps.some(
+    ({ step, run }) =>
+      step.waitsFor !== undefined &&
+      run.generation === its.generation &&
+      step.runAttempt > its.attempt &&
+      step.startedAt <= its.lastSeenAt,
+  );
 }
 
 function findEnd(
@@ -176,24 +183,4 @@ function findEnd(
   // A checkpoint that said "paused" is replaced by the next one. Only a transient one tells that it replaced none.
   const isFirst = next !== undefined && isTransient(next) && replacedBy(next) === undefined;
   return isFirst ? "killed" : "interrupted";
-}
-
-/** The record of a checkpoint's run. An error if the configuration can't open it. */
-async function runIn(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | Error | undefined> {
-  if (!isOfRun(checkpoint)) return undefined;
-  try {
-    return await readRun(await session.configured(), checkpoint);
-  } catch (error) {
-    if (isKeyMissing(error)) return error;
-    // The run has replaced it meanwhile.
-    if (error instanceof CheckpointNotFoundError) return undefined;
-    if (!(error instanceof DamagedCheckpointError)) throw error;
-    await session.damage.add(error.record);
-    return undefined;
-  }
-}
-
-function later(isoDate: string, ms = 0): string {
-  const at = Date.parse(isoDate);
-  return Number.isNaN(at) ? isoDate : new Date(at + ms).toISOString();
 }

@@ -66,3 +66,9 @@ export interface RemovedAnswer {
   /** Tasks that could not be pruned. */
   readonly failed: readonly { readonly taskId: string; readonly error: ErrorInfo }[];
 }
+
+export interface RetryRequest {
+  readonly taskId: string;
+  /** Drops the recorded results of the current turn from this step on: `model 2`. */
+  readonly from?: string;
+}

@@ -41,9 +41,11 @@ export interface TimelineStep {
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
   readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";
   readonly error?: string;
-  /** The newest checkpoint that records it. */
+  /** The first checkpoint after it. If there is none, the newest one. */
   readonly checkpointId: string;
   readonly sequence: number;
+  /** The sequence of its own record. */
+  readonly record: number;
 }
 
 export interface TimelineAttempt {
@@ -126,7 +128,8 @@ export interface RunInfo {
   readonly steps: readonly RunStep[];
 }
 
-export interface RunStep extends Omit<TimelineStep, "checkpointId" | "sequence" | "generation" | "turn" | "error"> {
+export interface RunStep
+  extends Omit<TimelineStep, "checkpointId" | "sequence" | "record" | "generation" | "turn" | "error"> {
   /** Left out once the turn is over. */
   readonly result?: Typed;
   readonly error?: Typed;

@@ -6,6 +6,7 @@ import type {
   ForkRequest,
   PruneRequest,
   RemovedAnswer,
+  RetryRequest,
   RewindRequest,
   SendRequest,
   SentAnswer,
@@ -72,7 +73,7 @@ export interface Queries {
   readonly delete: Call<DeleteRequest, RemovedAnswer>;
   readonly send: Call<SendRequest, SentAnswer>;
   readonly cancel: Call<CancelRequest, { readonly cancelled: number }>;
-  readonly retry: Call<{ readonly taskId: string }, { readonly retried: number }>;
+  readonly retry: Call<RetryRequest, { readonly retried: number }>;
   readonly prune: Call<PruneRequest, RemovedAnswer>;
   readonly repair: Call<Record<string, never>, RepairAnswer>;
 }

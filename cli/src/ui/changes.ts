@@ -13,6 +13,7 @@ import type {
   DeleteRequest,
   ForkRequest,
   RemovedAnswer,
+  RetryRequest,
   RewindRequest,
   SendRequest,
   SentAnswer,
@@ -76,8 +77,11 @@ export async function cancel(
   return { cancelled: await found.cancel(reason) };
 }
 
-export async function retry(session: PageSession, taskId: string): Promise<{ readonly retried: number }> {
-  const { retried } = await retryTasks(session, { task: taskId });
+export async function retry(
+  session: PageSession,
+  { taskId, from }: RetryRequest,
+): Promise<{ readonly retried: number }> {
+  const { retried } = await retryTasks(session, { task: taskId }, from);
   return { retried };
 }
 

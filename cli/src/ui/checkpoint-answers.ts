@@ -29,7 +29,7 @@ const MOST_BESIDES = 200;
 
 export async function answerCheckpoint(
   session: PageSession,
-  { taskId, id }: Queries["checkpoint"]["request"],
+  { taskId, id, at }: Queries["checkpoint"]["request"],
 ): Promise<CheckpointAnswer> {
   const stored =
     id === undefined
@@ -37,7 +37,7 @@ export async function answerCheckpoint(
       : await exactCheckpoint(session, taskId, id);
   const described = await describeCheckpoint(session, stored);
   const { checkpoint, interrupts } = described;
-  const run = await readRun(session, stored);
+  const run = await readRun(session, stored, at);
   const runner = await findRunner(session, taskId, checkpoint.status === "running");
   const thread = parseThread(taskId, stored.metadata);
   const { metadata, error, sequence } = checkpoint;
@@ -67,7 +67,7 @@ export async function answerCheckpoint(
     ...(await openState(session, stored)),
     damage: session.damage.records,
     commands: commandsFor(session).ofCheckpoint(checkpoint, {
-      ...given({ before: before?.sequence, run: after === undefined ? run : undefined, runner }),
+      ...given({ before: before?.sequence, run: after === undefined && at === undefined ? run : undefined, runner }),
     }),
   };
 }

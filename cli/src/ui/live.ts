@@ -2,13 +2,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
 import { hasCheckpoint } from "waymark/kit";
 import { checkpointsTask, parseThread, parseThreadPrefix } from "waymark/langgraph/records";
-import { takeFirst } from "../first-of.js";
+import { type FoundTask, findTask } from "../langgraph/find-tasks.js";
 import { LeaseReader } from "../leases.js";
 import { readCheckpoints } from "../queries/checkpoints.js";
 import { type QueueCount, queueIn } from "../queries/fleet.js";
 import { verifyStorage } from "../queries/verify.js";
-import { readableSummaries } from "../read-stored.js";
-import { listEvents } from "../waits.js";
 import type { CheckpointRow } from "./api-parts.js";
 import type { VerifyMessage } from "./api-storage.js";
 import type { QueueInfo, TaskMessage, TaskRow, TasksMessage, WatchTasksRequest } from "./api-tasks.js";
@@ -89,7 +87,12 @@ export async function* watchTask(taskId: string, watching: Watching): AsyncGener
     }
     const { records } = session.damage;
     const now: Seen = {
-      mark: JSON.stringify([checkpoints, lease?.token, records, await listEvents(session, taskId)]),
+      mark: JSON.stringify([
+        checkpoints,
+        lease?.token,
+        records,
+        (await findTask(session.storage, taskId))?.last?.sequence,
+      ]),
       expiresAtMs: lease && Date.now() + lease.remainingMs,
     };
     if (known !== undefined && isSame(known, now)) return undefined;
@@ -169,25 +172,30 @@ async function* looks<Message>(
   }
 }
 
-/** The newest checkpoints of the visible and the recent tasks; `undefined` for a visible task that has none. */
+/** What is seen of the visible and the recent tasks; `undefined` for a visible task that has none. */
 async function readNewest(
   session: PageSession,
   { prefix, visible }: WatchTasksRequest,
-): Promise<ReadonlyMap<string, readonly CheckpointSummary[] | undefined>> {
+): Promise<ReadonlyMap<string, readonly object[] | undefined>> {
   const { storage } = session;
-  const found = new Map<string, readonly CheckpointSummary[] | undefined>();
+  const found = new Map<string, readonly object[] | undefined>();
   for await (const task of storage.tasks({ order: "recent", limit: RECENT })) {
     if (!hasCheckpoint(task)) continue;
     const shown = shownTask(task.taskId, task.newest.metadata);
     // A thread has many tasks: each may be the one that changed.
-    if (nameBeginsWith(shown, prefix)) found.set(shown, [...(found.get(shown) ?? []), task.newest]);
+    if (nameBeginsWith(shown, prefix)) found.set(shown, [...(found.get(shown) ?? []), seenIn(task)]);
   }
   for (const taskId of visible) {
     if (found.has(taskId)) continue;
-    const newest = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
-    found.set(taskId, newest.length === 0 ? undefined : newest);
+    const task = await findTask(storage, taskId);
+    found.set(taskId, task && [seenIn(task)]);
   }
   return found;
+}
+
+/** What changes with each of the task's records. */
+function seenIn({ newest, last }: FoundTask): object {
+  return { newest, last: last?.sequence };
 }
 
 /** The task under which the page shows a task: for one of a thread, that of its graph. */

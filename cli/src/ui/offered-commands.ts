@@ -50,7 +50,8 @@ export function commandsFor({ commandText }: PageSession) {
       const { name, isThread, status, newest, runner, error, stands } = row;
       const canComplete = !isThread && newest !== undefined && status !== "completed";
       const standsStill = canComplete && runner?.state !== "held" && (status !== "running" || runner !== undefined);
-      const good = checkpoints.find((checkpoint) => checkpoint.status !== "failed");
+      // A failed run's checkpoint keeps the finished steps, which older ones don't have.
+      const good = run ? newest : checkpoints.find((checkpoint) => checkpoint.status !== "failed");
       const at = `@${(good ?? newest)?.sequence}`;
       return [
         ...(canComplete && run && stands !== "waits" && !row.isCancelled ? adviceFor(run, row) : []),
@@ -141,7 +142,7 @@ function adviceFor(
       ? "Start the program again"
       : "A worker takes it, or start the program again";
   const forWorkers = its === "failed" && !isChildRun ? ' Workers take it again after "waymark retry".' : "";
-  const kept = its === "failed" ? keptErrorsText(steps) : undefined;
+  const kept = its === "failed" ? keptErrorsText(steps.filter(({ status }) => status === "failed")) : undefined;
   const text = `${start}: ${where}. Finished steps return their recorded results.${forWorkers}${kept === undefined ? "" : ` ${kept}`}`;
   return [{ action: "advice", text: printable(text) }];
 }

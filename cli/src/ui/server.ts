@@ -249,7 +249,7 @@ class Answers {
       case "cancel":
         return cancel(session, parseRequest(name, body));
       case "retry":
-        return retry(session, parseRequest(name, body).taskId);
+        return retry(session, parseRequest(name, body));
       case "prune":
         return this.#prune(session, parseRequest(name, body));
       case "repair":

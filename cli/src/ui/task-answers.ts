@@ -114,7 +114,7 @@ export async function answerTimeline(
   const runner = await findRunner(session, taskId, true);
   return {
     now: timeAt(Date.now()),
-    steps: steps.map(({ step, run, checkpoint }): TimelineStep => {
+    steps: steps.map(({ step, sequence, run, checkpoint }): TimelineStep => {
       const isEnd = step.status === "failed" && !("error" in step);
       const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
       return {
@@ -124,6 +124,7 @@ export async function answerTimeline(
         ...given({ error }),
         checkpointId: checkpoint.id,
         sequence: checkpoint.sequence,
+        record: sequence,
       };
     }),
     attempts: attempts.map((one, index): TimelineAttempt => {

@@ -104,6 +104,7 @@ describe("the rows of a waterfall", () => {
     from: "ran",
     status: "completed",
     checkpointId: "c",
+    record: 1,
     sequence: 1,
     ...more,
   });

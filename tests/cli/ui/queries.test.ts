@@ -290,6 +290,28 @@ it("names the failed steps that a retry leaves as they are", async () => {
   await manager.close();
 });
 
+it("leads from a step of an earlier turn to its result", async () => {
+  const { cwd, manager } = await newPlace();
+  await manager.run("agent", async (its) => {
+    const turn = typeof its.state === "number" ? its.state : 1;
+    await its.step("model", () => `answer ${turn}`);
+    if (turn < 3) return its.next(turn + 1);
+    const page = await served("sqlite:checkpoints.db", { cwd });
+    const { steps } = await page.ask("timeline", { taskId: "agent" });
+    const answers = steps.map(async ({ checkpointId: id, record: at }) => {
+      const { run } = await page.ask("checkpoint", { taskId: "agent", id, at });
+      return [run?.turn, run?.steps.map(({ title, result }) => [title, result])];
+    });
+    expect(await Promise.all(answers)).toEqual([
+      [1, [["model", "answer 1"]]],
+      [2, [["model", "answer 2"]]],
+      [3, [["model", "answer 3"]]],
+    ]);
+    return undefined;
+  });
+  await manager.close();
+});
+
 it("offers to put back a failed run, but none within another one, which continues it", async () => {
   const { cwd, manager } = await newPlace();
   const inner = () => manager.run("p/sub", (its) => its.step("build", () => Promise.reject(new Error("no room"))));

@@ -1,0 +1,192 @@
+import type { StorageAdapter } from "../contract/adapter.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
+import { isRecord } from "../contract/log.js";
+import { readRunNote } from "../contract/run-note.js";
+import { parseRunKey, type RunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
+import type { RecordsQuery } from "../manager/queries.js";
+import type { TaskRecord } from "../manager/records.js";
+import { isStepValue, readDropped } from "./recorded-turn.js";
+
+/** The part of a manager that reads logs. */
+export interface LogReader {
+  records(taskId: string, query: RecordsQuery): AsyncIterable<TaskRecord>;
+}
+
+/** A record of a log that isn't a checkpoint. */
+export type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
+
+/** A step with the sequence of its record. */
+export interface RecordedStep {
+  readonly step: StepRecord;
+  readonly sequence: number;
+}
+
+/** A turn of a task's runs. */
+interface ViewedTurn {
+  readonly generation: string;
+  readonly turn: number;
+  /** The last attempt at it. */
+  readonly attempt: number;
+  /** Those that have ended come first, in their order. Without their results. */
+  readonly steps: readonly RecordedStep[];
+  readonly seen: readonly SeenAttempt[];
+}
+
+/** A time at which an attempt recorded something. */
+interface SeenAttempt {
+  readonly attempt: number;
+  readonly at: string;
+  /** The checkpoint that it saved then. */
+  readonly checkpoint?: CheckpointSummary;
+}
+
+/**
+ * The turns of a task's runs, from their checkpoints and the records after a sequence. Reads each record once.
+ *
+ * @param checkpoints - Of the task, the oldest first.
+ */
+export async function readTurns(
+  reader: LogReader,
+  taskId: string,
+  checkpoints: readonly CheckpointSummary[],
+  afterSequence: number,
+): Promise<readonly ViewedTurn[]> {
+  const turns = new Map<string, OpenTurn>();
+  const findTurn = ({ generation, turn }: Pick<RunKey, "generation" | "turn">) => {
+    const id = JSON.stringify([generation, turn]);
+    const found: OpenTurn = turns.get(id) ?? { generation, turn, entries: [], seen: [] };
+    turns.set(id, found);
+    return found;
+  };
+  for (const checkpoint of checkpoints) {
+    const note = readRunNote(checkpoint);
+    if (note) findTurn(note).seen.push({ attempt: note.attempt, at: checkpoint.createdAt, checkpoint });
+  }
+  for await (const entry of reader.records(taskId, { afterSequence, kinds: ["step", "run", "mark"] })) {
+    const key = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
+    if (entry.kind === "checkpoint" || key === undefined) continue;
+    const { result: _result, ...value } = isFields(entry.value) ? entry.value : {};
+    const { entries, seen } = findTurn(key);
+    entries.push({ ...entry, value });
+    seen.push({ attempt: key.attempt, at: entry.createdAt });
+  }
+  const newest = checkpoints.at(-1);
+  return Array.from(turns.values(), ({ generation, turn, entries, seen }) => {
+    const isLast = seen.some(({ checkpoint }) => checkpoint !== undefined && checkpoint === newest);
+    const steps = collectSteps(entries, isLast && newest ? newest : { status: "running", sequence: 0 });
+    return {
+      ...{ generation, turn, seen },
+      attempt: Math.max(...seen.map(({ attempt }) => attempt)),
+      steps: [...steps, ...entries.flatMap((entry) => readFailure(entries, entry) ?? [])],
+    };
+  });
+}
+
+interface OpenTurn extends Pick<ViewedTurn, "generation" | "turn"> {
+  readonly entries: LogEntry[];
+  readonly seen: SeenAttempt[];
+}
+
+/** The step whose error ended a run; `undefined` if the record isn't about that. */
+function readFailure(entries: readonly LogEntry[], { kind, value, sequence }: LogEntry): RecordedStep | undefined {
+  if (kind !== "run" || !isFields(value) || value["type"] !== "failed") return undefined;
+  const step = findFailedStep(entries, value);
+  return step && { sequence, step: { ...step, status: "failed", error: value["error"] } };
+}
+
+/** The step whose error ended the run: the first one that the run's end has dropped. */
+export function findFailedStep(entries: readonly LogEntry[], end: unknown): RunRecord["failedStep"] {
+  const [[dropped] = []] = readDropped(end);
+  const entry = entries.find(({ sequence }) => sequence === dropped);
+  const { occurrence, attempt: runAttempt } = (entry && parseRunKey(entry)) ?? {};
+  if (entry?.name === undefined || occurrence === undefined || !isStepValue(entry.value)) return undefined;
+  const { startedAt, durationMs = 0, attempts = 1 } = entry.value;
+  return { name: entry.name, occurrence, startedAt, runAttempt: runAttempt ?? 1, durationMs, attempts };
+}
+
+const MAX_HEADERS = 100;
+const MAX_STEPS = 20;
+
+/**
+ * The step that has ended last since a run's checkpoint, then those that haven't ended, without their results. Reads at
+ * most {@link MAX_HEADERS} headers and {@link MAX_STEPS} records.
+ */
+export async function readLastSteps(
+  { log }: Pick<StorageAdapter, "log">,
+  reader: LogReader,
+  checkpoint: CheckpointSummary,
+): Promise<readonly StepRecord[]> {
+  const note = readRunNote(checkpoint);
+  if (log === undefined || note === undefined) return [];
+  const { taskId, sequence: afterSequence } = checkpoint;
+  const query = { taskId, order: "newest", afterSequence, kinds: ["step", "mark"], headersOnly: true } as const;
+  const known = new Set<string>();
+  const wanted: number[] = [];
+  let hasEnded = false;
+  for await (const item of log.read({ ...query, limit: MAX_HEADERS })) {
+    if (isCorrupt(item) || !isRecord(item)) continue;
+    const { generation, turn, occurrence } = parseRunKey(item) ?? {};
+    const id = `${occurrence} ${item.name}`;
+    if (occurrence === undefined || generation !== note.generation || turn !== note.turn || known.has(id)) continue;
+    known.add(id);
+    if (item.kind === "mark" || !hasEnded) wanted.push(item.sequence);
+    if (item.kind === "step") hasEnded = true;
+    if (wanted.length === MAX_STEPS) break;
+  }
+  const entries: LogEntry[] = [];
+  for (const sequence of wanted.reverse()) {
+    for await (const entry of reader.records(taskId, { afterSequence: sequence - 1, limit: 1 })) {
+      if (entry.kind !== "checkpoint") entries.push(entry);
+    }
+  }
+  return collectSteps(entries, checkpoint).map(({ step: { result: _result, error: _error, ...step } }) => step);
+}
+
+/**
+ * The steps in the order in which they ended, then those that haven't. Once the run has ended, none is running; while it
+ * is paused, none but its waits.
+ */
+export function collectSteps(
+  entries: readonly LogEntry[],
+  { status, sequence: saved }: Pick<CheckpointSummary, "status" | "sequence">,
+): readonly RecordedStep[] {
+  const hasEnded = status === "completed" || status === "failed";
+  const ended = new Map<string, RecordedStep>();
+  const started = new Map<string, RecordedStep>();
+  for (const entry of entries) {
+    const { kind, name, sequence, createdAt, value } = entry;
+    const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
+    if (kind === "run") drop(ended, readDropped(value));
+    if (name === undefined || occurrence === undefined) continue;
+    const named = { name, occurrence, runAttempt };
+    const key = `${occurrence} ${name}`;
+    if (kind === "mark") {
+      started.delete(key);
+      const { waitsFor, until } = isFields(value) ? value : {};
+      const isWait = waitsFor === "sleep" || waitsFor === "event";
+      if (hasEnded || (status === "paused" && !isWait && sequence < saved)) continue;
+      const wait = isWait ? { waitsFor, ...(typeof until === "string" && { until }) } : {};
+      started.set(key, { sequence, step: { ...named, ...wait, status: "started", startedAt: createdAt } });
+    } else if (kind === "run" && event === undefined) {
+      ended.set(`save ${key}`, { sequence, step: { ...named, status: "saved", startedAt: createdAt } });
+    } else if (kind === "step" && isStepValue(value)) {
+      const { input: _input, ...step } = value;
+      started.delete(key);
+      ended.delete(key);
+      ended.set(key, { sequence, step: { ...named, ...step } });
+    }
+  }
+  return [...ended.values(), ...started.values()];
+}
+
+/** Removes the steps whose results a record has dropped. */
+function drop(ended: Map<string, { readonly sequence: number }>, dropped: ReturnType<typeof readDropped>): void {
+  for (const [key, { sequence }] of ended) {
+    if (dropped.some(([first, last]) => sequence >= first && sequence <= last)) ended.delete(key);
+  }
+}
+
+export function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
