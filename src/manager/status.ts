@@ -1,16 +1,29 @@
+import { encodeJson } from "../codec/json.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
-import { type CheckpointStatus, checkStatus, toFailure } from "../contract/checkpoint.js";
-import type { AppendCondition } from "../contract/conditions.js";
+import {
+  type CheckpointStatus,
+  type CheckpointSummary,
+  checkStatus,
+  type StatusChange,
+  toFailure,
+} from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
+import { describeRecord, type RecordDraft } from "../contract/log.js";
+import { readRunNote } from "../contract/run-note.js";
+import { formatRunKey } from "../contract/run-record.js";
 import { checkOptions } from "./check-options.js";
 import { notFoundError } from "./damage.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
+import { draftEncoded } from "./record-drafts.js";
 import { readToken, type SaveOptions } from "./save-options.js";
 
 type SetStatusOptions = Pick<SaveOptions, "error" | "lease">;
 /** The default of `expectedSequence` is the newest checkpoint's sequence at the time of the call. */
 type CompleteOptions = Pick<SaveOptions, "expectedSequence" | "lease">;
+
+/** Sequences from the first one to the last one, both included. */
+export type SequenceRange = readonly [first: number, last: number];
 
 /** Changes the status of checkpoints. */
 export class StatusChanger {
@@ -28,7 +41,8 @@ export class StatusChanger {
     checkStatus(status);
     checkOptions("SetStatusOptions", options, { error: true, lease: true });
     const { error, lease } = options;
-    const isFound = await this.#change(taskId, id, { status, error }, { fencingToken: readToken(taskId, lease) });
+    const condition = { fencingToken: readToken(taskId, lease) };
+    const isFound = await this.#options.storage.setStatus(taskId, id, this.#makeChange(status, error), condition);
     if (!isFound) throw notFoundError(taskId, id);
   }
 
@@ -36,10 +50,14 @@ export class StatusChanger {
     checkTaskId(taskId);
     checkOptions("CompleteOptions", options, { expectedSequence: true, lease: true });
     const fencingToken = readToken(taskId, options.lease);
-    const { id, sequence } = await this.#reader.newest(taskId);
+    const checkpoint = await this.#reader.newest(taskId);
+    const { id, sequence } = checkpoint;
     // If a save comes in between, its checkpoint must not be changed, because the caller doesn't know it.
     const { expectedSequence = sequence } = options;
-    if (await this.#change(taskId, id, { status, error }, { expectedSequence, fencingToken })) return;
+    const change = this.#makeChange(status, error);
+    const records = await draftStatusChange(this.#options, checkpoint, change);
+    const { storage } = this.#options;
+    if (await storage.setStatus(taskId, id, change, { expectedSequence, fencingToken }, { records })) return;
     // The checkpoint is gone. If the whole task is gone too, this call throws.
     const newest = await this.#reader.newest(taskId);
     throw new CheckpointConflictError(
@@ -48,15 +66,27 @@ export class StatusChanger {
     );
   }
 
-  #change(
-    taskId: string,
-    id: string,
-    { status, error }: { readonly status: CheckpointStatus; readonly error: unknown },
-    condition: AppendCondition,
-  ): Promise<boolean> {
-    const { storage, redaction } = this.#options;
+  #makeChange(status: CheckpointStatus, error: unknown): StatusChange {
+    const { redaction } = this.#options;
     const failure = error === undefined ? undefined : toFailure(error);
-    const change = { status, ...(failure && { error: redaction?.failure(failure) ?? failure }) };
-    return storage.setStatus(taskId, id, change, condition);
+    return { status, ...(failure && { error: redaction?.failure(failure) ?? failure }) };
   }
+}
+
+/**
+ * The record of a change of a run's status, to be stored with the change; none if no run saved the checkpoint.
+ *
+ * @param dropped - The results that the change drops, by their sequences.
+ */
+export async function draftStatusChange(
+  options: ResolvedOptions,
+  checkpoint: CheckpointSummary,
+  change: StatusChange,
+  dropped: readonly SequenceRange[] = [],
+): Promise<readonly RecordDraft[]> {
+  const note = readRunNote(checkpoint);
+  if (note === undefined || options.storage.log === undefined) return [];
+  const value = { type: "status", ...change, ...(dropped.length > 0 && { dropped }) };
+  const record = { taskId: checkpoint.taskId, kind: "run", recordKey: formatRunKey(note) } as const;
+  return [await draftEncoded(options, record, encodeJson(value, options.maxPayloadBytes, describeRecord(record)))];
 }

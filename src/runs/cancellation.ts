@@ -6,18 +6,15 @@ import {
   RunCancelledError,
   RunMismatchError,
 } from "../contract/errors.js";
-import type { RecordDraft } from "../contract/log.js";
 import { readRunNote } from "../contract/run-note.js";
-import { formatRunKey, keptErrorsText, stepTitle } from "../contract/run-record.js";
+import { keptErrorsText, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isOfRun } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
-import { draftEncoded } from "../manager/record-drafts.js";
-import type { StatusChanger } from "../manager/status.js";
+import type { SequenceRange, StatusChanger } from "../manager/status.js";
 import { RecordedTurn } from "./recorded-turn.js";
 import { readRunRecord } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
-import { joinFields } from "./step-values.js";
 
 /** A task's id, or the prefix of several. */
 type Tasks = string | { readonly prefix: string };
@@ -46,14 +43,14 @@ export async function retryTasks(
   return changeEach(store, "retry", tasks, ["failed"], async (taskId, newest) => {
     if (newest.status !== "failed") return false;
     if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
-    const isChanged = await store.putBack(newest, from === undefined ? [] : [await dropFrom(store, newest, from)]);
+    const isChanged = await store.putBack(newest, from === undefined ? [] : [await findRangeFrom(store, newest, from)]);
     if (isChanged && from === undefined && isOfRun(newest)) await warnOfKeptErrors(store, newest);
     return isChanged;
   });
 }
 
-/** The record that drops the results of the current turn from a step on. */
-async function dropFrom(store: RunStore, newest: CheckpointSummary, from: string): Promise<RecordDraft> {
+/** The results of the current turn from a step on. */
+async function findRangeFrom(store: RunStore, newest: CheckpointSummary, from: string): Promise<SequenceRange> {
   const { taskId, sequence } = newest;
   const note = readRunNote(newest);
   const steps = note ? (await RecordedTurn.read(store, taskId, note, sequence)).all() : [];
@@ -66,8 +63,7 @@ async function dropFrom(store: RunStore, newest: CheckpointSummary, from: string
         `${titles.join(", ") || "none"}.`,
     );
   }
-  const value = joinFields({ type: "dropped", dropped: [[first.sequence, sequence]] });
-  return draftEncoded(store.options, { taskId, kind: "run", recordKey: formatRunKey(note) }, value);
+  return [first.sequence, sequence];
 }
 
 /** Names the failed steps of a task that was put back, but that aren't tried again. */

@@ -3,6 +3,7 @@ import { CheckpointCorruptError } from "../contract/errors.js";
 import type { LogRecord, RecordHeader } from "../contract/log.js";
 import { findTurnStart, type RunNote } from "../contract/run-note.js";
 import { parseRunKey, type StepRecord } from "../contract/run-record.js";
+import type { SequenceRange } from "../manager/status.js";
 import type { RunStore } from "./run-store.js";
 
 /** The value of a step's or wait's record. */
@@ -17,9 +18,6 @@ export interface WaitMark {
   readonly startedAt: string;
   readonly until?: string;
 }
-
-/** Sequences from the first one to the last one, both included. */
-type SequenceRange = readonly [first: number, last: number];
 
 /** A step, wait or milestone of the turn that an earlier attempt has recorded. */
 export interface RecordedStep {

@@ -25,6 +25,7 @@ import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
 import { requireLog } from "../manager/records.js";
 import type { SaveOptions } from "../manager/save-options.js";
+import { draftStatusChange, type SequenceRange } from "../manager/status.js";
 import type { CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
 import { NO_STATE } from "./step-values.js";
 
@@ -198,9 +199,15 @@ export class RunStore {
     return (await openPayload(payload, { transforms: this.options.transforms, context: record })).state;
   }
 
-  /** Changes a failed task back to `paused`, with its error, so that a worker or the next run continues it. */
-  putBack({ taskId, id, sequence, error }: CheckpointSummary, records: readonly RecordDraft[]): Promise<boolean> {
+  /**
+   * Changes a failed task back to `paused`, with its error, so that a worker or the next run continues it.
+   *
+   * @param dropped - Results to drop, by their sequences.
+   */
+  async putBack(failed: CheckpointSummary, dropped: readonly SequenceRange[]): Promise<boolean> {
+    const { taskId, id, sequence, error } = failed;
     const change = { status: "paused", ...(error && { error }) } as const;
+    const records = await draftStatusChange(this.options, failed, change, dropped);
     return this.options.storage.setStatus(taskId, id, change, { expectedSequence: sequence }, { records });
   }
 

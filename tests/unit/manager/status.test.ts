@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { recordingLogger } from "../../support/recording-logger.js";
 
 /** A memory adapter that calls `meanwhile` between reading the newest checkpoint and changing its status. */
 function memoryWith(meanwhile: (storage: MemoryAdapter) => Promise<unknown>) {
@@ -32,4 +33,28 @@ describe("complete and fail beside another writer", () => {
     await manager.save("t", 1);
     await expect(manager.complete("t")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
+});
+
+it("complete, fail, cancel and retry of a run are records of its log, stored with the change", async () => {
+  const manager = new CheckpointManager({ storage: new MemoryAdapter(), logger: recordingLogger() });
+  await expect(manager.run("t", () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+  await manager.retry("t");
+  await manager.cancel("t", "not needed");
+  await manager.enqueue("u");
+  await manager.complete("u");
+  await manager.save("plain", 1);
+  await manager.complete("plain");
+  const changes = async (taskId: string) => {
+    const values: unknown[] = [];
+    for await (const record of manager.records(taskId, { kinds: ["run"] })) {
+      if ("value" in record) values.push(record.value);
+    }
+    return values.filter((value) => JSON.stringify(value).includes('"type":"status"'));
+  };
+  expect(await changes("t")).toMatchObject([
+    { type: "status", status: "paused" },
+    { type: "status", status: "failed", error: { message: "not needed" } },
+  ]);
+  expect(await changes("u")).toEqual([{ type: "status", status: "completed" }]);
+  expect(await changes("plain")).toEqual([]);
 });
