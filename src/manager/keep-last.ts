@@ -25,10 +25,13 @@ export class KeepLast {
   }
 
   /**
-   * @param applyPlan - Plans for the task and applies the plan. Returns what stays; `undefined` if something of the task
-   *   is damaged.
+   * @param applyPlan - Plans for the task and applies the plan, to records above the sequence `cleanUpTo` (default: all).
+   *   Returns what stays; `undefined` if something of the task is damaged.
    */
-  afterSave(saved: CheckpointSummary, applyPlan: () => Promise<KeptCheckpoints | undefined>): Promise<void> {
+  afterSave(
+    saved: CheckpointSummary,
+    applyPlan: (cleanUpTo?: number) => Promise<KeptCheckpoints | undefined>,
+  ): Promise<void> {
     const { taskId } = saved;
     const task = this.#tasks.get(taskId) ?? { turn: Promise.resolve(), known: undefined };
     this.#tasks.delete(taskId);
@@ -38,7 +41,7 @@ export class KeepLast {
     const turn = task.turn.then(async () => {
       // If a call fails, the memory stays one save behind, so the next save makes a plan.
       const now = task.known && (await this.#applied(task.known, saved));
-      task.known = now ?? describeTask(await applyPlan());
+      task.known = now ?? describeTask(await applyPlan(cleanUpTo(task.known, saved)));
     });
     // The failure belongs to the caller of this turn, not to the next one.
     task.turn = turn.catch(() => undefined);
@@ -72,21 +75,28 @@ export interface KeptCheckpoints {
   readonly checkpoints: readonly CheckpointSummary[];
   /** Whether the task's log may have records that go with one of them. */
   readonly mayHaveRecords: boolean;
+  /** The records up to this sequence that go have gone. Those that a run needed stay until another process plans. */
+  readonly cleanUpTo: number;
 }
 
 /** A task whose checkpoints can all be read. All but the newest are milestones. */
-interface Known extends Pick<KeptCheckpoints, "mayHaveRecords"> {
+interface Known extends Omit<KeptCheckpoints, "checkpoints"> {
   readonly sequence: number;
   readonly milestones: number;
   readonly transient: string | undefined;
 }
 
 function describeTask(kept: KeptCheckpoints | undefined): Known | undefined {
-  const { checkpoints = [], mayHaveRecords = true } = kept ?? {};
+  const { checkpoints = [], mayHaveRecords = true, cleanUpTo = 0 } = kept ?? {};
   const [newest] = checkpoints;
   if (newest === undefined) return undefined;
   // A plan leaves no transient checkpoint but the newest.
   const transient = isTransient(newest) ? newest.id : undefined;
   const milestones = checkpoints.length - (transient === undefined ? 0 : 1);
-  return { sequence: newest.sequence, milestones, transient, mayHaveRecords };
+  return { sequence: newest.sequence, milestones, transient, mayHaveRecords, cleanUpTo };
+}
+
+/** A log may be long, and saves are many: if nothing else has changed the task, only its newer records are read. */
+function cleanUpTo(known: Known | undefined, { sequence }: CheckpointSummary): number {
+  return known !== undefined && sequence > known.sequence ? known.cleanUpTo : 0;
 }

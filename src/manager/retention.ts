@@ -3,6 +3,7 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
 import { isRecord, type RecordHeader, toRecordHeader } from "../contract/log.js";
+import { isTransient } from "../contract/transient.js";
 import type { Calls } from "./calls.js";
 import { checkOptions, type OptionChecks } from "./check-options.js";
 import { KeepLast, type KeptCheckpoints } from "./keep-last.js";
@@ -10,7 +11,7 @@ import type { Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
 import type { CheckpointReader } from "./reader.js";
-import { isRecordRange, type PlanRecord, REMOVABLE, selectInRanges } from "./record-plan.js";
+import { findRunNeeds, isRecordRange, type PlanRecord, REMOVABLE, selectInRanges } from "./record-plan.js";
 import type { Removal } from "./removal.js";
 import {
   checkRetentionPolicy,
@@ -99,7 +100,7 @@ export class Retention {
   /** @internal Applies the manager's policy to a task that has just been saved. Never rejects, since the save has succeeded. */
   async afterSave(saved: CheckpointSummary, policy: RetentionPolicy): Promise<void> {
     const { taskId } = saved;
-    const applyPlan = () => this.#applyPolicy(taskId, policy);
+    const applyPlan = (cleanUpTo?: number) => this.#applyPolicy(taskId, policy, cleanUpTo);
     try {
       await (this.#keepLast?.afterSave(saved, applyPlan) ?? applyPlan());
     } catch (error) {
@@ -129,10 +130,10 @@ export class Retention {
   }
 
   /** Returns the contents with the task's records. */
-  async #readRecords(taskId: string, contents: TaskContents): Promise<TaskContents> {
+  async #readRecords(taskId: string, contents: TaskContents, afterSequence = 0): Promise<TaskContents> {
     const damaged = new Set(contents.damaged);
     const records: PlanRecord[] = [];
-    const query = { taskId, order: "newest", headersOnly: true, kinds: REMOVABLE } as const;
+    const query = { taskId, order: "newest", afterSequence, headersOnly: true, kinds: REMOVABLE } as const;
     for await (const item of this.#options.storage.log?.read(query) ?? []) {
       if (isCorrupt(item)) {
         // The log also yields the damaged checkpoints, which `list` has reported.
@@ -188,20 +189,21 @@ export class Retention {
   }
 
   /** Returns what stays; `undefined` if something of the task is damaged. */
-  async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<KeptCheckpoints | undefined> {
+  async #applyPolicy(taskId: string, policy: RetentionPolicy, cleanUpTo = 0): Promise<KeptCheckpoints | undefined> {
     let contents = await this.#readCheckpoints(taskId);
     let plan = this.#planFor(contents, taskId, policy);
     // Without such a rule, records only go with a checkpoint. A log may be long, and saves are many.
     const hasRecordRule = policy.chunks !== undefined || policy.maxBytes !== undefined;
     const needsRecords = hasRecordRule || plan.remove.length > 0;
     if (needsRecords) {
-      contents = await this.#readRecords(taskId, contents);
+      contents = await this.#readRecords(taskId, contents, cleanUpTo);
       plan = this.#planFor(contents, taskId, policy);
     }
     await this.#apply(plan, contents, "retention");
     if (contents.damaged.size > 0) return undefined;
     const mayHaveRecords = needsRecords ? contents.records.length > 0 : this.#options.storage.log !== undefined;
-    return { checkpoints: plan.keep.map(({ checkpoint }) => checkpoint), mayHaveRecords };
+    const checkpoints = plan.keep.map(({ checkpoint }) => checkpoint);
+    return { checkpoints, mayHaveRecords, cleanUpTo: Math.max(cleanUpTo, findCleanEnd(plan)) };
   }
 
   async #apply(
@@ -254,6 +256,14 @@ interface TaskContents {
 /** Without the digests and seals, since a task may have many records. */
 function toPlanRecord({ sequence, kind, name, recordKey, createdAt, sizeBytes }: RecordHeader): PlanRecord {
   return { sequence, kind, name, recordKey, createdAt, sizeBytes };
+}
+
+/** Up to this sequence, nothing is left that goes with a checkpoint, once the plan is applied. */
+function findCleanEnd({ keep, remove }: RetentionPlan): number {
+  const kept = keep.map(({ checkpoint }) => checkpoint).sort((a, b) => b.sequence - a.sequence);
+  const end = Math.min(kept.at(-1)?.sequence ?? 0, findRunNeeds(kept)?.afterSequence ?? Number.POSITIVE_INFINITY);
+  const gone = remove.filter(({ checkpoint }) => !isTransient(checkpoint) && checkpoint.sequence <= end);
+  return Math.max(0, ...gone.map(({ checkpoint }) => checkpoint.sequence));
 }
 
 /** What `prune` takes: exactly one of these keys. */

@@ -202,10 +202,11 @@ describe("the log of a task that is saved", () => {
   async function watchedManager(retention: RetentionPolicy) {
     const storage = new MemoryAdapter();
     const watched = await managerOn(() => storage, retention);
-    const reads = { count: 0 };
+    const reads = { count: 0, afterSequence: 0 };
     const read = storage.log.read.bind(storage.log);
     storage.log.read = (query) => {
       reads.count += 1;
+      reads.afterSequence = query.afterSequence ?? 0;
       return read(query);
     };
     return { ...watched, reads };
@@ -225,6 +226,20 @@ describe("the log of a task that is saved", () => {
     await save("last");
     expect(reads.count).toBe(1);
     expect(await left()).toEqual(["chunk 3", "y", "chunk 5", "z", "chunk 7", "last"]);
+  });
+
+  it("is read from the newest checkpoint that has gone on, so that a save costs the same at any length", async () => {
+    const { log, save, left, reads } = await watchedManager({ keepLast: 2 });
+    for (let n = 1; n <= 6; n++) {
+      // Events stay.
+      await log("event", { id: `e${n}`, name: "e" });
+      await log("chunk");
+      await save(`s${n}`);
+      // The save before has removed the checkpoint three before this one.
+      expect(reads.afterSequence).toBe(3 * Math.max(0, n - 3));
+    }
+    const rest = (await left()).filter((item) => !item.startsWith("event"));
+    expect(rest).toEqual(["chunk 14", "s5", "chunk 17", "s6"]);
   });
 
   it("is read if a checkpoint goes, even if no record came since the last save", async () => {
