@@ -1,5 +1,6 @@
 // @ts-check
-// Everything: `npm run check`. `-- --after-tests` leaves out the build and the quick tests, for CI, which has done both.
+// The full check, of which the longest parts take turns: `npm run check`. `-- --after-tests` leaves out the build and the
+// quick tests, for CI, which has done both.
 import { execFileSync } from "node:child_process";
 import { memoryDisk } from "../tests/support/memory-disk.mjs";
 import { runSteps } from "./steps.mjs";
@@ -13,7 +14,8 @@ process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 process.env["WAYMARK_SEED"] ??= String(Math.floor(Math.random() * 2 ** 31));
 console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${process.env["WAYMARK_CRASH_TENTH"]}`);
 
-// Every slow test with kills runs each time. The others take turns: a third of their files each time.
+// Every slow test with kills or stopped processes runs each time. The others take turns: a third of their files each time,
+// chosen by the tenth. `WAYMARK_TESTS=slow npx vitest run` runs all.
 const THIRDS = 3;
 const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % THIRDS;
 const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path));

@@ -96,7 +96,7 @@ describe("waymark oneshot", () => {
 
   it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
     // The second signal comes too late to be npm's repetition of the first.
-    const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const stubborn = "trap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     const { cwd, saved } = await project([{ id: "a", command: stubborn }]);
     const { child, ended, lines, stderr } = startOneshot(cwd, "F01");
     for await (const line of lines) if (/waiting|stopping/.test(line)) child.kill("SIGINT");
@@ -108,7 +108,7 @@ describe("waymark oneshot", () => {
   });
 
   it("reports in JSON that it was ended at once", async () => {
-    const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const stubborn = "trap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     const { cwd } = await project([{ id: "a", command: stubborn }]);
     const { child, ended, lines } = startOneshot(cwd, "F01", "--json");
     let last = "";

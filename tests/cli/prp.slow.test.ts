@@ -29,7 +29,7 @@ describe("waymark prp", () => {
   it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
     const { cwd, status, interrupted } = await project();
     // The second signal comes too late to be npm's repetition of the first.
-    const stubborn = "#!/bin/sh\ntrap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait\n";
+    const stubborn = "#!/bin/sh\ntrap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait\n";
     writeFileSync(join(cwd, "agent"), stubborn, { mode: 0o755 });
     const said: string[] = [];
     expect(await interrupted("SIGINT", said)).toEqual([null, "SIGINT"]);

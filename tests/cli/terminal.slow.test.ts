@@ -235,7 +235,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     const { place, manager } = await newPlace();
     await manager.close();
     // The second signal comes too late to be npm's repetition of the first.
-    const command = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
+    const command = "trap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: [{ id: "a", command }] }));
     const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
       answer: [/› waiting/, "\u0003"],
