@@ -1,6 +1,6 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import type { RecordHeader, RecordKind } from "../contract/log.js";
-import { findTurnStart, readRunNote } from "../contract/run-note.js";
+import { findTurnStart, isReceived, readRunNote } from "../contract/run-note.js";
 import { isOfRun, isTransient } from "../contract/transient.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 
@@ -32,18 +32,18 @@ interface RecordGroup extends RecordRange {
 
 /** A task's records, by the checkpoints that they belong to. */
 export interface GroupedRecords {
-  /** Newest first. */
-  readonly groups: readonly RecordGroup[];
-  /** The bytes of each checkpoint's records, by its id. */
-  readonly bytes: ReadonlyMap<string, number>;
+  readonly events: Groups;
+  readonly others: Groups;
   /** The chunks that go by the policy's `chunks`. */
   readonly oldChunks: readonly RecordRange[];
   readonly oldChunkBytes: number;
 }
 
-/** The kinds that a policy removes. Events stay: which of them are pending isn't known here. */
-export const REMOVABLE: readonly RecordKind[] = ["step", "chunk", "run", "mark"];
+/** The kinds that a policy removes. Of a received event it only removes the value. */
+export const REMOVABLE: readonly RecordKind[] = ["step", "chunk", "run", "mark", "event"];
 const CHUNKS: readonly RecordKind[] = ["chunk"];
+const EVENTS: readonly RecordKind[] = ["event"];
+const OTHERS = REMOVABLE.filter((kind) => kind !== "event");
 
 /** What a task's run needs to go on. A policy removes nothing of it. */
 export interface RunNeeds {
@@ -71,9 +71,10 @@ export function findRunNeeds(newestFirst: readonly CheckpointSummary[]): RunNeed
 /**
  * Groups records by the checkpoints that they belong to. A record without `recordKey` that has a checkpoint's id as its
  * name belongs to that checkpoint, every other one to the milestone that follows it. Records above the newest milestone
- * belong to none, and neither do those that the task's run needs.
+ * belong to none, and neither do those that the task's run needs. An event belongs to the milestone that follows its
+ * receipt; a pending one belongs to none.
  *
- * @param records - Of the task, newest first. Events are ignored.
+ * @param records - Of the task, newest first.
  * @param untilMs - The time from which ages are counted back.
  */
 export function groupRecords(
@@ -86,14 +87,19 @@ export function groupRecords(
   const newestFirst = [...summaries].sort((a, b) => b.sequence - a.sequence);
   const milestones = newestFirst.filter((summary) => !isTransient(summary));
   const run = findRunNeeds(newestFirst);
-  const groups: RecordGroup[] = [];
-  const bytes = new Map<string, number>();
+  const [others, events] = [new Groups(OTHERS), new Groups(EVENTS)];
+  const received = milestones.map((summary) => readRunNote(summary)?.received);
   const oldChunks: RecordRange[] = [];
   let [older, chunkBytes, oldChunkBytes] = [0, 0, 0];
   let isAfterOldChunk = false;
   for (const { kind, sequence, name, recordKey, createdAt, sizeBytes } of records) {
-    if (kind === "event") continue;
     while ((milestones[older]?.sequence ?? 0) > sequence) older += 1;
+    if (kind === "event") {
+      const by = received.findLastIndex((one, at) => at < older && one && isReceived(one, sequence, name ?? ""));
+      // An event whose value was removed has no bytes.
+      if (sizeBytes > 0) events.add(milestones[by]?.id, sequence, sizeBytes);
+      continue;
+    }
     const isNamed = recordKey === undefined && name !== undefined && ids.has(name);
     const isNeeded = run !== undefined && (sequence > run.afterSequence || sequence === run.input);
     const owner = isNamed ? name : isNeeded && kind !== "chunk" ? undefined : milestones[older - 1]?.id;
@@ -108,26 +114,56 @@ export function groupRecords(
       isAfterOldChunk = goes;
       if (goes) continue;
     }
-    const isOfSameOwner = groups.length > 0 && groups.at(-1)?.owner === owner;
-    groups.push({ ...extend(isOfSameOwner ? groups.pop() : undefined, sequence), kinds: REMOVABLE, owner });
-    if (owner !== undefined) bytes.set(owner, (bytes.get(owner) ?? 0) + sizeBytes);
+    others.add(owner, sequence, sizeBytes);
   }
-  return { groups, bytes, oldChunks, oldChunkBytes };
+  return { others, events, oldChunks, oldChunkBytes };
 }
 
 /** The ranges of the records that belong to these checkpoints. Records between them that stay aren't in any range. */
-export function rangesOwnedBy(owners: ReadonlySet<string>, { groups }: GroupedRecords): RecordRange[] {
-  const ranges: RecordRange[] = [];
-  let isAdjacent = false;
-  for (const { owner, afterSequence, beforeSequence, kinds } of groups) {
-    const isOwned = owner !== undefined && owners.has(owner);
-    if (isOwned) {
-      const newer = isAdjacent ? ranges.pop() : undefined;
-      ranges.push({ afterSequence, beforeSequence: newer?.beforeSequence ?? beforeSequence, kinds });
-    }
-    isAdjacent = isOwned;
+export function rangesOwnedBy(owners: ReadonlySet<string>, { events, others }: GroupedRecords): RecordRange[] {
+  return [...others.ownedBy(owners), ...events.ownedBy(owners)];
+}
+
+/** The bytes of a checkpoint's records. */
+export function bytesOwnedBy(owner: string, { events, others }: GroupedRecords): number {
+  return events.bytesOf(owner) + others.bytesOf(owner);
+}
+
+/** Records of the same kinds, by the checkpoints that they belong to. */
+class Groups {
+  readonly #kinds: readonly RecordKind[];
+  readonly #newestFirst: RecordGroup[] = [];
+  readonly #bytes = new Map<string, number>();
+
+  constructor(kinds: readonly RecordKind[]) {
+    this.#kinds = kinds;
   }
-  return ranges;
+
+  /** @param sequence - Below those added before. */
+  add(owner: string | undefined, sequence: number, sizeBytes: number): void {
+    const groups = this.#newestFirst;
+    const isOfSameOwner = groups.length > 0 && groups.at(-1)?.owner === owner;
+    groups.push({ ...extend(isOfSameOwner ? groups.pop() : undefined, sequence), kinds: this.#kinds, owner });
+    if (owner !== undefined) this.#bytes.set(owner, this.bytesOf(owner) + sizeBytes);
+  }
+
+  bytesOf(owner: string): number {
+    return this.#bytes.get(owner) ?? 0;
+  }
+
+  ownedBy(owners: ReadonlySet<string>): RecordRange[] {
+    const ranges: RecordRange[] = [];
+    let isAdjacent = false;
+    for (const { owner, afterSequence, beforeSequence, kinds } of this.#newestFirst) {
+      const isOwned = owner !== undefined && owners.has(owner);
+      if (isOwned) {
+        const newer = isAdjacent ? ranges.pop() : undefined;
+        ranges.push({ afterSequence, beforeSequence: newer?.beforeSequence ?? beforeSequence, kinds });
+      }
+      isAdjacent = isOwned;
+    }
+    return ranges;
+  }
 }
 
 /** The records that are in one of the ranges. */

@@ -4,9 +4,11 @@ import { formatBytes, formatDuration } from "./amounts.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-times.js";
 import {
+  bytesOwnedBy,
   type ChunkPolicy,
   checkChunkPolicy,
   findRunNeeds,
+  type GroupedRecords,
   groupRecords,
   type PlanRecord,
   type RecordRange,
@@ -24,7 +26,8 @@ import {
  * offered for resuming.
  *
  * The records of a task's log go with the checkpoint that they belong to: the one whose id is their name, otherwise the
- * milestone that follows them. Records above the newest milestone stay, and so do events. Chunks may go earlier. If a
+ * milestone that follows them. Records above the newest milestone stay, and so do events that no run has received; of the others only
+ * the value goes. Chunks may go earlier. If a
  * policy removes a task's last checkpoint, the whole task goes.
  *
  * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Only sequences decide which
@@ -132,7 +135,7 @@ export function planRetention(
   const newestMs = Date.parse(newestFirst[0]?.createdAt ?? "");
   const untilMs = newestMs < nowMs ? newestMs : nowMs;
   const grouped = groupRecords(newestFirst, records, policy.chunks, untilMs);
-  const verdicts = judge(newestFirst, policy, nowMs, untilMs, grouped.bytes);
+  const verdicts = judge(newestFirst, policy, nowMs, untilMs, grouped);
   settle(verdicts, findRunNeeds(newestFirst)?.checkpoints ?? [], policy.maxBytes);
 
   const keep = verdicts.filter(({ stays }) => stays);
@@ -243,7 +246,7 @@ function judge(
   policy: RetentionPolicy,
   nowMs: number,
   untilMs: number,
-  recordBytes: ReadonlyMap<string, number>,
+  grouped: GroupedRecords,
 ): Verdict[] {
   const rules = makeKeepRules(policy, untilMs);
   const oldestMs = nowMs - (policy.maxAgeMs ?? Number.POSITIVE_INFINITY);
@@ -260,8 +263,8 @@ function judge(
     else if (claims.length === 0 && rules.length > 0) objections.push("no rule keeps it");
     if (candidate.createdAtMs < oldestMs) objections.push(`older than ${formatDuration(policy.maxAgeMs ?? 0)}`);
     if (rules.length === 0 && objections.length === 0) claims.push("no keep rule, and within the limits");
-    const owned = recordBytes.get(checkpoint.id) ?? 0;
-    return { checkpoint, recordBytes: owned, claims, objections, stays: objections.length === 0 };
+    const recordBytes = bytesOwnedBy(checkpoint.id, grouped);
+    return { checkpoint, recordBytes, claims, objections, stays: objections.length === 0 };
   });
 }
 

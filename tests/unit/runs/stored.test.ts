@@ -8,6 +8,7 @@ import { isCorrupt, isTransient } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { collect } from "../../support/collect.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { dyingAfter, managerOn, runOf, STORAGES } from "./run-support.js";
 
@@ -300,4 +301,47 @@ it("a policy keeps what an unfinished run needs: its turn's first state, its res
   expect(await program()).toEqual([1, "in"]);
   expect(ran).toEqual(["a"]);
   expect(await manager.result("t")).toEqual([1, "in"]);
+});
+
+describe.each(Object.entries(STORAGES))("a policy on %s", (_name, open) => {
+  it("removes the values of received events with the milestone after their receipt, and keeps their ids", async () => {
+    const { manager } = managerOn(await open());
+    await manager.send("t", "later", "kept");
+    for (let n = 1; n <= 4; n++) await manager.send("t", "msg", n, { id: `m${n}` });
+    const receive = async (count: number) => {
+      const receiving = manager.run(
+        "t",
+        async (run: Run<readonly number[]>) => {
+          if (run.state.length === count) throw new Error("enough");
+          const { value } = await run.waitFor<number>("msg");
+          return run.next([...run.state, value]);
+        },
+        { initialState: [] },
+      );
+      await expect(receiving).rejects.toThrow("enough");
+      return (await manager.latest("t"))?.state;
+    };
+    await receive(4);
+    const milestones = (await manager.list("t")).filter((summary) => !isTransient(summary));
+    await manager.retention.prune({ taskId: "t" }, { keepLast: 3 });
+    const events = async () => (await manager.events("t")).map(({ id, value, status }) => [id, value, status]);
+    const left = [
+      [expect.any(String), "kept", "pending"],
+      ["m1", undefined, "received"],
+      ["m2", undefined, "received"],
+      ["m3", 3, "received"],
+      ["m4", 4, "received"],
+    ];
+    expect(await events()).toEqual(left);
+    await manager.send("t", "msg", 1, { id: "m1" });
+    expect(await events()).toEqual(left);
+    // The turn that received the last one can still be branched off in its middle.
+    const receipt = (await collect(manager.records("t", { kinds: ["step"] }))).at(-1)?.sequence ?? 0;
+    expect(receipt).toBeLessThan(milestones[0]?.sequence ?? 0);
+    await manager.rewind("t", receipt);
+    expect(await receive(4)).toEqual([1, 2, 3, 4]);
+    expect(await manager.retention.prune({ taskId: "t" }, { keepLast: 1 })).toMatchObject({ failures: [] });
+    await manager.send("t", "msg", 5);
+    expect(await receive(5)).toEqual([1, 2, 3, 4, 5]);
+  });
 });
