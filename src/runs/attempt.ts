@@ -281,7 +281,7 @@ export class Attempt {
     for (;;) {
       await events.readAll();
       const { readTo } = events;
-      const isAnswered = events.hasPending(waits.waitsFor);
+      const isAnswered = this.#turn?.isAnswered();
       try {
         await journal.save({
           ...{ isTransient: true, status: "paused", label: waitsLabel(waits) },
@@ -316,8 +316,10 @@ export class Attempt {
     });
   }
 
-  /** Notes that the end of the attempt is stored. */
+  /** Notes that the end of the attempt is stored, and tells whoever waits for the result. */
   #noteEnd(): void {
+    const { store, taskId } = this.#parts;
+    store.wake(taskId);
     if (this.#claimed !== undefined) this.#claimed.isEndSaved = true;
   }
 

@@ -6,13 +6,12 @@ import {
   RunCancelledError,
   RunMismatchError,
 } from "../contract/errors.js";
-import { readRunNote } from "../contract/run-note.js";
-import { keptErrorsText, stepTitle } from "../contract/run-record.js";
+import { findTurnStart, readRunNote } from "../contract/run-note.js";
+import { keptErrorsText, parseRunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isOfRun } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
 import type { SequenceRange, StatusChanger } from "../manager/status.js";
-import { RecordedTurn } from "./recorded-turn.js";
 import { readRunRecord } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
 
@@ -49,21 +48,32 @@ export async function retryTasks(
   });
 }
 
-/** The results of the current turn from a step on. */
+/** The results of the current turn from a step on, which may be one that failed, or was running at a kill. */
 async function findRangeFrom(store: RunStore, newest: CheckpointSummary, from: string): Promise<SequenceRange> {
   const { taskId, sequence } = newest;
   const note = readRunNote(newest);
-  const steps = note ? (await RecordedTurn.read(store, taskId, note, sequence)).all() : [];
-  const first = steps.find(({ name, occurrence, isSave }) => !isSave && stepTitle(name, occurrence) === from);
-  if (note === undefined || first === undefined) {
-    const titles = steps.map(({ name, occurrence }) => JSON.stringify(stepTitle(name, occurrence))).slice(0, 20);
-    throw new RunMismatchError(
-      taskId,
-      `The current turn of task ${JSON.stringify(taskId)} has no recorded step ${JSON.stringify(from)}. Nothing was changed. It has ` +
-        `${titles.join(", ") || "none"}.`,
-    );
+  // By the titles of steps: the last end of the step, or its first start.
+  const found = new Map<string, number>();
+  let last = sequence;
+  if (note !== undefined) {
+    const query = { taskId, order: "oldest", afterSequence: findTurnStart(note, sequence), headersOnly: true } as const;
+    for await (const header of store.records({ ...query, kinds: ["step", "mark"] })) {
+      last = header.sequence;
+      const key = parseRunKey(header);
+      if (header.name === undefined || key?.occurrence === undefined) continue;
+      if (key.generation !== note.generation || key.turn !== note.turn) continue;
+      const title = stepTitle(header.name, key.occurrence);
+      if (header.kind === "step" || !found.has(title)) found.set(title, header.sequence);
+    }
   }
-  return [first.sequence, sequence];
+  const first = found.get(from);
+  if (first !== undefined) return [first, Math.max(last, sequence)];
+  const titles = [...found.keys()].slice(0, 20).map((title) => JSON.stringify(title));
+  throw new RunMismatchError(
+    taskId,
+    `The current turn of task ${JSON.stringify(taskId)} has no recorded step ${JSON.stringify(from)}. Nothing was changed. It has ` +
+      `${titles.join(", ") || "none"}.`,
+  );
 }
 
 /** Names the failed steps of a task that was put back, but that aren't tried again. */

@@ -266,8 +266,8 @@ export class RunJournal {
     ...options
   }: RunSave): Promise<CheckpointSummary> {
     const { id: resembles, sequence: expectedSequence, transientId, ...newest } = this.#newest;
-    // The checkpoint at which the current turn started stays until the next one starts.
-    const replaces = startsTurn || this.head.turnStart !== expectedSequence ? transientId : undefined;
+    // The checkpoint at which a turn started stays, so that a resume, a fork or a rewind can begin there.
+    const replaces = this.head.turnStart === expectedSequence ? undefined : transientId;
     try {
       const note = { ...(startsTurn ? leaveTurn(this.head) : this.head), token: this.#lease.token, ...change };
       const draft = this.#store.draft(this.#lease.taskId, {

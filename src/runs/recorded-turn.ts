@@ -54,6 +54,7 @@ export class RecordedTurn {
   /** The events that a schema has refused. */
   readonly refused: { readonly sequence: number; readonly name: string }[] = [];
   #page = new Map<number, LogRecord | RecordHeader>();
+  #pageStart = 0;
   #marks: Promise<ReadonlyMap<string, readonly number[]>> | undefined;
 
   private constructor(store: RunStore, taskId: string, note: RunNote, afterSequence: number) {
@@ -155,18 +156,21 @@ export class RecordedTurn {
   }
 
   async #load({ sequence }: RecordedStep): Promise<unknown> {
-    if (!this.#page.has(sequence)) await this.#readPage(sequence);
+    if (!this.#page.has(sequence)) await this.#readFrom(sequence);
     const record = this.#page.get(sequence);
     if (record === undefined) throw damagedValue(this.#taskId, sequence);
     this.#page.delete(sequence);
     return this.#store.readValue(record);
   }
 
-  async #readPage(first: number): Promise<void> {
-    this.#page = new Map();
+  /** Reads the page that begins with this record. If the function asks for an older one than before, only that record. */
+  async #readFrom(first: number): Promise<void> {
+    const limit = first > this.#pageStart ? PAGE_RECORDS : 1;
+    if (limit > 1) this.#page = new Map();
+    this.#pageStart = Math.max(this.#pageStart, first);
     let bytes = 0;
     const query = { taskId: this.#taskId, order: "oldest", afterSequence: first - 1, kinds: ["step", "run"] } as const;
-    for await (const record of this.#store.records({ ...query, limit: PAGE_RECORDS })) {
+    for await (const record of this.#store.records({ ...query, limit })) {
       this.#page.set(record.sequence, record);
       bytes += "body" in record.payload ? record.payload.body.length : 0;
       if (bytes >= PAGE_BYTES) break;

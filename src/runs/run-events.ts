@@ -77,7 +77,7 @@ export class RunEvents {
    */
   async find(name: string, wait: string): Promise<PendingEvent | undefined> {
     for (;;) {
-      const found = this.#pending.get(name)?.find((event) => event.wait === undefined || event.wait === wait);
+      const found = this.#findPending(name, wait);
       if (found !== undefined) return found;
       if (!(await this.#readMore())) return undefined;
     }
@@ -88,9 +88,9 @@ export class RunEvents {
     while (await this.#readMore());
   }
 
-  /** Whether an event with one of these names is pending among those that were read. */
-  hasPending(names: readonly string[]): boolean {
-    return names.some((name) => (this.#pending.get(name)?.length ?? 0) > 0);
+  /** Whether {@link find} finds an event among those that were read. */
+  hasPending(name: string, wait: string): boolean {
+    return this.#findPending(name, wait) !== undefined;
   }
 
   /**
@@ -165,6 +165,10 @@ export class RunEvents {
     for (const event of this.#taken.values()) event.isSettled = true;
     if (this.#taken.size > 0) await this.readAll();
     return this.endTurn() ?? NOTHING_RECEIVED;
+  }
+
+  #findPending(name: string, wait: string): PendingEvent | undefined {
+    return this.#pending.get(name)?.find((event) => event.wait === undefined || event.wait === wait);
   }
 
   /** Reads the next page of events. Returns whether there were any. Calls share a read. */

@@ -100,10 +100,21 @@ export async function readRunState(reading: Reading): Promise<RunState | Complet
   if (ofRun === undefined || former === undefined) {
     return beginRun(reading, last, options.restart ? undefined : newest);
   }
-  if (options.restart) {
-    return beginRun(reading, last, undefined, await readReceived(store, ofRun, former));
-  }
+  if (options.restart) return restartRun(reading, ofRun, former, last);
   return resumeRun(reading, newest, ofRun, former, last);
+}
+
+/** A run that begins again, with the recorded input if no other one is given. */
+async function restartRun(
+  reading: Reading,
+  ofRun: CheckpointSummary,
+  former: RunNote,
+  newest: NewestCheckpoint,
+): Promise<RunState> {
+  const { store, options } = reading;
+  const received = await readReceived(store, ofRun, former);
+  const input = options.input === undefined ? await readInput(store, ofRun, former) : undefined;
+  return beginRun(reading, newest, undefined, received, input);
 }
 
 /** A run that begins, with the state of the checkpoint `from` if it is given. */
@@ -112,8 +123,13 @@ function beginRun(
   newest: NewestCheckpoint,
   from?: CheckpointText,
   received = NOTHING_RECEIVED,
+  recordedInput?: EncodedState,
 ): RunState {
-  const { version, input, initialState } = options;
+  const { version, initialState } = options;
+  const input =
+    options.input === undefined
+      ? recordedInput
+      : new StepValues(taskId, store.options).encodeRunValue("input", options.input);
   const initial = initialState === undefined ? NO_STATE : store.encodeState(taskId, initialState);
   const state = from === undefined ? initial : store.migrateState(from);
   const note: RunNote = {
@@ -134,7 +150,7 @@ function beginRun(
       crashes: 0,
       running: [],
     },
-    input: input === undefined ? undefined : new StepValues(taskId, store.options).encodeRunValue("input", input),
+    input,
     steps: undefined,
   };
 }
@@ -155,9 +171,7 @@ async function resumeRun(
   // An enqueued run gets the version of its first attempt.
   if (former.version !== version && (attempt > 0 || former.version !== undefined)) {
     if (ifVersionChanged === "refuse") throw otherVersion(taskId, former.version, version);
-    if (ifVersionChanged === "restart") {
-      return beginRun(reading, last, undefined, await readReceived(store, ofRun, former));
-    }
+    if (ifVersionChanged === "restart") return restartRun(reading, ofRun, former, last);
   }
   const input = await readInput(store, ofRun, former);
   assertInput(reading, input);
@@ -260,7 +274,7 @@ export async function readInput(
   }
   throw new CheckpointCorruptError(
     `The input of the run of task ${JSON.stringify(taskId)} is gone. Nothing was run or changed. Restore it from a backup, or begin with ` +
-      "`restart: true`.",
+      "`restart: true` and an `input`.",
   );
 }
 
@@ -268,6 +282,20 @@ export async function readInput(
 export async function readResult(store: RunStore, { taskId, sequence }: CheckpointSummary): Promise<unknown> {
   const value = await readRunRecord(store, taskId, sequence);
   return typeof value === "object" && value !== null && "result" in value ? value.result : undefined;
+}
+
+/** The error with which a task has failed; `undefined` if no reason was given. */
+export async function readRunError(store: RunStore, summary: CheckpointSummary): Promise<unknown> {
+  const { taskId, sequence, error } = summary;
+  const query = { taskId, order: "newest", kinds: ["run"], limit: 1 } as const;
+  // The task may have been failed by hand since.
+  const isOfRun = readRunNote(summary) !== undefined;
+  for await (const record of isOfRun ? store.records({ ...query, afterSequence: sequence - 2 }) : []) {
+    const value = await store.readValue(record);
+    if (typeof value === "object" && value !== null && "error" in value && record.sequence < sequence)
+      return value.error;
+  }
+  return error && Object.assign(new Error(error.message), error);
 }
 
 /** The value of the `run` record directly before a checkpoint. */

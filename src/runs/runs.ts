@@ -19,7 +19,7 @@ import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
 import { findCallName, parentRun, runInCall } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
-import { type RunState, readResult, readRunRecord, readRunState } from "./run-state.js";
+import { type RunState, readResult, readRunError, readRunState } from "./run-state.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import { joinFields } from "./step-values.js";
 import { StopSignal, throwStop } from "./stops.js";
@@ -119,8 +119,7 @@ export class Runs {
       if (newest.status === "completed") return readRunNote(newest) && readResult(store, newest);
       if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
       if (newest.status === "failed") {
-        const value = readRunNote(newest) && (await readRunRecord(store, taskId, newest.sequence));
-        const cause = typeof value === "object" && value !== null && "error" in value ? value.error : newest.error;
+        const cause = await readRunError(store, newest);
         throw new RunFailedError(
           taskId,
           `The run of task ${JSON.stringify(taskId)} failed: ${newest.error?.message ?? "no reason was given"}. Its recorded steps are kept; ` +

@@ -92,13 +92,17 @@ export class TurnCalls {
   async begin(what: string, name: string): Promise<NamedStep> {
     this.#assertOpen(what);
     this.#stop.signal.throwIfAborted();
+    const isWait = what !== "run.step";
     if (this.#names.has(name)) {
+      const advice =
+        what === "run.waitFor"
+          ? "Keep the promise of the open wait, or abort its `signal` and await it before the next one."
+          : `Make their names differ: ${what}(\`${name} \${item.id}\`, …).`;
       throw new TypeError(
-        `A step named ${JSON.stringify(name)} is already under way in this turn, and a resume couldn't tell the two apart. Make their ` +
-          `names differ: ${what}(\`${name} \${item.id}\`, …).`,
+        `A ${isWait ? "wait" : "step"} named ${JSON.stringify(name)} is already under way in this turn, and a resume couldn't tell ` +
+          `the two apart. ${advice}`,
       );
     }
-    const isWait = what !== "run.step";
     this.#names.add(name);
     this.waitsUnderWay += Number(isWait);
     this.#lastThrown = [];

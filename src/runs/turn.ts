@@ -157,6 +157,11 @@ export class Turn implements Run {
     return this.#calls.sortErrors(thrown);
   }
 
+  /** @internal See {@link Waits.isAnswered}. */
+  isAnswered(): boolean {
+    return this.#waits.isAnswered();
+  }
+
   /** @internal See {@link Waits.findWaits}. */
   findWaits() {
     return this.#waits.findWaits();

@@ -72,7 +72,8 @@ export class Waits {
     const { values } = this.#parts;
     if (this.#isRecorded(step, "event")) {
       const { event, result } = recorded?.value ?? {};
-      this.#deliver(recorded?.step.event, options.signal);
+      // An earlier attempt may have given it to the function, so the signal doesn't matter.
+      this.#deliver(recorded?.step.event);
       const value = event && values.decodeStored(title, result, options.schema);
       return event && { name, value, status: "received", ...event };
     }
@@ -110,6 +111,14 @@ export class Waits {
     }, SUSPENDS_AFTER_MS).unref();
   }
 
+  /** Whether an event is pending for one of the turn's waits, among those that were read. */
+  isAnswered(): boolean {
+    const { events, taskId, journal } = this.#parts;
+    return [...this.#waiting].some(
+      (wait) => wait.waitsFor === "event" && events.hasPending(wait.name, makeKey(taskId, journal.head, wait)),
+    );
+  }
+
   /** The names of the events that the turn waits for, and when the first of its waits ends. */
   findWaits(): RunWaits | undefined {
     const waits = [...this.#waiting];
@@ -118,22 +127,31 @@ export class Waits {
     return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
   }
 
-  /**
-   * Gives an event to the function, at its turn. If its wait has ended meanwhile, because the turn is over or its signal
-   * has aborted, the event is pending again.
-   */
-  #deliver(sequence: number | undefined, signal: AbortSignal | undefined): void {
+  /** Gives an event to the function, at its turn. If the function has ended meanwhile, the event is pending again. */
+  #deliver(sequence: number | undefined): void {
     const { events, stop } = this.#parts;
     if (sequence === undefined) return;
     // A pause decides nothing: the resume gives the event.
     stop.signal.throwIfAborted();
-    if (this.#calls.isOver || this.#over.signal.aborted || signal?.aborted) {
+    if (this.#isOver()) {
       events.giveBack(sequence);
-      signal?.throwIfAborted();
       this.#over.abort();
       this.#over.signal.throwIfAborted();
     }
     events.settle(sequence);
+  }
+
+  /** Takes back the receipt of an event whose wait has been aborted before the function got it. */
+  async #giveBack(event: number, receipt: number): Promise<void> {
+    const { journal, events } = this.#parts;
+    const fields = { type: "dropped", dropped: [[receipt, receipt]] };
+    await journal.append({ kind: "run", fields }, true);
+    events.giveBack(event);
+  }
+
+  /** Whether the function has ended. */
+  #isOver(): boolean {
+    return this.#calls.isOver || this.#over.signal.aborted;
   }
 
   /** The next event of the wait's name that its schema accepts. It is taken, so that no other wait receives it. */
@@ -297,7 +315,11 @@ export class Waits {
     const fields = { status: "completed", waitsFor, ...times, ...event };
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
     const sequence = await journal.recordStep(step, { event: found?.sequence, fields, encoded });
-    await this.#calls.inOrder(sequence, async () => this.#deliver(found?.sequence, signal));
+    await this.#calls.inOrder(sequence, async () => {
+      if (found !== undefined && signal?.aborted && !this.#isOver()) await this.#giveBack(found.sequence, sequence);
+      signal?.throwIfAborted();
+      this.#deliver(found?.sequence);
+    });
     store.notifications.emit("waitEnded", { ...this.#details(wait), waitsFor, durationMs, ...event });
   }
 

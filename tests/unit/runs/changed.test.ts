@@ -81,9 +81,11 @@ it("restart starts a completed run over, with initialState", async () => {
     "Run completed",
     undefined,
     undefined,
+    "Run started",
     "Run completed",
     undefined,
     undefined,
+    "Run started",
   ]);
 });
 

@@ -39,6 +39,20 @@ export const LOOPS: Readonly<Record<string, Loop>> = {
     await run.step("work", () => nextTurn());
     return run.next(counted(state, event?.value));
   },
+  "a wait that its signal ends, and another one in the same turn": async (run) => {
+    const { state, input } = run;
+    if (state.next === input.events) return state.next;
+    const over = new AbortController();
+    const aborted = run.waitFor<number>("message", { signal: over.signal }).catch((error: unknown) => {
+      if (error === over.signal.reason) return undefined;
+      throw error;
+    });
+    await Promise.race([aborted, run.step("tick", () => nextTurn())]);
+    over.abort();
+    const event = (await aborted) ?? (await run.waitFor<number>("message", { timeoutMs: 0 }));
+    await run.step("work", () => nextTurn());
+    return run.next(counted(state, event?.value));
+  },
 };
 
 function counted({ next }: State, received: number | undefined): State {

@@ -1,4 +1,5 @@
 // manager.run and run.step: what a run records, and how a later attempt uses it.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointManager, LeaseHeldError, StorageError, UnsupportedOperationError } from "waymark";
 import { isTransient } from "waymark/adapter";
@@ -229,7 +230,27 @@ it("result waits until the run has ended, or its signal aborts", async () => {
   const given = manager.result("t");
   await expect(manager.result("t", { signal: AbortSignal.timeout(1) })).rejects.toMatchObject({ name: "TimeoutError" });
   await manager.run("t", () => "done");
-  expect(await given).toBe("done");
+  // In the same process, it doesn't wait for its next look.
+  let result: unknown;
+  void given.then((value) => {
+    result = value;
+  });
+  for (let turns = 0; turns < 100; turns++) await nextTurn();
+  expect(result).toBe("done");
+});
+
+it("result's cause is the error of the last failure, also if that was recorded by hand", async () => {
+  const { manager } = managerOn();
+  await expect(manager.run("t", () => Promise.reject(new RangeError("bad")))).rejects.toThrow("bad");
+  expect(await manager.result("t").catch((error: Error) => error.cause)).toEqual(new RangeError("bad"));
+  await manager.retry("t");
+  await manager.fail("t", new Error("by hand"));
+  expect(await manager.result("t").catch((error: Error) => error.cause)).toMatchObject({ message: "by hand" });
+  await manager.save("saved", 1);
+  await manager.fail("saved", new TypeError("by hand"));
+  const cause = await manager.result("saved").catch((error: Error) => error.cause);
+  expect(cause).toMatchObject({ name: "TypeError", message: "by hand" });
+  expect(cause).toBeInstanceOf(Error);
 });
 
 it("an error that the function throws ends the run as failed, and the next run tries the failed step again", async () => {

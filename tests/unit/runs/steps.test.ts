@@ -381,7 +381,7 @@ it("a step gets another key in the next turn, after a restart, in a fork and aft
   await program("t");
   await program("t", true);
   const [newest] = await manager.list("t", { stage: undefined });
-  const first = (await manager.list("t", { order: "oldest" }))[0]!;
+  const first = (await manager.list("t", { order: "oldest" }))[1]!;
   await manager.fork("t", first.id, "fork");
   await program("fork");
   await manager.rewind("t", first.id);

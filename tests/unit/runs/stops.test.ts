@@ -155,9 +155,9 @@ it("a paused run begins no further turn, and the next save replaces its checkpoi
     );
   await expect(program(controller.signal)).rejects.toThrow(RunPausedError);
   expect(passes).toEqual([0]);
-  expect((await manager.list("t")).map(({ status }) => status)).toEqual(["paused", "running"]);
+  expect((await manager.list("t")).map(({ status }) => status)).toEqual(["paused", "running", "running"]);
   expect(await program()).toBe("done");
-  expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running"]);
+  expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running", "running"]);
 });
 
 it("a save that failed for good stops the run, even if the function catches its error", async () => {

@@ -38,7 +38,7 @@ describe.each(Object.entries(WAYS))("runs that are stored %s", (_way, options) =
         return run.state;
       });
       expect(result).toEqual({ n: 1n });
-      expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running"]);
+      expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running", "running"]);
       const resumed = managerOn(dyingAfter(0, storage), options).manager;
       expect(await resumed.run("t", () => expect.unreachable())).toEqual({ n: 1n });
       const report = await manager.maintenance.verify();
@@ -182,7 +182,7 @@ it("a rewind to a milestone continues with its state, and diff compares the user
       { initialState: { turn: 0 } },
     );
   await program();
-  const [first, second] = await manager.list("t", { order: "oldest" });
+  const [, first, second] = await manager.list("t", { order: "oldest" });
   expect(await manager.diff("t", first!.id, second!.id)).toMatchObject([{ from: 1, to: 2 }]);
   await manager.rewind("t", first!.id);
   expect(await program()).toBe("done");
@@ -344,4 +344,34 @@ describe.each(Object.entries(STORAGES))("a policy on %s", (_name, open) => {
     await manager.send("t", "msg", 5);
     expect(await receive(5)).toEqual([1, 2, 3, 4, 5]);
   });
+});
+
+it("a run can be forked at each of its records, and runs the steps after that record again", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = (taskId: string) =>
+    manager.run(
+      taskId,
+      async (run: Run<{ readonly turn: number }>) => {
+        const { turn } = run.state;
+        for (const name of ["a", "b"]) await run.step(name, () => ran.push(`${turn}${name}`));
+        if (turn === 1) await run.save({ turn: 9 }, { stage: "half" });
+        return turn === 2 ? "done" : run.next({ turn: turn + 1 });
+      },
+      { initialState: { turn: 0 } },
+    );
+  await program("t");
+  const all = ran.splice(0);
+  let recorded = 0;
+  const ranAgain: string[][] = [];
+  const items = await collect(manager.records("t"));
+  for (const { sequence, kind } of items.slice(items.findIndex((item) => item.kind === "checkpoint"))) {
+    if (kind === "step") recorded += 1;
+    await manager.fork("t", sequence, `fork-${sequence}`);
+    expect(await program(`fork-${sequence}`)).toBe("done");
+    ranAgain.push(ran.splice(0));
+    if (sequence < (items.at(-1)?.sequence ?? 0)) expect(ranAgain.at(-1)).toEqual(all.slice(recorded));
+  }
+  // From a run that has ended, the last turn runs again.
+  expect(ranAgain.at(-1)).toEqual(["2a", "2b"]);
 });

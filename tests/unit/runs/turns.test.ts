@@ -58,6 +58,7 @@ it("run.next saves a milestone and begins the function anew with its state", asy
     ["tool", 2 * turn],
   ];
   expect(saved).toEqual([
+    [undefined, { turns: 0, said: [] }, "running", 1, false, []],
     ["turn", { turns: 1, said: ["model 1"] }, "running", 1, true, steps(1)],
     ["turn", { turns: 2, said: ["model 1", "model 3"] }, "running", 2, true, steps(2)],
     ["turn", { turns: 2, said: ["model 1", "model 3"] }, "completed", 3, true, steps(3)],

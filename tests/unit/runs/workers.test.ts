@@ -467,6 +467,73 @@ it("retry from a step drops its result and the later ones, and keeps those befor
   expect(keys.size).toBe(4);
 });
 
+it("retry can begin with the step that failed, or that was running when its worker ended", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("load", () => ran.push("load"));
+      await run.save("half", { stage: "half" });
+      await run.step("plan", () => {
+        ran.push("plan");
+        if (ran.length < 3) throw new Error("no");
+      });
+    });
+  await expect(program()).rejects.toThrow("no");
+  await expect(manager.retry("t", { from: "half" })).rejects.toThrow(
+    /has no recorded step "half".* It has "load", "plan"\.$/,
+  );
+  expect(await manager.retry("t", { from: "plan" })).toBe(1);
+  await program();
+  expect(ran).toEqual(["load", "plan", "plan"]);
+
+  const storage = new MemoryAdapter();
+  let isRunning = false;
+  const mortal = withWrites(storage, (call) => {
+    if (isRunning) throw new StorageError("The process was killed.");
+    return call();
+  });
+  const first = (run: Run) =>
+    run.step("first", () => {
+      isRunning = true;
+    });
+  await expect(managerOn(mortal).manager.run("u", first)).rejects.toThrow("killed");
+  const other = managerOn(storage).manager;
+  await other.fail("u", new Error("by hand"));
+  expect(await other.retry("u", { from: "first" })).toBe(1);
+  expect(await other.run("u", (run) => run.step("first", () => 2))).toBe(2);
+});
+
+it("an answer to a wait that is over doesn't wake the run again and again", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const first = ends(manager, "paused");
+  const second = ends(manager, "paused", 2);
+  const worker = working(manager, (run) => run.waitFor("approve"));
+  await first;
+  await manager.send("q/t", "approve", "late", { wait: "of an earlier question" });
+  await second;
+  const newest = await manager.latest("q/t");
+  expect(newest && readWaits(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
+  expect(await manager.events("q/t")).toMatchObject([{ status: "pending" }]);
+  await worker.drain();
+});
+
+it("a worker that restarts a run of another version keeps its input", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t", { to: "ada" });
+  const isOld = manager.run("q/t", () => Promise.reject(new Error("stop")), { version: 1 });
+  await expect(isOld).rejects.toThrow("stop");
+  await manager.retry("q/t");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) => run.input, { version: 2, ifVersionChanged: "restart" });
+  await completed;
+  expect(await manager.result("q/t")).toEqual({ to: "ada" });
+  await worker.drain();
+  expect(await manager.run("q/t", (run) => run.input, { restart: true })).toEqual({ to: "ada" });
+  expect(await manager.run("q/t", (run) => run.input, { restart: true, input: 7 })).toBe(7);
+});
+
 it("claims that begin no attempt count as none", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);

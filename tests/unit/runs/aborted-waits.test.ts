@@ -1,0 +1,77 @@
+// Waits whose signal aborts before they have received an event, or after it.
+import { expect, it } from "vitest";
+import type { Run } from "waymark";
+import { managerOn } from "./run-support.js";
+
+/** A run whose first wait is aborted at the moment at which its event comes, and which fails once. */
+function abortedRun() {
+  const { manager } = managerOn();
+  const got: unknown[] = [];
+  let fails = 1;
+  const program = async (run: Run<{ readonly turn: number }>) => {
+    if (run.state.turn === 0) {
+      const listening = new AbortController();
+      const aborted = run.waitFor("msg", { signal: listening.signal }).catch(() => undefined);
+      await run.step("tick", async () => {
+        await manager.send("t", "msg", "A", { id: "a" });
+      });
+      listening.abort();
+      expect(await aborted).toBeUndefined();
+      if (fails-- === 1) throw new Error("stop");
+    }
+    const { value } = (await run.waitFor("msg", { timeoutMs: 0 })) ?? {};
+    got.push(value);
+    return run.state.turn < 2 ? run.next({ turn: run.state.turn + 1 }) : got;
+  };
+  const attempt = () => manager.run("t", program, { initialState: { turn: 0 } });
+  return { manager, attempt, got };
+}
+
+it("an event whose wait was aborted is received by the next wait, and once", async () => {
+  const { manager, attempt } = abortedRun();
+  await expect(attempt()).rejects.toThrow("stop");
+  expect(await manager.events("t")).toMatchObject([{ id: "a", status: "pending" }]);
+  expect(await attempt()).toEqual(["A", undefined, undefined]);
+  expect(await manager.events("t")).toMatchObject([{ id: "a", status: "received" }]);
+});
+
+it.each(["a save", "a restart", "a rewind"])(
+  "an event whose wait was aborted is still pending after %s",
+  async (how) => {
+    const { manager, attempt } = abortedRun();
+    await expect(attempt()).rejects.toThrow("stop");
+    const program = async (run: Run) => (await run.waitFor("msg", { timeoutMs: 0 }))?.value;
+    if (how === "a save") await manager.save("t", { turn: 7 });
+    if (how === "a rewind") await manager.rewind("t", (await manager.latest("t"))?.id ?? "");
+    expect(await manager.run("t", program, { restart: how === "a restart" })).toBe("A");
+  },
+);
+
+it("an event that a run has received stays received, if the signal of its wait is aborted at the resume", async () => {
+  const { manager } = managerOn();
+  const closing = new AbortController();
+  const charged: unknown[] = [];
+  const attempt = () =>
+    manager.run("t", async (run) => {
+      const { value } = await run.waitFor("job", { signal: closing.signal });
+      await run.step("charge", () => charged.push(value));
+      if (run.attempt === 1) throw new Error("stop");
+      return value;
+    });
+  await manager.send("t", "job", "J1");
+  await expect(attempt()).rejects.toThrow("stop");
+  closing.abort();
+  expect(await attempt()).toBe("J1");
+  expect(charged).toEqual(["J1"]);
+});
+
+it("a wait is refused while another one with its name is open, with advice for waits", async () => {
+  const { manager } = managerOn();
+  const program = async (run: Run) => {
+    run.waitFor("msg").catch(() => undefined);
+    return run.waitFor("msg");
+  };
+  await expect(manager.run("t", program)).rejects.toThrow(
+    /^A wait named "msg" is already under way .* Keep the promise of the open wait, or abort its `signal` and await it/,
+  );
+});
