@@ -11,7 +11,7 @@ import { LEAST_SAVES, Plots } from "./plots.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
-import { leaseText, StatusMark, shownStatus } from "./status.js";
+import { leaseText, placeText, StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { CancelQuestion, CompleteQuestion, DeleteQuestion, RetryQuestion } from "./task-questions.js";
 import { timeText } from "./times.js";
@@ -167,6 +167,14 @@ export function TaskView({ taskId, go }: TaskViewProps) {
             <dt>Why it stands</dt>
             <dd>
               <StoredText text={task.why} />
+            </dd>
+          </div>
+        )}
+        {task.step && (
+          <div>
+            <dt>Last step</dt>
+            <dd>
+              <StoredText text={placeText(task.step, nowMs)} />
             </dd>
           </div>
         )}

@@ -1,6 +1,7 @@
 // The page on runs that wait, in a real browser.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { collect } from "../../support/collect.js";
 import { worked } from "../waiting-tasks.js";
 import { newPlace } from "../waymark.js";
 import { axeFindings, CHROMIUM, focusedText, isTooWide, launch, openPage, startUi } from "./page-browser.js";
@@ -104,8 +105,15 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const dialog = page.getByRole("dialog");
     await go("#/task/w~002ffails");
     await page.getByRole("button", { name: "Retry …" }).click();
-    await dialog.getByRole("button", { name: "Retry" }).click();
+    const from = dialog.getByLabel("Also run the steps again from this one on (optional)");
+    await from.fill("plann");
+    await page.keyboard.press("Enter");
+    await dialog.getByText('It has "plan".').waitFor();
+    await from.fill("plan");
+    expect(await axeFindings(page)).toEqual([]);
+    await page.keyboard.press("Enter");
     await page.locator(".heading").getByText("due").waitFor();
+    expect(await collect(manager.records("w/fails", { kinds: ["step"] }))).toEqual([]);
 
     await page.getByRole("button", { name: "Cancel …" }).click();
     expect(await dialog.getByRole("button", { name: "Cancel the task" }).isDisabled()).toBe(true);
