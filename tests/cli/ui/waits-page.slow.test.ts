@@ -114,7 +114,9 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.keyboard.press("Enter");
     await page.locator(".heading").getByText("due").waitFor();
     const dropped = await collect(manager.records("w/fails", { kinds: ["run"], order: "newest", limit: 2 }));
-    expect(dropped.map(({ value }) => value)).toContainEqual(expect.objectContaining({ status: "paused", dropped: [[5, expect.any(Number)]] }));
+    expect(dropped.map(({ value }) => value)).toContainEqual(
+      expect.objectContaining({ status: "paused", dropped: [[5, expect.any(Number)]] }),
+    );
 
     await page.getByRole("button", { name: "Cancel …" }).click();
     expect(await dialog.getByRole("button", { name: "Cancel the task" }).isDisabled()).toBe(true);
