@@ -100,6 +100,22 @@ it("retry --from runs a failed task's steps again from that one on", async () =>
   expect((await run("retry", "t", "--from", "model")).stdout).toBe("Put back 1 task.\n");
   await program();
   expect(ran).toEqual(["plan", "model", "build", "model", "build"]);
+  const timed = JSON.parse((await run("list", "t", "--timeline", "--json")).stdout);
+  expect(timed.map(({ step }: { step: string }) => step.replace(/ · \d+ ms/, ""))).toEqual([
+    ...["plan", "model", "build · failed"],
+    ...["model", "build"],
+  ]);
+});
+
+it("resume says of a task that was put back and killed how its last attempt ended", async () => {
+  const { cwd, manager, run } = await newPlace();
+  onTestFinished(() => manager.close());
+  const failing = manager.run("t", (its) => its.step("build", () => Promise.reject(new Error("no room"))));
+  await expect(failing).rejects.toThrow("no room");
+  await run("retry", "t");
+  expect((await run("resume")).stdout).toMatch(/^t .* put back; it failed with: no room$/m);
+  killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
+  expect((await run("resume")).stdout).toMatch(/^t +build · started .* died +died on /m);
 });
 
 it("show lists the steps of the turn, and which of them came from storage", async () => {
