@@ -42,12 +42,23 @@ export async function lastSteps(session: QuerySession, checkpoint: CheckpointSum
   }
 }
 
-/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`: where a run is. `undefined` if nothing is recorded. */
-export function whereText(steps: readonly StepRecord[] = []): string | undefined {
+/**
+ * Finds where a run is: the step that runs, otherwise the one that ended last. `undefined` if nothing is recorded.
+ *
+ * @returns `more`: `, and 2 more` if other steps run beside it, otherwise empty.
+ */
+export function findPlace(
+  steps: readonly StepRecord[] = [],
+): { readonly step: StepRecord; readonly more: string } | undefined {
   const running = steps.filter(({ status, waitsFor }) => status === "started" && waitsFor === undefined);
-  const shown = running.at(-1) ?? steps.find(({ status }) => status !== "started");
-  const more = running.length > 1 ? `, and ${running.length - 1} more` : "";
-  return shown && `${stepName(shown)}${more}`;
+  const step = running.at(-1) ?? steps.find(({ status }) => status !== "started");
+  return step && { step, more: running.length > 1 ? `, and ${running.length - 1} more` : "" };
+}
+
+/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`. See {@link findPlace}. */
+export function whereText(steps?: readonly StepRecord[]): string | undefined {
+  const place = findPlace(steps);
+  return place && `${stepName(place.step)}${place.more}`;
 }
 
 /**

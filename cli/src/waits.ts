@@ -37,7 +37,7 @@ export interface TaskWaits extends RunWaits {
   readonly answered?: readonly string[];
 }
 
-/** An event as its summary tells about it, without its value. */
+/** An event without its value. */
 export interface ListedEvent {
   readonly id: string;
   readonly name: string;

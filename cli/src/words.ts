@@ -3,7 +3,7 @@ export function counted(count: number, noun: string): string {
   return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** `3 checkpoints`, `3 checkpoints and 4 records and 2 events`. */
+/** `3 checkpoints`, `3 checkpoints and 4 records`. */
 export function checkpointsText(checkpoints: number, records: number): string {
   return `${counted(checkpoints, "checkpoint")}${records === 0 ? "" : ` and ${counted(records, "record")}`}`;
 }

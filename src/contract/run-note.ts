@@ -1,13 +1,13 @@
 import { type CheckpointSummary, isJsonObject, type JsonObject } from "./checkpoint.js";
 import { NOTE_KEY, noteIn } from "./transient.js";
 
-/** The events that a run has received or refused, or that it can't receive any more. */
-export interface ReceivedEvents {
+/** The events that a run has received or refused, or that it can't receive any more. A type: it is stored as a JsonObject. */
+export type ReceivedEvents = {
   /** No event up to this sequence is pending. */
   readonly upTo: number;
   /** Of names with events above `upTo`: the name, its own `upTo`, and the sequences received above that. */
   readonly names?: readonly (readonly [name: string, upTo: number, ...above: number[]])[];
-}
+};
 
 /** Where a run stands at one of its checkpoints, which has this in its metadata. */
 export interface RunNote {
@@ -48,14 +48,14 @@ export interface RunMarks {
 
 /** The metadata of a run's checkpoint. */
 export function runMetadata(run: RunNote, { transient, waits, isChild }: RunMarks = {}): JsonObject {
-  const note = {
+  const note: JsonObject = {
     ...(isChild && { child: true }),
     ...(transient && { transient: true }),
     ...(transient?.replaces !== undefined && { replaces: transient.replaces }),
     ...(waits && { waitsFor: waits.waitsFor, ...(isChild && { until: waits.dueAt }) }),
     run: { ...run },
   };
-  return { [NOTE_KEY]: note as unknown as JsonObject };
+  return { [NOTE_KEY]: note };
 }
 
 /** Where the run stands at this checkpoint; `undefined` if no run saved it. */

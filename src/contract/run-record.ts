@@ -1,4 +1,4 @@
-/** One step of a turn, as recorded in a run's checkpoint. */
+/** One step of a turn, as its records tell. */
 export interface StepRecord {
   readonly name: string;
   /** Given for a wait: `sleep` of `run.sleepUntil`, `event` of `run.waitFor`. */
@@ -34,7 +34,7 @@ export interface StepRecord {
   readonly error?: unknown;
 }
 
-/** A run, as recorded in its checkpoint. */
+/** A run at one of its checkpoints. */
 export interface RunRecord {
   /** The id of the run's first checkpoint. It changes with `restart`, a fork or a rewind. */
   readonly generation: string;

@@ -228,7 +228,8 @@ async function readTurnStart(store: RunStore, note: RunNote, newest: CheckpointT
 }
 
 /** The run's attempts after a checkpoint of it. `sequence` is the last one that is known. */
-async function readAttempts(store: RunStore, { taskId, sequence }: CheckpointSummary, note: RunNote) {
+async function readAttempts(store: RunStore, newest: CheckpointSummary, note: RunNote) {
+  const { taskId, sequence } = newest;
   let [attempt, last] = [note.attempt, sequence];
   const [started, paused] = [new Set<number>(), new Set<number>()];
   const running: string[] = [];
@@ -238,14 +239,18 @@ async function readAttempts(store: RunStore, { taskId, sequence }: CheckpointSum
     const key = parseRunKey(header);
     if (key?.generation !== note.generation) continue;
     attempt = Math.max(attempt, key.attempt);
-    // Anything but a mark is progress.
-    if (header.kind !== "mark") break;
+    // Anything but a mark is progress, and so is a milestone.
+    if (header.kind !== "mark") {
+      started.delete(key.attempt);
+      break;
+    }
     // It is the last mark of its attempt, so it is read before the others.
     if (header.name === PAUSING && key.occurrence === undefined) paused.add(key.attempt);
     if (!paused.has(key.attempt)) started.add(key.attempt);
     if (header.name !== undefined && key.occurrence !== undefined && key.attempt === attempt)
       running.unshift(stepTitle(header.name, key.occurrence));
   }
+  if (!isTransient(newest)) started.delete(note.attempt);
   return { attempt, crashes: started.size, running, sequence: last };
 }
 

@@ -28,7 +28,7 @@ interface ViewedTurn {
   readonly turn: number;
   /** The last attempt at it. */
   readonly attempt: number;
-  /** Those that have ended come first, in their order. Without their results. */
+  /** Those that have ended come first, in their order, also those whose results were dropped. Without their results. */
   readonly steps: readonly RecordedStep[];
   readonly seen: readonly SeenAttempt[];
 }
@@ -74,11 +74,10 @@ export async function readTurns(
   const newest = checkpoints.at(-1);
   return Array.from(turns.values(), ({ generation, turn, entries, seen }) => {
     const isLast = seen.some(({ checkpoint }) => checkpoint !== undefined && checkpoint === newest);
-    const steps = collectSteps(entries, isLast && newest ? newest : { status: "running", sequence: 0 });
     return {
       ...{ generation, turn, seen },
       attempt: Math.max(...seen.map(({ attempt }) => attempt)),
-      steps: [...steps, ...entries.flatMap((entry) => readFailure(entries, entry) ?? [])],
+      steps: collectSteps(entries, isLast && newest ? newest : { status: "running", sequence: 0 }, true),
     };
   });
 }
@@ -86,13 +85,6 @@ export async function readTurns(
 interface OpenTurn extends Pick<ViewedTurn, "generation" | "turn"> {
   readonly entries: LogEntry[];
   readonly seen: SeenAttempt[];
-}
-
-/** The step whose error ended a run; `undefined` if the record isn't about that. */
-function readFailure(entries: readonly LogEntry[], { kind, value, sequence }: LogEntry): RecordedStep | undefined {
-  if (kind !== "run" || !isFields(value) || value["type"] !== "failed") return undefined;
-  const step = findFailedStep(entries, value);
-  return step && { sequence, step: { ...step, status: "failed", error: value["error"] } };
 }
 
 /** The step whose error ended the run: the first one that the run's end has dropped. */
@@ -146,18 +138,21 @@ export async function readLastSteps(
 /**
  * The steps in the order in which they ended, then those that haven't. Once the run has ended, none is running; while it
  * is paused, none but its waits.
+ *
+ * @param hasDropped - Whether results that were dropped are among them. A resume doesn't see those.
  */
 export function collectSteps(
   entries: readonly LogEntry[],
   { status, sequence: saved }: Pick<CheckpointSummary, "status" | "sequence">,
+  hasDropped = false,
 ): readonly RecordedStep[] {
   const hasEnded = status === "completed" || status === "failed";
-  const ended = new Map<string, RecordedStep>();
+  const ended = new Map<string | number, RecordedStep>();
   const started = new Map<string, RecordedStep>();
   for (const entry of entries) {
     const { kind, name, sequence, createdAt, value } = entry;
     const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
-    if (kind === "run") drop(ended, readDropped(value));
+    if (kind === "run" && !hasDropped) drop(ended, readDropped(value));
     if (name === undefined || occurrence === undefined) continue;
     const named = { name, occurrence, runAttempt };
     const key = `${occurrence} ${name}`;
@@ -174,14 +169,17 @@ export function collectSteps(
       const { input: _input, ...step } = value;
       started.delete(key);
       ended.delete(key);
-      ended.set(key, { sequence, step: { ...named, ...step } });
+      ended.set(hasDropped ? sequence : key, { sequence, step: { ...named, ...step } });
     }
   }
   return [...ended.values(), ...started.values()];
 }
 
 /** Removes the steps whose results a record has dropped. */
-function drop(ended: Map<string, { readonly sequence: number }>, dropped: ReturnType<typeof readDropped>): void {
+function drop(
+  ended: Map<string | number, { readonly sequence: number }>,
+  dropped: ReturnType<typeof readDropped>,
+): void {
   for (const [key, { sequence }] of ended) {
     if (dropped.some(([first, last]) => sequence >= first && sequence <= last)) ended.delete(key);
   }

@@ -1,4 +1,6 @@
 // The command on events: they are hidden where tasks are listed, and go where their task goes.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { newPlace, waymark } from "./waymark.js";
 
@@ -77,6 +79,45 @@ describe.each(STORAGES)("events in %s", (url) => {
     expect(await manager.events("a")).toEqual([]);
     expect(await manager.events("c")).toHaveLength(2);
   });
+
+  it("are shown by their number, and no command takes one for a checkpoint", async () => {
+    const { manager, run } = await placeWithEvents(url);
+    expect((await run("show", "a", "@2")).stdout).toMatch(/^record +@2, event "approve"$/m);
+    for (const args of [
+      ["rewind", "a", "@2"],
+      ["fork", "a", "@2", "c"],
+      ["delete", "a", "s1", "--yes"],
+    ]) {
+      expect(await run(...args)).toMatchObject({ code: 3, stderr: expect.stringContaining("has no checkpoint") });
+    }
+    expect((await manager.events("a")).map(({ status }) => status)).toEqual(["pending", "pending"]);
+  });
+
+  it("that came before their task are in no list, and go into copies and exports", async () => {
+    const { cwd, manager, run, open } = await placeWithEvents(url);
+    await manager.send("early", "go", 1, { id: "e1" });
+    expect(names((await run("tasks", "--json")).stdout)).toEqual(["a", "b"]);
+    expect((await run("send", "early", "go")).code).toBe(3);
+    const exported = await run("export");
+    expect(recordsIn(exported.stdout)).toEqual(["a", "a", "a", "b", "early"]);
+    await waymark({ cwd, env: { WAYMARK_STORAGE: "sqlite:imported.db" } }, ["import"], exported.stdout);
+    expect((await run("copy", "--to", "sqlite:copy.db")).code).toBe(0);
+    for (const its of ["sqlite:copy.db", "sqlite:imported.db"]) {
+      await using copied = await open(its);
+      expect(await copied.run("early", (its) => its.waitFor("go"))).toMatchObject({ id: "e1", value: 1 });
+    }
+  });
+});
+
+it("a damaged event is named with its task and its number, and the others are listed", async () => {
+  const { cwd, run } = await placeWithEvents("files:store");
+  const log = join(cwd, "store", "a", "log.jsonl");
+  writeFileSync(log, readFileSync(log, "utf8").replace('"by":"Ada"', '"by":"Eve"'));
+  const { code, stdout } = await run("verify");
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/^damaged +a +@?2 /m)]);
+  const shown = await run("show", "a");
+  expect(shown.stdout).toMatch(/^events +approve, .*: pending\n +note, .*: pending$/m);
+  expect(shown.stderr).toMatch(/^warning: The event record "approve" of task "a" can't be loaded/);
 });
 
 function recordsIn(exported: string): string[] {

@@ -13,7 +13,7 @@ import { newPlace, waymark } from "./waymark.js";
 const root = join(import.meta.dirname, "..", "..");
 const page = readFileSync(join(root, "docs", "command-output.md"), "utf8");
 const shapes = /```ts\n(.*?)```/s.exec(page)?.[1] ?? "";
-const rows = [...page.matchAll(/^\| `waymark (.*?)` \| `(.*?)` \| (yes|no) \|$/gm)].map(([, line, type, ndjson]) => ({
+const rows = [...page.matchAll(/^\| `waymark (.*?)` \| `(.*?)`.* \| (yes|no) \|$/gm)].map(([, line, type, ndjson]) => ({
   line: line!,
   type: type!,
   hasNdjson: ndjson === "yes",
@@ -109,7 +109,7 @@ async function placeWithEverything() {
 /** @param line - A command of the page, whose words in capitals stand for things of the place. */
 function wordsOf(line: string): string[] {
   const names = new Map([
-    ["TASK", /^retry|--timeline/.test(line) ? "agent-7" : /^(send|cancel)/.test(line) ? "agent-8" : "build-42"],
+    ["TASK", /^retry|--timeline|@3/.test(line) ? "agent-7" : /^(send|cancel)/.test(line) ? "agent-8" : "build-42"],
     ["NEW-TASK", "build-43"],
     ["CMD", "false"],
     ["URL", "sqlite:copy.db"],

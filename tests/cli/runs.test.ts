@@ -1,6 +1,6 @@
 // The command shows runs and their steps.
-import { expect, it } from "vitest";
-import { newPlace, waymark } from "./waymark.js";
+import { expect, it, onTestFinished } from "vitest";
+import { killInStep, newPlace, waymark } from "./waymark.js";
 
 /** A task whose run failed in its first attempt and was stopped in its second. */
 async function placeWithRun() {
@@ -46,6 +46,39 @@ it("tasks names the last step that a killed run has finished, and how long it to
   });
 });
 
+it.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])(
+  "names the step in which a program was killed, in %s",
+  async (url) => {
+    const { cwd, run, manager } = await newPlace(url);
+    onTestFinished(() => manager.close());
+    killInStep({ cwd, url, taskId: "t" });
+    for (const command of ["tasks", "resume"]) {
+      const row = (await run(command)).stdout.split("\n").find((line) => line.startsWith("t "));
+      expect(row).toMatch(/ build · started (just now|\d+ seconds? ago)/);
+      expect(row).toMatch(/ died /);
+    }
+    expect((await run("show", "t")).stdout).toMatch(
+      /^status +died\nlast run +died on (.*\n)*steps +plan · \d+ ms\n +build · started /m,
+    );
+    expect((await run("list", "t", "--timeline")).stdout).toMatch(/ plan · \d+ ms\n.* build · started /);
+  },
+);
+
+it("names the step that was running when a task had ended too many workers", async () => {
+  const { cwd, run, manager } = await newPlace();
+  onTestFinished(() => manager.close());
+  await manager.enqueue("w/1");
+  // The first attempt records a step, so it doesn't count.
+  for (let n = 0; n < 3; n += 1) killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "w/1" });
+  const drained = new AbortController();
+  manager.on("runEnded", () => drained.abort());
+  const options = { prefix: "w/", maxAttempts: 2, signal: drained.signal, onError: () => undefined };
+  await manager.work(options, (its) => its.step("build", () => 1));
+  for (const command of [["resume"], ["show", "w/1"]]) {
+    expect((await run(...command)).stdout).toMatch(/2 attempts in a row .* The last one ended in step "build"/);
+  }
+});
+
 it("retry --from runs a failed task's steps again from that one on", async () => {
   const { manager, run } = await newPlace();
   const ran: string[] = [];
@@ -67,11 +100,28 @@ it("retry --from runs a failed task's steps again from that one on", async () =>
   expect((await run("retry", "t", "--from", "model")).stdout).toBe("Put back 1 task.\n");
   await program();
   expect(ran).toEqual(["plan", "model", "build", "model", "build"]);
+  const timed = JSON.parse((await run("list", "t", "--timeline", "--json")).stdout);
+  expect(timed.map(({ step }: { step: string }) => step.replace(/ · \d+ ms/, ""))).toEqual([
+    ...["plan", "model", "build · failed"],
+    ...["model", "build"],
+  ]);
+});
+
+it("resume says of a task that was put back and killed how its last attempt ended", async () => {
+  const { cwd, manager, run } = await newPlace();
+  onTestFinished(() => manager.close());
+  const failing = manager.run("t", (its) => its.step("build", () => Promise.reject(new Error("no room"))));
+  await expect(failing).rejects.toThrow("no room");
+  await run("retry", "t");
+  expect((await run("resume")).stdout).toMatch(/^t .* put back; it failed with: no room$/m);
+  killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
+  expect((await run("resume")).stdout).toMatch(/^t +build · started .* died +died on /m);
 });
 
 it("show lists the steps of the turn, and which of them came from storage", async () => {
   const { run } = await placeWithRun();
-  const { stdout } = await run("show", "agent");
+  const { stdout, ...ended } = await run("show", "agent");
+  expect(ended).toEqual({ code: 0, stderr: "" });
   expect(stdout).toMatch(/run +attempt 2, turn 2, version v1\n/);
   expect(stdout).toMatch(/steps +model · \d+ ms · from storage\n/);
   expect(stdout).toMatch(/\n\S* +model 2 · \d+ ms\n/);
@@ -140,6 +190,12 @@ it("list --timeline has the steps of earlier turns while the next one runs, and 
         /^record +@\d+, step "model"\n.*\nresult +"answer 1"$/m,
       );
       expect((await run("show", "t", `@${sequence}`, "--path", "result")).stdout).toBe('"answer 1"\n');
+      const stored = { status: "completed", attempts: 1, result: "answer 1" };
+      expect(JSON.parse((await run("show", "t", `@${sequence}`, "--state")).stdout)).toMatchObject(stored);
+      expect(JSON.parse((await run("show", "t", `@${sequence}`, "--json")).stdout)).toMatchObject({
+        ...{ taskId: "t", sequence, kind: "step", name: "model" },
+        value: stored,
+      });
       for (const command of ["tasks", "resume"]) {
         expect((await run(command)).stdout).toMatch(/^t .*tool · started just now/m);
       }

@@ -125,6 +125,30 @@ export async function newPlace(url = "sqlite:checkpoints.db", options: Partial<C
   return { cwd, place, manager, run, open };
 }
 
+/** Runs a task in a process of its own, which is killed in the task's second step, `build`. */
+export function killInStep({
+  cwd,
+  url,
+  taskId,
+}: {
+  readonly cwd: string;
+  readonly url: string;
+  readonly taskId: string;
+}) {
+  const [sdk, adapters] = ["src", "adapters"].map(
+    (folder) => new URL(`../../dist/${folder}/index.js`, import.meta.url),
+  );
+  const program = `
+    import { CheckpointManager } from "${sdk}";
+    import { openStorage } from "${adapters}";
+    const manager = new CheckpointManager({ storage: openStorage("${url}") });
+    await manager.run("${taskId}", async (run) => {
+      await run.step("plan", () => 1);
+      await run.step("build", () => process.kill(process.pid, "SIGKILL"));
+    });`;
+  spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd });
+}
+
 /** The URL of a storage as in messages: with its whole path. */
 export function wholeUrl(cwd: string, url: string): string {
   return url.replace(":", `:${cwd}/`);

@@ -102,7 +102,7 @@ export function CheckpointList({
                 )}
                 <div class="small soft">
                   <StatusMark status={shownStatus(checkpoint)} />
-                  {kind === "transient" && " · transient: the next save takes its place"}
+                  {kind === "transient" && " · transient: retention rules don't count it"}
                   <span class="narrow-only">
                     {" "}
                     · {agoText(createdAt, nowMs)} · {bytesText(sizeBytes)}

@@ -102,7 +102,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
         </div>
         <div>
           <dt>Kind</dt>
-          <dd>{kind === "transient" ? "transient: the next save takes its place" : "milestone"}</dd>
+          <dd>{kind === "transient" ? "transient: retention rules don't count it" : "milestone"}</dd>
         </div>
         {parentId !== undefined && (
           <div>

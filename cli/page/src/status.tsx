@@ -1,5 +1,6 @@
 import type { RunnerInfo } from "../../src/ui/api-parts.js";
 import type { TaskRow } from "../../src/ui/api-tasks.js";
+import { agoText } from "../../src/words.js";
 import { durationText } from "./times.js";
 
 type Shown = TaskRow["status"] | "cancelled" | "died" | "damaged" | "waits" | "due" | "saved";
@@ -54,6 +55,11 @@ const SHAPES = {
   saved: <path d="M7 1.5l5.5 5.5L7 12.5 1.5 7z" {...STROKE} stroke-linejoin="round" />,
   unknown: <path d="M4.8 5a2.2 2.2 0 1 1 3 2.1C7.2 7.4 7 7.8 7 8.5M7 11.2v.1" {...STROKE} />,
 } as const;
+
+/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`. */
+export function placeText({ text, startedAt }: NonNullable<TaskRow["step"]>, nowMs: number): string {
+  return startedAt === undefined ? text : `${text} · started ${agoText(startedAt, nowMs)}`;
+}
 
 /** `lease: 28 s left`, `its lease has expired`, `its process has ended`. */
 export function leaseText({ state, at }: RunnerInfo, nowMs: number): string {

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointRow } from "../../src/ui/api-parts.js";
 import type { WaitInfo } from "../../src/ui/api-runs.js";
 import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
-import { agoText, bytesText, counted, countText } from "../../src/words.js";
+import { agoText, bytesText, countText } from "../../src/words.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -10,13 +10,13 @@ import { usePage } from "./page.js";
 import { LEAST_SAVES, Plots } from "./plots.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
-import { Question } from "./question.js";
 import { formatRoute } from "./route.js";
-import { leaseText, StatusMark, shownStatus } from "./status.js";
+import { leaseText, placeText, StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { CancelQuestion, CompleteQuestion, DeleteQuestion, RetryQuestion } from "./task-questions.js";
 import { timeText } from "./times.js";
 import { useAction } from "./use-action.js";
-import { AnswerQuestion, CancelQuestion, Events, RetryQuestion, Waits } from "./waits.js";
+import { AnswerQuestion, Events, Waits } from "./waits.js";
 import { Waterfall } from "./waterfall.js";
 
 interface TaskViewProps {
@@ -119,54 +119,10 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     setOlder([]);
   };
   const actions = {
-    complete: () =>
-      ask((close) => (
-        <Question
-          title="Mark the task as completed?"
-          confirmText="Complete"
-          runner={task.runner}
-          onClose={close}
-          onConfirm={async (options) => {
-            await api.ask("complete", { taskId, expectedSequence: task.newest?.sequence ?? 0, ...options });
-            say("The task is completed.");
-            changed();
-          }}
-        >
-          <p>
-            <StoredText text={task.name} /> gets the status “completed” at its newest checkpoint, @
-            {task.newest?.sequence}.
-          </p>
-          {task.error !== undefined && (
-            <p>
-              Its error is removed: <StoredText text={task.error} />
-            </p>
-          )}
-        </Question>
-      )),
-    delete: () =>
-      ask((close) => (
-        <Question
-          title="Remove the task?"
-          confirmText="Remove"
-          isDangerous
-          runner={task.runner}
-          onClose={close}
-          onConfirm={async (options) => {
-            const { removed } = await api.ask("delete", { taskId, ...options });
-            go("#/tasks");
-            say(`Removed ${counted(removed, "checkpoint")}.`);
-          }}
-        >
-          <p>
-            <StoredText text={task.name} /> goes with all its checkpoints: {countText(task.count)}. It can't be undone.
-          </p>
-        </Question>
-      )),
-    cancel: () =>
-      ask((close) => (
-        <CancelQuestion taskId={taskId} name={task.name} runner={task.runner} onClose={close} onDone={changed} />
-      )),
-    retry: () => ask((close) => <RetryQuestion taskId={taskId} name={task.name} onClose={close} onDone={changed} />),
+    complete: () => ask((close) => <CompleteQuestion task={task} onClose={close} onDone={changed} />),
+    delete: () => ask((close) => <DeleteQuestion task={task} onClose={close} onDone={() => go("#/tasks")} />),
+    cancel: () => ask((close) => <CancelQuestion task={task} onClose={close} onDone={changed} />),
+    retry: () => ask((close) => <RetryQuestion task={task} onClose={close} onDone={changed} />),
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
   const answerWait = (wait: WaitInfo) =>
@@ -211,6 +167,14 @@ export function TaskView({ taskId, go }: TaskViewProps) {
             <dt>Why it stands</dt>
             <dd>
               <StoredText text={task.why} />
+            </dd>
+          </div>
+        )}
+        {task.step && (
+          <div>
+            <dt>Last step</dt>
+            <dd>
+              <StoredText text={placeText(task.step, nowMs)} />
             </dd>
           </div>
         )}

@@ -6,7 +6,7 @@ import { useKeys } from "./keys.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute, STATUSES, type TasksFilter } from "./route.js";
-import { leaseText, StatusMark, shownStatus } from "./status.js";
+import { leaseText, placeText, StatusMark, shownStatus } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { useTaskList } from "./task-list.js";
 import { timeText } from "./times.js";
@@ -302,8 +302,8 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
       </tr>
     );
   }
-  const { taskId, name, newest, count, damage } = task;
-  const place = newest?.label ?? newest?.stage ?? "";
+  const { taskId, name, newest, count, damage, lastAt = newest?.createdAt } = task;
+  const place = describePlace(task, nowMs);
   const reason = describeReason(task, nowMs);
   return (
     <tr
@@ -321,7 +321,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
           <StoredText text={name} />
         </a>
         <span class="task-more one-line">
-          {newest && `${agoText(newest.createdAt, nowMs)} · `}
+          {lastAt !== undefined && `${agoText(lastAt, nowMs)} · `}
           <StoredText text={reason === "" ? place : reason} />
         </span>
       </td>
@@ -336,7 +336,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
         </span>
       </td>
       <td class="number count">{countText(count)}</td>
-      <td class="number when soft">{newest ? agoText(newest.createdAt, nowMs) : "not yet"}</td>
+      <td class="number when soft">{lastAt === undefined ? "not yet" : agoText(lastAt, nowMs)}</td>
     </tr>
   );
 }
@@ -431,6 +431,11 @@ function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number 
 function queueText({ tasks, oldestDueAt }: QueueInfo, nowMs: number): string {
   const since = oldestDueAt === undefined ? "" : `, the oldest ${forText(oldestDueAt, nowMs)}`;
   return `${countText(tasks)} due${since}`;
+}
+
+/** The step that the task's run is in, otherwise what the newest checkpoint says. */
+function describePlace({ newest, step }: TaskRow, nowMs: number): string {
+  return step === undefined ? (newest?.label ?? newest?.stage ?? "") : placeText(step, nowMs);
 }
 
 function describeReason({ runner, why, error }: TaskRow, nowMs: number): string {

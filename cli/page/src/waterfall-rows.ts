@@ -9,7 +9,7 @@ export type WaterfallRow =
       readonly step: TimelineStep;
       readonly atMs: number;
       readonly endMs: number;
-      /** The step isn't finished: a wait that lasts, or an `atMostOnce` step that began. */
+      /** The step isn't finished: it runs, waits, or was killed. */
       readonly isOpen: boolean;
     }
   | {

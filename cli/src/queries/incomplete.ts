@@ -2,7 +2,7 @@ import type { CheckpointStatus } from "waymark";
 import { questionsText } from "../langgraph/thread-status.js";
 import { lapsedText, type RunTask, runningText } from "../leases.js";
 import type { QuerySession } from "../store.js";
-import { standText, waitsText } from "../waits.js";
+import { isPutBack, standText, waitsText } from "../waits.js";
 import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
 
 /** The statuses of a task or checkpoint that is not completed. */
@@ -32,7 +32,8 @@ function whyStopped({ newest, thread, lease, lapsed, waits }: RunTask, nowMs: nu
   if (lease !== undefined) return `${waits === undefined ? "" : `${waitsText(waits, nowMs)}, `}${runningText(lease)}`;
   const stands = lapsed === undefined ? standText(newest, nowMs, waits) : undefined;
   if (stands !== undefined) return stands;
-  if (error !== undefined) return error.message;
+  // A task that was put back keeps its error, which doesn't tell how its next attempt ended.
+  if (error !== undefined && !isPutBack(newest)) return error.message;
   const questions = questionsText(thread?.interrupts);
   if (questions !== undefined) return `asks ${questions}`;
   if (thread !== undefined && thread.interrupts === undefined) return "its question can't be read";

@@ -36,7 +36,7 @@ export interface TimelineStep {
   readonly from: "ran" | "storage";
   /** It is a wait, for a time or for an event. */
   readonly waitsFor?: "sleep" | "event";
-  /** It is a wait for a signal, and its time limit ended it. */
+  /** It is a wait for an event, and its time limit ended it. */
   readonly hasTimedOut?: true;
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
   readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";

@@ -61,6 +61,10 @@ export interface TaskRow {
     readonly label?: string;
     readonly sizeBytes: number;
   };
+  /** The step that its run is in, or that ended last, since the newest checkpoint. `startedAt`: it hasn't ended. */
+  readonly step?: { readonly text: string; readonly startedAt?: string };
+  /** When its last record was stored, if that is newer than the newest checkpoint. */
+  readonly lastAt?: string;
   /** Why it isn't completed, for people: `died on build-box, process 3417; last seen 5 seconds ago`. */
   readonly why?: string;
   /** The message of the newest checkpoint's error, at most 300 units. */

@@ -1,6 +1,15 @@
 import type { CheckpointSummary } from "waymark";
 import { isTransient } from "waymark/adapter";
-import { type HeldLease, isCancelled, isChild, isOfRun, type LapsedLease, parseHolder } from "waymark/kit";
+import {
+  type HeldLease,
+  isCancelled,
+  isChild,
+  isOfRun,
+  type LapsedLease,
+  parseHolder,
+  type StepRecord,
+  stepText,
+} from "waymark/kit";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";
@@ -8,6 +17,7 @@ import { jsonText } from "../printable.js";
 import { fleetStatus } from "../queries/fleet.js";
 import { whyIncomplete } from "../queries/incomplete.js";
 import type { ListedTask } from "../queries/tasks.js";
+import { findPlace } from "../run-steps.js";
 import type { CheckpointRow, DamageInfo, RunnerInfo } from "./api-parts.js";
 import type { TaskRow } from "./api-tasks.js";
 
@@ -21,7 +31,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     const runner = heldBy(task.lease, nowMs);
     return { taskId, name, isThread: name !== taskId, status: "starting", count, runner, asks: [], damage };
   }
-  const { newest, thread } = task;
+  const { newest, thread, steps, lastAt } = task;
   const status = fleetStatus(task, nowMs);
   const runner = describeRunner(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
@@ -35,12 +45,20 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...given({ stage, label }) },
+    ...given({ step: placeInfo(steps), lastAt }),
     ...(newest.status !== "completed" && { why: shortened(whyIncomplete(task, nowMs)) }),
     ...(error && { error: shortened(error.message) }),
     ...(runner && { runner }),
     asks: (thread?.interrupts ?? []).map((question) => jsonText(question)),
     damage,
   };
+}
+
+function placeInfo(steps: readonly StepRecord[] | undefined): TaskRow["step"] {
+  const place = findPlace(steps);
+  if (place === undefined) return undefined;
+  const { startedAt, status } = place.step;
+  return { text: `${stepText(place.step)}${place.more}`, ...(status === "started" && { startedAt }) };
 }
 
 /** Who runs a task now; otherwise who ran it last, if that one didn't release its lease. */

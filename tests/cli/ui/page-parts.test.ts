@@ -29,6 +29,7 @@ describe("a place in the page", () => {
           { view: "task", taskId },
           { view: "checkpoint", taskId, id: to },
           { view: "checkpoint", taskId, id: to, step: { name: from, occurrence: 2 } },
+          { view: "checkpoint", taskId, id: to, step: { name: from, occurrence: 2, at: 41 } },
           { view: "diff", taskId, to },
           { view: "diff", taskId, from, to },
           { view: "retention", taskId },

@@ -2,7 +2,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { newPlace } from "../waymark.js";
+import { tookText, waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
+import { killInStep, newPlace } from "../waymark.js";
 import { served } from "./served.js";
 
 const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];
@@ -290,6 +291,35 @@ it("names the failed steps that a retry leaves as they are", async () => {
   await manager.close();
 });
 
+it("names the step in which a program was killed", async () => {
+  const { cwd, manager } = await newPlace();
+  killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "agent" });
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const startedAt = expect.any(String);
+  const { tasks } = await page.ask("tasks", { order: "recent", offset: 0, limit: 10 });
+  expect(tasks).toMatchObject([
+    { taskId: "agent", step: { text: "build", startedAt }, lastAt: startedAt, runner: { state: "died" } },
+  ]);
+  const timeline = await page.ask("timeline", { taskId: "agent" });
+  expect(timeline).toMatchObject({
+    steps: [
+      { title: "plan", status: "completed" },
+      { title: "build", status: "started", startedAt },
+    ],
+    attempts: [{ attempt: 1, end: "killed" }],
+  });
+  const rows = waterfallRows(timeline).map((row) =>
+    row.kind === "step" ? [row.step.title, tookText(row)] : row.title,
+  );
+  expect(rows).toEqual([["plan", expect.any(String)], ["build", "not finished"], "Attempt 1 was killed"]);
+  const { run } = await page.ask("checkpoint", { taskId: "agent" });
+  expect(run?.steps).toMatchObject([{ title: "plan" }, { title: "build", status: "started" }]);
+  await manager.run("agent", (its) => its.step("build", () => 1));
+  const [row] = (await page.ask("tasks", { order: "recent", offset: 0, limit: 10 })).tasks;
+  expect(row).not.toHaveProperty("step");
+  await manager.close();
+});
+
 it("leads from a step of an earlier turn to its result", async () => {
   const { cwd, manager } = await newPlace();
   await manager.run("agent", async (its) => {
@@ -298,6 +328,10 @@ it("leads from a step of an earlier turn to its result", async () => {
     if (turn < 3) return its.next(turn + 1);
     const page = await served("sqlite:checkpoints.db", { cwd });
     const { steps } = await page.ask("timeline", { taskId: "agent" });
+    const [id = ""] = steps.map(({ checkpointId }) => checkpointId);
+    for (const at of [0, 1.5, "1"]) {
+      expect(await page.refused("checkpoint", { taskId: "agent", id, at })).toMatchObject({ status: 400 });
+    }
     const answers = steps.map(async ({ checkpointId: id, record: at }) => {
       const { run } = await page.ask("checkpoint", { taskId: "agent", id, at });
       return [run?.turn, run?.steps.map(({ title, result }) => [title, result])];

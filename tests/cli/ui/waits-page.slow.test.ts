@@ -1,6 +1,7 @@
 // The page on runs that wait, in a real browser.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { collect } from "../../support/collect.js";
 import { worked } from "../waiting-tasks.js";
 import { newPlace } from "../waymark.js";
 import { axeFindings, CHROMIUM, focusedText, isTooWide, launch, openPage, startUi } from "./page-browser.js";
@@ -85,7 +86,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await go("#/task/w~002fwaits");
     await page.getByRole("button", { name: "Cancel …" }).waitFor();
     const checkpoints = page.getByRole("table").filter({ hasText: "Bytes" }).getByRole("row");
-    const replaced = checkpoints.filter({ hasText: "the next save takes its place" });
+    const replaced = checkpoints.filter({ hasText: 'Run waits for "approve"' });
     await replaced.waitFor();
 
     await manager.send("w/waits", "approve");
@@ -104,8 +105,18 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const dialog = page.getByRole("dialog");
     await go("#/task/w~002ffails");
     await page.getByRole("button", { name: "Retry …" }).click();
-    await dialog.getByRole("button", { name: "Retry" }).click();
+    const from = dialog.getByLabel("Also run the steps again from this one on (optional)");
+    await from.fill("plann");
+    await page.keyboard.press("Enter");
+    await dialog.getByText('It has "plan".').waitFor();
+    await from.fill("plan");
+    expect(await axeFindings(page)).toEqual([]);
+    await page.keyboard.press("Enter");
     await page.locator(".heading").getByText("due").waitFor();
+    const dropped = await collect(manager.records("w/fails", { kinds: ["run"], order: "newest", limit: 2 }));
+    expect(dropped.map((record) => "value" in record && record.value)).toContainEqual(
+      expect.objectContaining({ status: "paused", dropped: [[5, expect.any(Number)]] }),
+    );
 
     await page.getByRole("button", { name: "Cancel …" }).click();
     expect(await dialog.getByRole("button", { name: "Cancel the task" }).isDisabled()).toBe(true);
@@ -120,7 +131,8 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByRole("heading", { name: "It was cancelled" }).waitFor();
     await page.locator(".heading").getByText("cancelled").waitFor();
     expect((await manager.latest("w/fails"))?.error?.message).toBe("too late");
-    expect(problems).toEqual([]);
+    // The step whose name was wrong.
+    expect(problems).toEqual([expect.stringContaining("409")]);
   }, 60_000);
 
   it("shows waits and events without a finding of axe, in light and dark, from 360 to 2,560 px", async () => {

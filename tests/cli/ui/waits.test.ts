@@ -110,7 +110,13 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
   expect(sent).toMatchObject({ isAwaited: true });
   const { sender } = await page.ask("session", {});
   expect(await manager.events("w/1")).toMatchObject([{ id: sent.id, value: { ok: [true, null] }, by: sender }]);
-  expect(await page.ask("retry", { taskId: "w/2" })).toEqual({ retried: 1 });
+  expect(await page.refused("retry", { taskId: "w/2", from: "plann" })).toMatchObject({
+    status: 409,
+    message: expect.stringContaining('has no recorded step "plann". Nothing was changed. It has "plan".'),
+  });
+  expect(await page.refused("retry", { taskId: "w/2", from: "" })).toMatchObject({ status: 400 });
+  expect(await page.ask("retry", { taskId: "w/2", from: "plan" })).toEqual({ retried: 1 });
+  expect((await page.ask("checkpoint", { taskId: "w/2" })).run?.steps).toEqual([]);
   expect(await page.ask("cancel", { taskId: "w/3", reason: "late" })).toEqual({ cancelled: 1 });
   const { tasks } = await page.ask("tasks", { order: "taskId", offset: 0, limit: 10 });
   expect(tasks).toMatchObject([

@@ -414,11 +414,15 @@ it("a run that ends its workers without progress is failed after so many attempt
   await worker.drain();
 });
 
-it("a task that keeps crashing its worker names the step that was running", async () => {
+it.each<[string, (run: Run, render: () => void) => unknown]>([
+  ["a step", async (run, render) => [await run.step("plan", () => 1), await run.step("render", render)]],
+  ["a turn", (run, render) => (run.state === undefined ? run.next(1) : run.step("render", render))],
+])("a task that keeps crashing its worker after %s names the step that was running", async (_, program) => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t");
-  for (let n = 0; n < 2; n += 1) {
+  // The first attempt makes progress, so it doesn't count.
+  for (let n = 0; n < 3; n += 1) {
     // The process dies in the step, so its result can't be stored.
     let isRunning = false;
     const mortal = withWrites(storage, async (call) => {
@@ -426,16 +430,16 @@ it("a task that keeps crashing its worker names the step that was running", asyn
       return call();
     });
     const runner = managerOn(mortal).manager;
-    const crash = () => {
+    const render = () => {
       isRunning = true;
     };
-    await expect(runner.run("q/t", (run) => run.step("render", crash))).rejects.toThrow("killed");
+    await expect(runner.run("q/t", (run) => program(run as Run, render))).rejects.toThrow("killed");
   }
   const failed = ends(manager, "failed");
   const worker = working(manager, (run) => run.step("render", () => 1), { maxAttempts: 2 });
   await failed;
   await worker.drain();
-  expect((await manager.latest("q/t"))?.error?.message).toContain('The last one ended in step "render"');
+  expect((await manager.latest("q/t"))?.error?.message).toMatch(/^2 attempts .* The last one ended in step "render"/);
 });
 
 it("retry from a step drops its result and the later ones, and keeps those before it and the keys", async () => {
