@@ -297,7 +297,9 @@ class Trial {
     const before = await storage.all();
     const { keep, remove } = this.#plan(before);
     await storage.remove("t", idsOf(remove));
-    return this.#damagedIn(before).length === 0 ? { checkpoints: keep, mayHaveRecords: false, cleanUpTo: 0 } : undefined;
+    return this.#damagedIn(before).length === 0
+      ? { checkpoints: keep, mayHaveRecords: false, cleanUpTo: 0 }
+      : undefined;
   }
 
   #plan(newestFirst: readonly CheckpointSummary[]) {
