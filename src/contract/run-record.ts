@@ -5,6 +5,8 @@ export interface StepRecord {
   readonly waitsFor?: "sleep" | "event";
   /** When a sleep ends, or the time limit of a wait for an event, in ISO 8601 UTC. */
   readonly until?: string;
+  /** Of an open wait: its question for people, and the answer's JSON Schema if the wait's schema provides one. */
+  readonly ask?: { readonly question: string; readonly schema?: unknown };
   /** The event that ended a wait. */
   readonly event?: {
     /** Unique among the task's events. */
@@ -56,7 +58,9 @@ export interface RunRecord {
    * If the checkpoint is `failed`: the step whose error ended the run, and that the next run tries again. So it isn't
    * one of `steps`, and the checkpoint's `error` is its error.
    */
-  readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "event">>;
+  readonly failedStep?: Required<
+    Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "ask" | "event">
+  >;
 }
 
 /** The name of the mark of an attempt that pauses. Unlike the mark of a step, it has no occurrence. */
@@ -113,7 +117,8 @@ export function keptErrorsText(failed: readonly Pick<StepRecord, "name" | "occur
 }
 
 /**
- * A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`, `approve · waits`.
+ * A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`,
+ * `approve · waits · May it go out?`.
  */
 export function stepText({
   name,
@@ -122,9 +127,12 @@ export function stepText({
   attempts = 1,
   status,
   waitsFor,
+  ask,
 }: Omit<StepRecord, "runAttempt" | "startedAt">): string {
   const title = stepTitle(name, occurrence);
-  if (waitsFor !== undefined && status === "started") return `${title} · ${waitsFor === "sleep" ? "sleeps" : "waits"}`;
+  if (waitsFor !== undefined && status === "started") {
+    return `${title} · ${waitsFor === "sleep" ? "sleeps" : "waits"}${ask ? ` · ${ask.question}` : ""}`;
+  }
   const time =
     durationMs === undefined
       ? ""

@@ -158,10 +158,12 @@ export function collectSteps(
     const key = `${occurrence} ${name}`;
     if (kind === "mark") {
       started.delete(key);
-      const { waitsFor, until } = isFields(value) ? value : {};
+      const { waitsFor, until, ask } = isFields(value) ? value : {};
       const isWait = waitsFor === "sleep" || waitsFor === "event";
       if (hasEnded || (status === "paused" && !isWait && sequence < saved)) continue;
-      const wait = isWait ? { waitsFor, ...(typeof until === "string" && { until }) } : {};
+      const wait = isWait
+        ? { waitsFor, ...(typeof until === "string" && { until }), ...(isQuestion(ask) && { ask }) }
+        : {};
       started.set(key, { sequence, step: { ...named, ...wait, status: "started", startedAt: createdAt } });
     } else if (kind === "run" && event === undefined) {
       ended.set(`save ${key}`, { sequence, step: { ...named, status: "saved", startedAt: createdAt } });
@@ -173,6 +175,10 @@ export function collectSteps(
     }
   }
   return [...ended.values(), ...started.values()];
+}
+
+function isQuestion(ask: unknown): ask is NonNullable<StepRecord["ask"]> {
+  return isFields(ask) && typeof ask["question"] === "string";
 }
 
 /** Removes the steps whose results a record has dropped. */

@@ -48,6 +48,20 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     ]);
   });
 
+  it("is shown with its question", async () => {
+    const place = await placeOf(url);
+    const stop = new AbortController();
+    place.manager.on("waitStarted", () => stop.abort());
+    const schema = z.object({ ok: z.boolean() });
+    const program = place.manager.run("w/1", (run) => run.waitFor("approve", { ask: "May it go out?", schema }), {
+      signal: stop.signal,
+    });
+    await expect(program).rejects.toMatchObject({ code: "RUN_PAUSED" });
+    expect((await place.run("show", "w/1")).stdout).toMatch(/^steps +approve · waits · May it go out\?$/m);
+    const { run: shown } = JSON.parse((await place.run("show", "w/1", "--json")).stdout);
+    expect(shown.steps).toMatchObject([{ name: "approve", status: "started", ask: { question: "May it go out?" } }]);
+  });
+
   it("is shown so, too, while its process runs, and once that was killed", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });

@@ -267,12 +267,14 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
     place.current?.focus({ preventScroll: true });
     place.current?.scrollIntoView({ block: "center" });
   }, [isHere]);
-  const { title, status, durationMs, attempts = 1, runAttempt, result, error, waitsFor } = step;
+  const { title, status, durationMs, attempts = 1, runAttempt, result, error, waitsFor, question } = step;
   const tone = { completed: "completed", failed: "failed", started: "paused", interrupted: "failed", saved: "saved" }[
     status
   ];
   const facts = [
-    ...(status === "started" ? [waitsFor === undefined ? "not finished" : "waits"] : []),
+    ...(status === "started"
+      ? [waitsFor === undefined ? "not finished" : question === undefined ? "waits" : `waits: ${question}`]
+      : []),
     ...(durationMs === undefined ? [] : [durationText(durationMs)]),
     ...(attempts > 1 ? [`${attempts} tries`] : []),
     ...(step.hasTimedOut ? ["timed out"] : []),

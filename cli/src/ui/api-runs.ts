@@ -36,6 +36,8 @@ export interface TimelineStep {
   readonly from: "ran" | "storage";
   /** It is a wait, for a time or for an event. */
   readonly waitsFor?: "sleep" | "event";
+  /** What an open wait asks people. */
+  readonly question?: string;
   /** It is a wait for an event, and its time limit ended it. */
   readonly hasTimedOut?: true;
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */

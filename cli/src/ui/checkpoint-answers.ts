@@ -122,12 +122,12 @@ function runInfo(run: RunRecord): RunInfo {
 }
 
 export function stepParts(step: StepRecord, run: Pick<RunRecord, "attempt">): Omit<RunStep, "result" | "error"> {
-  const { name, occurrence, startedAt, durationMs, attempts, runAttempt, status, waitsFor } = step;
+  const { name, occurrence, startedAt, durationMs, attempts, runAttempt, status, waitsFor, ask } = step;
   const from = isFromStorage(step, run) ? "storage" : "ran";
   const title = stepText({ name, occurrence, status: "completed" });
   return {
     ...{ name, occurrence, title, startedAt, runAttempt, from, status },
-    ...given({ durationMs, attempts, waitsFor }),
+    ...given({ durationMs, attempts, waitsFor, question: ask?.question }),
     ...(hasTimedOut(step) && { hasTimedOut: true }),
   };
 }
