@@ -84,9 +84,8 @@ describe.each(STORAGES)("events in %s", (url) => {
     const { manager, run } = await placeWithEvents(url);
     expect((await run("show", "a", "@2")).stdout).toMatch(/^record +@2, event "approve"$/m);
     for (const args of [
-      ["rewind", "a", "@2"],
-      ["fork", "a", "@2", "c"],
       ["delete", "a", "s1", "--yes"],
+      ["diff", "a", "@1", "@2"],
     ]) {
       expect(await run(...args)).toMatchObject({ code: 3, stderr: expect.stringContaining("has no checkpoint") });
     }

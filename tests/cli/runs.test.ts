@@ -230,6 +230,26 @@ it("fork keeps a run, which continues from there", async () => {
   expect(ran).toEqual(["a", "between", "c"]);
 });
 
+it("fork and rewind go back to a step, by its number in the timeline", async () => {
+  const { manager, run } = await newPlace();
+  const ran: string[] = [];
+  const program = (taskId: string) =>
+    manager.run(taskId, async (on) => {
+      if (on.state === undefined) return on.next(1);
+      for (const name of ["a", "b", "c"]) await on.step(name, () => ran.push(name));
+      return ran.length;
+    });
+  await program("t");
+  const timed = JSON.parse((await run("list", "t", "--timeline", "--json")).stdout);
+  const { sequence } = timed.find(({ step }: { step: string }) => step.startsWith("b "));
+  const forked = await run("fork", "t", `@${sequence}`, "copy");
+  expect(forked.stdout).toContain(` with the state of @${sequence} of task "t".`);
+  await program("copy");
+  expect((await run("rewind", "t", `@${sequence}`)).code).toBe(0);
+  await program("t");
+  expect(ran).toEqual(["a", "b", "c", "c", "c"]);
+});
+
 it("copy, and export with import, move a run to another storage, where it continues", async () => {
   const { cwd, manager, run, open } = await newPlace();
   const ran: string[] = [];

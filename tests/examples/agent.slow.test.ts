@@ -54,7 +54,7 @@ it("does everything once, wherever in its steps and between them it is killed", 
     expect(await lookAt(folder), `killed at moment ${moment}`).toEqual(expected);
     expect(ranAfterTheirRecord(folder), `killed at moment ${moment}`).toEqual([]);
   }
-  // Six steps begin and end. Each end, turn and the answer is a save; the two parallel steps may share one.
+  // Six steps begin, end and are recorded. Each turn and the answer is a save.
   expect(kills).toBeGreaterThanOrEqual(20);
 });
 

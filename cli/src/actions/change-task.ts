@@ -7,6 +7,7 @@ import { CommandError, ExitCode } from "../exit-code.js";
 import { takeFirst } from "../first-of.js";
 import { listTasks, refuseThread, wholeThread } from "../langgraph/find-tasks.js";
 import { runningText, underLease } from "../leases.js";
+import { findRecordSequence } from "../queries/record.js";
 import { isWhole } from "../records/stored-record.js";
 import type { QuerySession } from "../store.js";
 import { assertPrefix } from "../task-choice.js";
@@ -18,9 +19,9 @@ export interface ChangeOptions {
   readonly force?: boolean | undefined;
 }
 
-/** A checkpoint that has the state of an older one. */
+/** A checkpoint that has the state of an older one, or that of a turn with the results up to a record. */
 export interface Branch {
-  readonly source: CheckpointSummary;
+  readonly source: Pick<CheckpointSummary, "taskId" | "sequence">;
   readonly saved: CheckpointSummary;
 }
 
@@ -35,7 +36,7 @@ export interface ThreadBranch {
 }
 
 /**
- * Begins a new task, or a new thread, at a checkpoint.
+ * Begins a new task at a checkpoint or a record, or a new thread at a checkpoint.
  *
  * @throws {CommandError} The checkpoint doesn't exist, or the new task can't be begun. Nothing was changed.
  */
@@ -51,11 +52,25 @@ export async function forkTask(
   refuseThread(newTask, "Give the new task another name.");
   const thread = wholeThread(taskId);
   if (thread === undefined) refuseThread(taskId, "To fork the thread, name it.");
-  const source = await findWhole(session, taskId, id);
-  if (thread !== undefined) return forkThread(session, source, thread.id, newTask, { force });
+  if (thread !== undefined) {
+    return forkThread(session, await findWhole(session, taskId, id), thread.id, newTask, { force });
+  }
+  const { point, source } = await findPoint(session, taskId, id);
   const manager = await session.configured();
-  const saved = await underLease(session, newTask, force, (under) => manager.fork(taskId, source.id, newTask, under));
+  const saved = await underLease(session, newTask, force, (under) => manager.fork(taskId, point, newTask, under));
   return { source, saved };
+}
+
+/** The checkpoint or the record that a word on the command line names, as `fork` and `rewind` take it. */
+async function findPoint(
+  session: QuerySession,
+  taskId: string,
+  word: string,
+): Promise<{ readonly point: string | number; readonly source: Branch["source"] }> {
+  const sequence = await findRecordSequence(session, taskId, word);
+  if (sequence !== undefined) return { point: sequence, source: { taskId, sequence } };
+  const source = await findWhole(session, taskId, word);
+  return { point: source.id, source };
 }
 
 async function forkThread(
@@ -77,7 +92,7 @@ async function forkThread(
 }
 
 /**
- * Saves a checkpoint that has the state of an older one.
+ * Saves a checkpoint that has the state of an older one, or that of a record's turn.
  *
  * @throws {CommandError} The checkpoint doesn't exist, or the task is a thread. Nothing was changed.
  */
@@ -88,12 +103,9 @@ export async function rewindTask(
 ): Promise<Branch> {
   const taskId = await requireTaskToChange(session, task);
   refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
-  const source = await findWhole(session, taskId, id);
+  const { point, source } = await findPoint(session, taskId, id);
   const manager = await session.configured();
-  return {
-    source,
-    saved: await underLease(session, taskId, force, (under) => manager.rewind(taskId, source.id, under)),
-  };
+  return { source, saved: await underLease(session, taskId, force, (under) => manager.rewind(taskId, point, under)) };
 }
 
 /**

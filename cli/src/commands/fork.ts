@@ -12,6 +12,7 @@ export const fork: CommandFile = {
       .summary("a new task, old state")
       .description(
         "Begins a new task with a checkpoint's state, stage, label and metadata. ID is an id, @7 or @latest. " +
+          "If @7 is a step, which list --timeline numbers, the new task has its turn's state and the results up to it. " +
           "The new task must have no checkpoint yet. For a thread of LangGraph, it begins a new thread with the " +
           "history up to that checkpoint. A fork of the newest checkpoint has its open questions, too. If a worker's " +
           "prefix covers the new task, the worker begins it at once; a fork of a completed run runs every step again, " +
@@ -26,14 +27,13 @@ export const fork: CommandFile = {
         cli.withStore(async (session) => {
           const forked = await forkTask(session, { task, id, newTask }, { force });
           const { output } = session;
-          const { source } = forked;
           const begins = `${JSON.stringify(newTask)} begins at`;
           if ("saved" in forked) {
-            const { saved } = forked;
+            const { saved, source } = forked;
             const text = `Task ${begins} ${describeCheckpoint(saved)} with the state of @${source.sequence} of task ${JSON.stringify(source.taskId)}.`;
             return output.line(json ? jsonText(saved) : printable(text));
           }
-          const { taskId, from, checkpoints } = forked;
+          const { source, taskId, from, checkpoints } = forked;
           if (json) return output.line(jsonText({ taskId, thread: newTask, checkpoint: source.id, checkpoints }));
           const at = `${describeCheckpoint(source)} of thread ${JSON.stringify(from)}`;
           await output.line(printable(`Thread ${begins} ${at}, with ${counted(checkpoints, "checkpoint")}.`));

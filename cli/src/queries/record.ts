@@ -7,16 +7,31 @@ import type { QuerySession } from "../store.js";
  *
  * @throws {CheckpointError} The configuration can't open the record.
  */
-export async function findRecord(session: QuerySession, task: string, id: string | undefined) {
-  const [, sequence] = /^@(\d{1,15})$/.exec(id ?? "") ?? [];
-  if (sequence === undefined || session.storage.log === undefined) return undefined;
+export async function findRecord(session: QuerySession, task: string, word: string | undefined) {
   const taskId = await requireTask(session, task);
-  const range = { afterSequence: Number(sequence) - 1, beforeSequence: Number(sequence) + 1 };
-  for await (const header of session.storage.log.read({ taskId, order: "oldest", ...range, headersOnly: true })) {
-    if (isCorrupt(header) || !("kind" in header)) return undefined;
-  }
-  for await (const record of (await session.configured()).records(taskId, range)) {
+  const sequence = await findRecordSequence(session, taskId, word);
+  if (sequence === undefined) return undefined;
+  for await (const record of (await session.configured()).records(taskId, only(sequence))) {
     if (record.kind !== "checkpoint") return record;
   }
   return undefined;
+}
+
+/** Returns 7 if `@7` names an intact record that isn't a checkpoint. */
+export async function findRecordSequence(
+  { storage }: QuerySession,
+  taskId: string,
+  word = "",
+): Promise<number | undefined> {
+  const [, digits] = /^@(\d{1,15})$/.exec(word) ?? [];
+  if (digits === undefined || storage.log === undefined) return undefined;
+  const sequence = Number(digits);
+  for await (const header of storage.log.read({ taskId, order: "oldest", ...only(sequence), headersOnly: true })) {
+    if (!isCorrupt(header) && "kind" in header) return sequence;
+  }
+  return undefined;
+}
+
+function only(sequence: number) {
+  return { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
 }
