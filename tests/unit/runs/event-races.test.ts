@@ -3,10 +3,7 @@ import { expect, it } from "vitest";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { LOOPS, sendThrough } from "./event-loops.js";
 
-it.each(Object.entries(LOOPS).flatMap(([name, loop]) => [1, 2, 3].map((seed) => [name, seed, loop] as const)))(
-  "%s gets each event once, in order (seed %d)",
-  async (_name, seed, loop) => {
-    expect.hasAssertions();
-    await sendThrough(new MemoryAdapter(), loop, { events: 150, seed, mostWrites: 40 });
-  },
-);
+it.each(Object.entries(LOOPS))("%s gets each event once, in order", async (_name, loop) => {
+  expect.hasAssertions();
+  await sendThrough(new MemoryAdapter(), loop, { events: 150, seed: 1, mostWrites: 40 });
+});
