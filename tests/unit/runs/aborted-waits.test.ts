@@ -3,11 +3,11 @@ import { expect, it } from "vitest";
 import type { Run } from "waymark";
 import { managerOn } from "./run-support.js";
 
-/** A run whose first wait is aborted at the moment at which its event comes, and which fails once. */
-function abortedRun() {
+/** A run whose first wait is aborted at the moment at which its event comes, and which fails so often. */
+function abortedRun(failures = 1) {
   const { manager } = managerOn();
   const got: unknown[] = [];
-  let fails = 1;
+  let fails = failures;
   const program = async (run: Run<{ readonly turn: number }>) => {
     if (run.state.turn === 0) {
       const listening = new AbortController();
@@ -17,7 +17,7 @@ function abortedRun() {
       });
       listening.abort();
       expect(await aborted).toBeUndefined();
-      if (fails-- === 1) throw new Error("stop");
+      if (fails-- > 0) throw new Error("stop");
     }
     const { value } = (await run.waitFor("msg", { timeoutMs: 0 })) ?? {};
     got.push(value);
@@ -33,6 +33,11 @@ it("an event whose wait was aborted is received by the next wait, and once", asy
   expect(await manager.events("t")).toMatchObject([{ id: "a", status: "pending" }]);
   expect(await attempt()).toEqual(["A", undefined, undefined]);
   expect(await manager.events("t")).toMatchObject([{ id: "a", status: "received" }]);
+});
+
+it("an event whose wait was aborted is received by the next wait of the same attempt", async () => {
+  const { attempt } = abortedRun(0);
+  expect(await attempt()).toEqual(["A", undefined, undefined]);
 });
 
 it.each(["a save", "a restart", "a rewind"])(

@@ -6,7 +6,7 @@ import {
   type StorageAdapter,
   StorageError,
 } from "waymark";
-import type { TaskLog } from "waymark/adapter";
+import type { RecordDraft, TaskLog } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { readRun } from "../../../src/runs/run-view.js";
@@ -38,18 +38,23 @@ export async function runOf(manager: Pick<CheckpointManager, "latest" | "records
   return newest && readRun(manager, newest);
 }
 
-/** The storage, with its writes of checkpoints and records passed through `write`. `isLazy`: the record needn't be durable. */
+/**
+ * The storage, with its writes of checkpoints and records passed through `write`. `isLazy`: the records needn't be
+ * durable. `titles`: the kinds and names of the records.
+ */
 export function withWrites(
   storage: StorageAdapter,
-  write: (call: () => Promise<number>, isLazy: boolean) => Promise<number>,
+  write: (call: () => Promise<number>, isLazy: boolean, titles: readonly string[]) => Promise<number>,
 ): StorageAdapter {
   const { log } = storage;
-  const append: StorageAdapter["append"] = (...args) => write(() => storage.append(...args), false);
+  const titlesOf = (records: readonly RecordDraft[] = []) => records.map(({ kind, name = "" }) => `${kind} ${name}`);
+  const append: StorageAdapter["append"] = (...args) =>
+    write(() => storage.append(...args), false, titlesOf(args[2]?.records));
   const records = new Proxy(log ?? {}, {
     get(target, key) {
       if (key === "append") {
         return (...args: Parameters<TaskLog["append"]>) =>
-          write(() => log?.append(...args) ?? Promise.resolve(0), args[3]?.lazy === true);
+          write(() => log?.append(...args) ?? Promise.resolve(0), args[3]?.lazy === true, titlesOf(args[1]));
       }
       const value: unknown = Reflect.get(target, key);
       return typeof value === "function" ? value.bind(target) : value;

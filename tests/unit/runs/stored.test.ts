@@ -280,29 +280,6 @@ it("rekey encrypts a run's record, and the run continues with the new key alone"
   expect(await program(encrypted, true)).toBe("done");
 });
 
-it("a policy keeps what an unfinished run needs: its turn's first state, its results and its input", async () => {
-  const { manager } = managerOn(undefined, { retention: { keepLast: 1 } });
-  const ran: string[] = [];
-  const program = (input?: string) =>
-    manager.run(
-      "t",
-      async (run: Run<{ readonly n: number }, unknown, string>) => {
-        if (run.state.n === 0) return run.next({ n: 1 });
-        await run.step("a", () => ran.push("a"));
-        await run.save({ n: 7 });
-        await run.save({ n: 8 });
-        if (run.attempt === 1) throw new Error("stop");
-        return [run.state.n, run.input];
-      },
-      { initialState: { n: 0 }, ...(input !== undefined && { input }) },
-    );
-  await expect(program("in")).rejects.toThrow("stop");
-  await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
-  expect(await program()).toEqual([1, "in"]);
-  expect(ran).toEqual(["a"]);
-  expect(await manager.result("t")).toEqual([1, "in"]);
-});
-
 describe.each(Object.entries(STORAGES))("a policy on %s", (_name, open) => {
   it("removes the values of received events with the milestone after their receipt, and keeps their ids", async () => {
     const { manager } = managerOn(await open());

@@ -1,0 +1,135 @@
+// Which wait receives an event: after a pause, a changed function, a refusal, and beside a write.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { expect, it } from "vitest";
+import type { Run } from "waymark";
+import type { CheckpointQuery } from "waymark/adapter";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { z } from "zod";
+import { collect } from "../../support/collect.js";
+import { deferred } from "../../support/deferred.js";
+import { managerOn, withWrites } from "./run-support.js";
+
+/** The value of the next event; `undefined` if there is none. */
+const nextValue = async (run: Run) => (await run.waitFor("msg", { timeoutMs: 0 }))?.value;
+
+it("a function doesn't get the event of a wait if its run is paused while the receipt is written", async () => {
+  const pause = new AbortController();
+  const storage = withWrites(new MemoryAdapter(), async (call, _isLazy, titles) => {
+    if (titles.includes("step msg")) pause.abort();
+    return call();
+  });
+  const { manager } = managerOn(storage);
+  const received: unknown[] = [];
+  const attempt = (signal?: AbortSignal) =>
+    manager.run("t", async (run) => void received.push((await run.waitFor("msg")).value), { signal });
+  await manager.send("t", "msg", "A");
+  await expect(attempt(pause.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  expect(received).toEqual([]);
+  await attempt();
+  expect(received).toEqual(["A"]);
+});
+
+it("an event whose wait is dropped by a changed input is received again, and once", async () => {
+  const { manager } = managerOn();
+  const attempt = (input: number) =>
+    manager.run("t", async (run) => {
+      await run.step("ask", () => input, { input });
+      // It reads the log while the event of the dropped wait is pending.
+      await run.waitFor("other", { timeoutMs: 0 });
+      const received = [await nextValue(run), await nextValue(run)];
+      if (run.attempt === 1) throw new Error("stop");
+      return received;
+    });
+  await manager.send("t", "msg", "A");
+  await expect(attempt(1)).rejects.toThrow("stop");
+  expect(await attempt(2)).toEqual(["A", undefined]);
+});
+
+it("an event whose wait is gone from the changed function is pending again in the next turn", async () => {
+  const { manager } = managerOn();
+  const attempt = (isChanged: boolean) =>
+    manager.run(
+      "t",
+      async (run: Run<{ readonly turn: number }>) => {
+        if (run.state.turn === 1) return nextValue(run);
+        if (!isChanged) await nextValue(run);
+        if (!isChanged) throw new Error("stop");
+        return run.next({ turn: 1 });
+      },
+      { initialState: { turn: 0 } },
+    );
+  await manager.send("t", "msg", "A");
+  await expect(attempt(false)).rejects.toThrow("stop");
+  expect(await attempt(true)).toBe("A");
+});
+
+it("an event that a schema has refused is received by no wait after a resume either", async () => {
+  const { manager } = managerOn();
+  const attempt = () =>
+    manager.run("t", async (run) => {
+      await run.waitFor("msg", { schema: z.number(), timeoutMs: 0 });
+      if (run.attempt === 1) throw new Error("stop");
+      return nextValue(run);
+    });
+  await manager.send("t", "msg", "A");
+  await expect(attempt()).rejects.toThrow("stop");
+  expect(await attempt()).toBeUndefined();
+  expect(await manager.events("t")).toMatchObject([{ status: "refused" }]);
+});
+
+it("a wait receives an event that comes while it reads the log, before another record of its run", async () => {
+  const storage = new MemoryAdapter();
+  const [works, isRecorded] = [deferred(), deferred()];
+  const { manager } = managerOn(
+    withWrites(storage, async (call, _isLazy, titles) => {
+      const sequence = await call();
+      if (titles.includes("step work")) isRecorded.resolve();
+      return sequence;
+    }),
+  );
+  const read = storage.log.read.bind(storage.log);
+  let reads = 0;
+  storage.log.read = async function* (query) {
+    yield* read(query);
+    if (query.kinds?.join() !== "event" || ++reads > 1) return;
+    await manager.send("t", "msg", "A");
+    works.resolve();
+    await isRecorded.promise;
+    await nextTurn();
+  };
+  const received = await manager.run("t", async (run) => {
+    const [event] = await Promise.all([run.waitFor("msg"), run.step("work", () => works.promise)]);
+    return event.value;
+  });
+  expect(received).toBe("A");
+});
+
+it("a run that is suspended while an event is sent is due for it", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const suspended = new Promise<unknown>((resolve) => manager.on("runPaused", resolve));
+  await manager.enqueue("q/t");
+  const drain = new AbortController();
+  const working = manager.work({ prefix: "q/", signal: drain.signal, pauseOnSignal: false }, async (run) => {
+    return (await run.waitFor("msg")).value;
+  });
+  const late = managerOn(
+    new Proxy(storage, {
+      get(target, key) {
+        if (key === "list") {
+          return async function* (query: CheckpointQuery) {
+            const items = await collect(target.list(query));
+            await suspended;
+            yield* items;
+          };
+        }
+        const value: unknown = Reflect.get(target, key);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    }),
+  ).manager;
+  await late.send("q/t", "msg", "A");
+  expect(await manager.result("q/t")).toBe("A");
+  drain.abort();
+  await working;
+});
