@@ -258,10 +258,10 @@ function toPlanRecord({ sequence, kind, name, recordKey, createdAt, sizeBytes }:
   return { sequence, kind, name, recordKey, createdAt, sizeBytes };
 }
 
-/** Up to this sequence, nothing is left that goes with a checkpoint, once the plan is applied. */
+/** Up to this sequence, nothing is left that goes with a checkpoint, once a plan by `keepLast` alone is applied. */
 function findCleanEnd({ keep, remove }: RetentionPlan): number {
-  const kept = keep.map(({ checkpoint }) => checkpoint).sort((a, b) => b.sequence - a.sequence);
-  const end = Math.min(kept.at(-1)?.sequence ?? 0, findRunNeeds(kept)?.afterSequence ?? Number.POSITIVE_INFINITY);
+  const needs = findRunNeeds(keep.map(({ checkpoint }) => checkpoint));
+  const end = needs?.afterSequence ?? Number.POSITIVE_INFINITY;
   const gone = remove.filter(({ checkpoint }) => !isTransient(checkpoint) && checkpoint.sequence <= end);
   return Math.max(0, ...gone.map(({ checkpoint }) => checkpoint.sequence));
 }

@@ -191,8 +191,6 @@ export class RecordedTurn {
       const { name, sequence } = header;
       const key = this.#owns(header);
       if (key?.occurrence === undefined || name === undefined || this.#isDropped(sequence)) continue;
-      // A mark of this attempt is newer than what the earlier ones have left.
-      if (key.attempt === this.#note.attempt) continue;
       const of = keyOf(name, key.occurrence, false);
       marks.set(of, [...(marks.get(of) ?? []), sequence]);
     }

@@ -210,7 +210,7 @@ async function resumeRun(
     start: ofRun.status === "failed" || former.version !== version ? "resume" : undefined,
     state: store.migrateState(newest),
     begin: store.migrateState(await readTurnStart(store, former, newest)),
-    steps: await RecordedTurn.read(store, taskId, { ...former, attempt: note.attempt }, ofRun.sequence),
+    steps: await RecordedTurn.read(store, taskId, former, ofRun.sequence),
     newest: known,
   };
 }

@@ -127,14 +127,13 @@ export class Waits {
     return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
   }
 
-  /** Gives an event to the function, at its turn. If the function has ended meanwhile, the event is pending again. */
+  /** Gives an event to the function, at its turn. If the function has ended meanwhile, the turn's end gives it back. */
   #deliver(sequence: number | undefined): void {
     const { events, stop } = this.#parts;
     if (sequence === undefined) return;
     // A pause decides nothing: the resume gives the event.
     stop.signal.throwIfAborted();
     if (this.#isOver()) {
-      events.giveBack(sequence);
       this.#over.abort();
       this.#over.signal.throwIfAborted();
     }

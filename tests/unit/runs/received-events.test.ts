@@ -133,3 +133,25 @@ it("a run that is suspended while an event is sent is due for it", async () => {
   drain.abort();
   await working;
 });
+
+it("a run that is suspended while its wait reads an event is due for it", async () => {
+  const { manager, storage } = managerOn(new MemoryAdapter());
+  const suspends = deferred();
+  const log = storage.log ?? expect.fail();
+  const read = log.read.bind(log);
+  let loads = 0;
+  log.read = async function* (query) {
+    if (query.kinds?.join() === "event" && !query.headersOnly && ++loads === 1) await suspends.promise;
+    yield* read(query);
+  };
+  manager.on("waitStarted", () => void manager.send("q/t", "msg", "A", { id: "a" }));
+  await manager.enqueue("q/t");
+  const drain = new AbortController();
+  const working = manager.work({ prefix: "q/", signal: drain.signal, pauseOnSignal: false }, async (run) => {
+    run.signal.addEventListener("abort", () => suspends.resolve());
+    return (await run.waitFor("msg")).value;
+  });
+  expect(await manager.result("q/t")).toBe("A");
+  drain.abort();
+  await working;
+});

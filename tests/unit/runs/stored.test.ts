@@ -322,33 +322,3 @@ describe.each(Object.entries(STORAGES))("a policy on %s", (_name, open) => {
     expect(await receive(5)).toEqual([1, 2, 3, 4, 5]);
   });
 });
-
-it("a run can be forked at each of its records, and runs the steps after that record again", async () => {
-  const { manager } = managerOn();
-  const ran: string[] = [];
-  const program = (taskId: string) =>
-    manager.run(
-      taskId,
-      async (run: Run<{ readonly turn: number }>) => {
-        const { turn } = run.state;
-        for (const name of ["a", "b"]) await run.step(name, () => ran.push(`${turn}${name}`));
-        if (turn === 1) await run.save({ turn: 9 }, { stage: "half" });
-        return turn === 2 ? "done" : run.next({ turn: turn + 1 });
-      },
-      { initialState: { turn: 0 } },
-    );
-  await program("t");
-  const all = ran.splice(0);
-  let recorded = 0;
-  const ranAgain: string[][] = [];
-  const items = await collect(manager.records("t"));
-  for (const { sequence, kind } of items.slice(items.findIndex((item) => item.kind === "checkpoint"))) {
-    if (kind === "step") recorded += 1;
-    await manager.fork("t", sequence, `fork-${sequence}`);
-    expect(await program(`fork-${sequence}`)).toBe("done");
-    ranAgain.push(ran.splice(0));
-    if (sequence < (items.at(-1)?.sequence ?? 0)) expect(ranAgain.at(-1)).toEqual(all.slice(recorded));
-  }
-  // From a run that has ended, the last turn runs again.
-  expect(ranAgain.at(-1)).toEqual(["2a", "2b"]);
-});
