@@ -74,7 +74,7 @@ export interface RunKey {
   readonly attempt: number;
   /** Given for the record of a step, a wait, or a milestone of `run.save`, with the record's name. */
   readonly occurrence?: number | undefined;
-  /** The sequence of the event that a wait has received or refused. */
+  /** The sequence of the event that a wait has received or refused, or whose receipt is taken back. */
   readonly event?: number | undefined;
 }
 

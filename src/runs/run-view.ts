@@ -28,7 +28,9 @@ export async function listEventHeaders(
     if (isCorrupt(item) || !("kind" in item)) continue;
     const event = parseRunKey(item)?.event;
     if (event === undefined) continue;
-    if (item.kind === "run") settled.set(event, "refused");
+    // A refusal has the name of its wait. A record without a name takes a receipt back.
+    if (item.kind === "run" && item.name === undefined) settled.delete(event);
+    else if (item.kind === "run") settled.set(event, "refused");
     else if (item.sequence > after) settled.set(event, "received");
   }
   const events: EventHeader[] = [];

@@ -144,7 +144,7 @@ export class Waits {
   async #giveBack(event: number, receipt: number): Promise<void> {
     const { journal, events } = this.#parts;
     const fields = { type: "dropped", dropped: [[receipt, receipt]] };
-    await journal.append({ kind: "run", fields }, true);
+    await journal.append({ kind: "run", event, fields }, true);
     events.giveBack(event);
   }
 

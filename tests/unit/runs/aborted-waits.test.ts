@@ -1,11 +1,12 @@
 // Waits whose signal aborts before they have received an event, or after it.
 import { expect, it } from "vitest";
 import type { Run } from "waymark";
+import { listEventHeaders } from "../../../src/runs/run-view.js";
 import { managerOn } from "./run-support.js";
 
 /** A run whose first wait is aborted at the moment at which its event comes, and which fails so often. */
 function abortedRun(failures = 1) {
-  const { manager } = managerOn();
+  const { manager, storage } = managerOn();
   const got: unknown[] = [];
   let fails = failures;
   const program = async (run: Run<{ readonly turn: number }>) => {
@@ -24,13 +25,14 @@ function abortedRun(failures = 1) {
     return run.state.turn < 2 ? run.next({ turn: run.state.turn + 1 }) : got;
   };
   const attempt = () => manager.run("t", program, { initialState: { turn: 0 } });
-  return { manager, attempt, got };
+  return { manager, storage, attempt, got };
 }
 
 it("an event whose wait was aborted is received by the next wait, and once", async () => {
-  const { manager, attempt } = abortedRun();
+  const { manager, storage, attempt } = abortedRun();
   await expect(attempt()).rejects.toThrow("stop");
   expect(await manager.events("t")).toMatchObject([{ id: "a", status: "pending" }]);
+  expect(await listEventHeaders(storage, "t")).toMatchObject([{ id: "a", status: "pending" }]);
   expect(await attempt()).toEqual(["A", undefined, undefined]);
   expect(await manager.events("t")).toMatchObject([{ id: "a", status: "received" }]);
 });
