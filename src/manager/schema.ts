@@ -113,3 +113,18 @@ function invalid(what: string, issues: readonly StandardSchemaV1.Issue[]): State
   const more = found.length > 3 ? `; and ${found.length - 3} more` : "";
   return new StateInvalidError(`${what}: ${first}${more}`, found);
 }
+
+/** The JSON Schema of a schema that provides one. */
+export function describeSchema(schema: StateSchema | undefined): unknown {
+  const standard: unknown = schema?.["~standard"];
+  if (typeof standard !== "object" || standard === null || !("jsonSchema" in standard)) return undefined;
+  const { jsonSchema } = standard;
+  if (typeof jsonSchema !== "object" || jsonSchema === null || !("input" in jsonSchema)) return undefined;
+  if (typeof jsonSchema.input !== "function") return undefined;
+  try {
+    return jsonSchema.input({ target: "draft-2020-12" });
+  } catch {
+    // A schema may have parts that JSON Schema lacks. The question is shown without it.
+    return undefined;
+  }
+}

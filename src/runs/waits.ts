@@ -4,7 +4,7 @@ import { stepTitle } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
-import type { StateSchema } from "../manager/schema.js";
+import { describeSchema, type StateSchema } from "../manager/schema.js";
 import type { WaitMark } from "./recorded-turn.js";
 import { eventTitle, type FoundEvent, type PendingEvent, refusalOf } from "./run-events.js";
 import { assertKind, makeKey } from "./steps.js";
@@ -338,19 +338,4 @@ export class Waits {
 
 function originOf({ id, by, sentAt }: TaskEvent) {
   return { id, ...(by !== undefined && { by }), sentAt };
-}
-
-/** The JSON Schema of a schema that provides one. */
-function describeSchema(schema: StateSchema | undefined): unknown {
-  const standard: unknown = schema?.["~standard"];
-  if (typeof standard !== "object" || standard === null || !("jsonSchema" in standard)) return undefined;
-  const { jsonSchema } = standard;
-  if (typeof jsonSchema !== "object" || jsonSchema === null || !("input" in jsonSchema)) return undefined;
-  if (typeof jsonSchema.input !== "function") return undefined;
-  try {
-    return jsonSchema.input({ target: "draft-2020-12" });
-  } catch {
-    // A schema may have parts that JSON Schema lacks. The question is shown without it.
-    return undefined;
-  }
 }
