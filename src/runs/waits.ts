@@ -141,10 +141,10 @@ export class Waits {
   }
 
   /** Takes back the receipt of an event whose wait has been aborted before the function got it. */
-  async #giveBack(event: number, receipt: number): Promise<void> {
+  async #giveBack({ occurrence }: NamedStep, event: number, receipt: number): Promise<void> {
     const { journal, events } = this.#parts;
     const fields = { type: "dropped", dropped: [[receipt, receipt]] };
-    await journal.append({ kind: "run", event, fields }, true);
+    await journal.append({ kind: "run", occurrence, event, fields }, true);
     events.giveBack(event);
   }
 
@@ -315,7 +315,8 @@ export class Waits {
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
     const sequence = await journal.recordStep(step, { event: found?.sequence, fields, encoded });
     await this.#calls.inOrder(sequence, async () => {
-      if (found !== undefined && signal?.aborted && !this.#isOver()) await this.#giveBack(found.sequence, sequence);
+      if (found !== undefined && signal?.aborted && !this.#isOver())
+        await this.#giveBack(step, found.sequence, sequence);
       signal?.throwIfAborted();
       this.#deliver(found?.sequence);
     });
