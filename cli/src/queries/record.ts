@@ -8,6 +8,8 @@ import type { QuerySession } from "../store.js";
  * @throws {CheckpointError} The configuration can't open the record.
  */
 export async function findRecord(session: QuerySession, task: string, word: string | undefined) {
+  // A task that has only a lease so far has no records, and is shown all the same.
+  if (word === undefined) return undefined;
   const taskId = await requireTask(session, task);
   const sequence = await findRecordSequence(session, taskId, word);
   if (sequence === undefined) return undefined;
