@@ -387,9 +387,10 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
         .compile({ checkpointer });
     const INPUT = { kept: "from the input", changed: 0, bytes: Uint8Array.of(1, 2), delta: ["input"] };
 
-    const cases = ["whole", "pruned"].flatMap((which) => ["same", "new"].map((by) => ({ which, by })));
-
-    it.each(cases)("of a $which thread, made by the $by saver", async ({ which, by }) => {
+    it.each([
+      { which: "whole", by: "same" },
+      { which: "pruned", by: "new" },
+    ])("of a $which thread, made by the $by saver", async ({ which, by }) => {
       const place = await newPlace(kind);
       const first = saverOn(place);
       await compiled(first).invoke(INPUT, threadOf("t"));

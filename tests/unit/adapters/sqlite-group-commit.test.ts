@@ -1,6 +1,4 @@
-import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
-import { execa } from "execa";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, encrypt } from "waymark";
 import { draft } from "./files/drafts.js";
@@ -45,14 +43,6 @@ describe("appends that are called at the same moment", () => {
     for (let index = 0; index < 3; index++) appended.push(adapter.append(draft("t", `large-${index}`, { body })));
     expect(await Promise.all(appended)).toEqual(Array.from({ length: 263 }, (_, index) => index + 2));
     expect(stored).toEqual([255, 261, 263]);
-  });
-
-  it("are freed from memory once they are stored, even if the program awaits none of them", async () => {
-    const { path } = await newStore();
-    const script = fileURLToPath(new URL("../../fixtures/save-without-awaiting.mjs", import.meta.url));
-    // Held, they would take more than that.
-    const { stdout } = await execa(process.execPath, ["--max-old-space-size=48", script, `sqlite:${path}`, "1500"]);
-    expect(stdout).toBe("1500");
   });
 
   it("each have their own outcome", async () => {

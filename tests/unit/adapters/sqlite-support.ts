@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { onTestFinished } from "vitest";
@@ -26,6 +27,17 @@ export function connect(path: string): Database.Database {
     database.close();
   });
   return database;
+}
+
+/** The file's size once the adapter has closed it. */
+export async function sizeAfterClosing(path: string, adapter: StorageAdapter): Promise<number> {
+  await adapter.close();
+  return statSync(path).size;
+}
+
+/** Without the checkpoints' rows, which hold no payload. */
+export function payloadBytes(path: string): unknown {
+  return connect(path).prepare("SELECT sum(length(body)) FROM waymark_payloads").pluck().get();
 }
 
 /** better-sqlite3, which reports each database that is opened, and each statement that is prepared or run. */

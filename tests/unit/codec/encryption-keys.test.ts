@@ -25,14 +25,10 @@ describe("a key from a passphrase", () => {
     expect(Buffer.from(key).toString("hex")).toBe(same);
   });
 
-  it("opens payloads of its own key, and another passphrase doesn't", async () => {
-    const withKey = (passphrase: string) =>
-      encrypt({ keys: { p: keyFromPassphrase(passphrase, { salt: SALT }) }, current: "p" });
+  it("doesn't open payloads of another passphrase", async () => {
     const sealed = await encrypt({ keys: { p: KEY }, current: "p" }).encode(text, context);
-    expect(Buffer.from(await withKey(PASSPHRASE).decode(sealed, context)).equals(text)).toBe(true);
-    await expect(withKey(`${PASSPHRASE}!`).decode(sealed, context)).rejects.toMatchObject({
-      code: "DECRYPTION_FAILED",
-    });
+    const other = encrypt({ keys: { p: keyFromPassphrase(`${PASSPHRASE}!`, { salt: SALT }) }, current: "p" });
+    await expect(other.decode(sealed, context)).rejects.toMatchObject({ code: "DECRYPTION_FAILED" });
   });
 
   it.each<[string, unknown, object, RegExp]>([

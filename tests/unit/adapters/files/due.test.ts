@@ -167,13 +167,13 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
     expect(await due(NOON, "mails/y")).toEqual([]);
   });
 
-  it("remembers 1,000 unchanged tasks, and lets other work run while it looks", async () => {
+  it("remembers hundreds of unchanged tasks, and lets other work run while it looks", async () => {
     const { root, adapter, settle } = await queueOn(make);
-    const ids = Array.from({ length: 1_000 }, (_, index) => `t/${index}`);
+    const ids = Array.from({ length: 300 }, (_, index) => `t/${index}`);
     await Promise.all(ids.map((taskId) => adapter.append(waiting(taskId, EVENING))));
     settle();
     const query = { prefix: "t/", dueBy: EVENING };
-    expect(await adapter.queue.count(query)).toEqual({ tasks: 1_000, oldestDueAt: EVENING });
+    expect(await adapter.queue.count(query)).toEqual({ tasks: 300, oldestDueAt: EVENING });
     // Writing into a file changes no folder, so a folder that is read again has no readable task.
     for (const name of readdirSync(root)) spoil(join(root, name));
     let [isOver, turns] = [false, 0];
@@ -181,8 +181,8 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
       isOver = true;
     });
     for (; !isOver; turns++) await nextTurn();
-    expect(await look).toEqual({ tasks: 1_000, oldestDueAt: EVENING });
-    expect(turns).toBeGreaterThanOrEqual(10);
+    expect(await look).toEqual({ tasks: 300, oldestDueAt: EVENING });
+    expect(turns).toBeGreaterThanOrEqual(3);
   });
 });
 

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -526,21 +526,5 @@ describe("the adapter", () => {
     [{ path: "store", lockTimeOutMs: 1 }, TypeError],
   ])("refuses the options %j", (options, error) => {
     expect(() => new JsonFileAdapter(options as never)).toThrow(error);
-  });
-});
-
-describe("a task's history", () => {
-  it("needs memory for a few checkpoints, however many there are", async () => {
-    const folder = await tempFolder();
-    const script = new URL("../../../fixtures/read-history.mjs", import.meta.url).pathname;
-    const read = (...how: string[]) =>
-      spawnSync(process.execPath, ["--max-old-space-size=24", script, folder, "30", "300000", ...how], {
-        encoding: "utf8",
-      });
-    expect(read()).toMatchObject({ status: 0, stdout: "30" });
-    // Too little memory to hold all of them.
-    const held = read("hold");
-    expect(held.stderr).toContain("heap out of memory");
-    expect(held.stdout).toBe("");
   });
 });
