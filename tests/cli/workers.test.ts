@@ -1,10 +1,8 @@
 // The command on runs that wait, fail or are cancelled, and on workers.
-import { type ChildProcess, spawnSync } from "node:child_process";
-import { once } from "node:events";
+import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -15,17 +13,10 @@ import { z } from "zod";
 import { run } from "../../cli/src/run.js";
 import { deferred } from "../support/deferred.js";
 import { worked } from "./waiting-tasks.js";
-import { Collected, cleanEnv, newPlace, start, waymark, waymarkProcess, wholeUrl } from "./waymark.js";
+import { Collected, wholeUrl } from "./waymark.js";
+import { type Place, placeOf, startWorker, WORKER } from "./worker-process.js";
 
-async function placeOf(url?: string) {
-  const place = await newPlace(url);
-  onTestFinished(() => place.manager.close());
-  return place;
-}
-
-type Place = Awaited<ReturnType<typeof placeOf>>;
-
-describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run that waits, in %s,", (url) => {
+describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s,", (url) => {
   it("is shown with what it waits for, and with the command that answers it", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
@@ -461,41 +452,6 @@ describe("waymark enqueue", () => {
   });
 });
 
-/** A worker as a process, and its lines. */
-function startWorker(place: Place, code: string, args: readonly string[] = [], name = "worker.mjs") {
-  writeFileSync(join(place.cwd, name), code);
-  const child = start({ ...place.place, env: cleanEnv(place.place.env) }, ["work", "--module", name, ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  if (child.stdout === null || child.stderr === null) throw new Error("They are pipes.");
-  return {
-    child,
-    lines: createInterface(child.stdout),
-    /** The first line of standard output, or of standard error, that matches. Ask before it may come. */
-    line: (wanted: RegExp) => lineOf(child, wanted),
-    ended: once(child, "exit"),
-  };
-}
-
-function lineOf({ stdout, stderr }: ChildProcess, wanted: RegExp): Promise<string> {
-  return new Promise((resolve) => {
-    for (const input of [stdout, stderr]) {
-      if (input) createInterface(input).on("line", (line) => wanted.test(line) && resolve(line));
-    }
-  });
-}
-
-const WORKER = `export default {
-  prefix: "w/",
-  concurrency: 2,
-  async run(run) {
-    await run.step("plan", () => 1);
-    if (run.input === "fails") await run.step("build", () => Promise.reject(new Error("no room")));
-    return (await run.waitFor("approve")).value;
-  },
-};`;
-
 describe("waymark work", () => {
   it("takes tasks, prints what happens to each, and is drained by SIGTERM", async () => {
     const place = await placeOf();
@@ -508,80 +464,6 @@ describe("waymark work", () => {
     child.kill("SIGTERM");
     expect(await ended).toEqual([null, "SIGTERM"]);
     expect((await place.manager.latest("w/1"))?.run?.result).toBe(7);
-  });
-
-  it("pauses a run that is under way at SIGTERM, so that another worker continues it", async () => {
-    const place = await placeOf();
-    await place.manager.enqueue("w/1");
-    const code = `export default async (run) => {
-      await run.step("plan", () => 1);
-      console.error("long");
-      await run.step("long", ({ signal }) => setTimeout(60_000, undefined, { signal }));
-    };
-    import { setTimeout } from "node:timers/promises";`;
-    const { child, line, ended } = startWorker(place, code, ["--prefix", "w/"]);
-    const [draining, paused] = [line(/^Draining/), line(/^paused/)];
-    await line(/^long$/);
-    child.kill("SIGTERM");
-    expect(await draining).toBe("Draining: waits for w/1. Press Ctrl-C again to end at once.");
-    expect(await paused).toBe("paused w/1: this worker is stopping");
-    expect(await ended).toEqual([null, "SIGTERM"]);
-    expect(await place.manager.latest("w/1")).toMatchObject({ status: "paused", run: { steps: [{ name: "plan" }] } });
-    expect(await place.manager.leaseOf("w/1")).toBeUndefined();
-  });
-
-  it("prints only what fails with --quiet", async () => {
-    const place = await placeOf();
-    await place.manager.enqueue("w/1");
-    await place.manager.enqueue("w/2", "fails");
-    const { lines } = startWorker(place, WORKER, ["--quiet", "--concurrency", "1"]);
-    for await (const line of lines) {
-      expect(line).toBe("failed w/2 in build: no room");
-      break;
-    }
-  });
-
-  it("prints events for programs, and goes on after a run that fails", async () => {
-    const place = await placeOf("files:store");
-    await place.manager.enqueue("w/1", "fails");
-    const { lines } = startWorker(place, WORKER, ["--ndjson"]);
-    const events: unknown[] = [];
-    for await (const line of lines) {
-      events.push(JSON.parse(line));
-      if (events.length === 2) await place.manager.enqueue("w/2");
-      if (events.length === 4) break;
-    }
-    expect(events).toEqual([
-      { type: "taken", taskId: "w/1", attempt: 1, recordedSteps: 0 },
-      { type: "failed", taskId: "w/1", step: "build", error: { name: "Error", message: "no room" } },
-      { type: "taken", taskId: "w/2", attempt: 1, recordedSteps: 0 },
-      { type: "paused", taskId: "w/2", reason: expect.stringContaining('it waits for "approve"') },
-    ]);
-  });
-
-  it.skipIf(!("typescript" in process.features && process.features.typescript !== false))(
-    "runs a module in TypeScript (skipped if Node doesn't strip types)",
-    async () => {
-      const place = await placeOf();
-      await place.manager.enqueue("w/1");
-      const code = "export default async (run: { taskId: string }): Promise<string> => run.taskId;";
-      const { line } = startWorker(place, code, ["--prefix", "w/"], "worker.ts");
-      expect(await line(/^completed/)).toBe("completed w/1");
-    },
-  );
-
-  it("uses the configuration's schema and key", async () => {
-    const place = await placeOf();
-    const sdk = new URL("../../dist/src/index.js", import.meta.url).href;
-    writeFileSync(
-      join(place.cwd, "waymark.config.mjs"),
-      `import { encrypt } from "${sdk}";
-      export default { transforms: [encrypt({ keys: { a: new Uint8Array(32) }, current: "a" })] };`,
-    );
-    expect((await waymark(place.place, ["enqueue", "w/1", '"secret"'])).code).toBe(0);
-    const { line } = startWorker(place, "export default (run) => run.input.length;", ["--prefix", "w/"]);
-    expect(await line(/^completed/)).toBe("completed w/1");
-    expect(JSON.parse((await waymark(place.place, ["show", "w/1", "--json"])).stdout).run.result).toBe(6);
   });
 
   it.each([
@@ -607,19 +489,6 @@ it("waymark work names a misspelt option before the missing one", async () => {
   expect([misspelt.code, misspelt.stderr]).toEqual([2, expect.stringMatching(/'--modul'.*Did you mean --module\?/)]);
   const missing = await run("work");
   expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining("'--module <file>' not specified")]);
-});
-
-// A process of its own: Vitest would load the module in its own way.
-it.each([
-  ["\nthrow new Error('no db');", [], /worker\.mjs could not be loaded: Error: no db \(worker\.mjs:2\)$/m],
-  ["throw new Error('no db');", ["--verbose"], /caused by Error: no db\n +at file:.*worker\.mjs:1:7/],
-  ["\nexport default {\n  run( {\n};", [], /could not be loaded: SyntaxError: .* \(worker\.mjs:4\)$/m],
-  ["export { nope } from 'node:fs';", [], /could not be loaded: SyntaxError: .*nope.* \(worker\.mjs:1\)$/m],
-])("waymark work says where %s ends, with %j", async (code, args, message) => {
-  const { cwd, place } = await placeOf();
-  writeFileSync(join(cwd, "worker.mjs"), code);
-  const refused = await waymarkProcess(place, ["work", "--module", "worker.mjs", ...args]);
-  expect([refused.code, refused.stdout, refused.stderr]).toEqual([2, "", expect.stringMatching(message)]);
 });
 
 /** Resolves once a run waits. */

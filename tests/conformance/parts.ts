@@ -7,10 +7,11 @@ import type { ConformanceRunner } from "waymark/conformance";
 export type Part = "quick" | "slow";
 
 /**
- * The cases that kill one process after another, those that repeat on a reopened store, and races of many processes
- * that differ from `append.many-processes` in the call alone.
+ * The cases that kill one process after another, those that repeat on a reopened store, and races of processes that
+ * differ from `append.many-processes` in the call alone.
  */
-const SLOW = /killed[-:]|survives-kill|, reopened:|(leases|due|log|replace)\.many-processes/;
+const SLOW =
+  /killed[-:]|survives-kill|, reopened:|(leases|due|log|replace)\.many-processes|\.one-(winner|id|event)-anywhere/;
 
 /** Runs only the cases of that part. */
 export function runnerOf(part: Part): ConformanceRunner {

@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type OneshotEvent, type OneshotPlan, runOneshot } from "waymark-runners/oneshot";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { chain, Project, workstream } from "./project.js";
@@ -101,26 +101,6 @@ describe("a run", () => {
 
     expect(result.success).toBe(true);
     expect(most).toBe(2);
-  });
-
-  it("runs dozens side by side without a warning", async () => {
-    const project = await Project.create();
-    const ids = Array.from({ length: 30 }, (_, i) => `w${i}`);
-    const warnings: Error[] = [];
-    const listen = (warning: Error) => warnings.push(warning);
-    process.on("warning", listen);
-    onTestFinished(() => void process.off("warning", listen));
-    const pass = await project.gate("go");
-    let begun = 0;
-    const onEvent = (event: OneshotEvent) => {
-      if (event.type === "output" && ++begun === ids.length) void pass(ids.length);
-    };
-    const plan = { workstreams: ids.map((id) => ({ id, command: "echo begun; read go < go" })) };
-
-    const { result } = await project.run(plan, { jobs: ids.length, onEvent });
-
-    expect(result.success).toBe(true);
-    expect(warnings).toEqual([]);
   });
 
   it("runs different features of one folder side by side", async () => {
@@ -468,26 +448,6 @@ describe("a feature that has a checkpoint", () => {
     };
     expect(await second).toMatchObject([refusal, refusal, refusal]);
     expect(result.success).toBe(true);
-    expect(await project.log()).toEqual(["a"]);
-  });
-
-  it("of two runs that begin at once, is run by one", async () => {
-    const project = await Project.create();
-    const pass = await project.gate("go");
-    const waits = { workstreams: [workstream("a", "read go < go")] };
-    const runs = [1, 2, 3].map(() => project.run(waits));
-    const settled = Promise.allSettled(runs);
-    // Two calls are refused, then the third may end.
-    let refused = 0;
-    for (const run of runs) {
-      run.catch(async () => {
-        refused += 1;
-        if (refused === 2) await pass();
-      });
-    }
-
-    const statuses = (await settled).map((run) => run.status).sort();
-    expect(statuses).toEqual(["fulfilled", "rejected", "rejected"]);
     expect(await project.log()).toEqual(["a"]);
   });
 

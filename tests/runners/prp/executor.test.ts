@@ -2,15 +2,8 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
-import {
-  type CoderRequest,
-  type OutputSource,
-  type PrpDocument,
-  PrpExecutor,
-  type PrpExecutorOptions,
-} from "waymark-runners/prp";
+import { type CoderRequest, type PrpDocument, PrpExecutor, type PrpExecutorOptions } from "waymark-runners/prp";
 import { deferred } from "../../support/deferred.js";
-import { errorOfProgram } from "../../support/error-of-program.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { countingCoder, documentOf, KEEP_ALL, Session } from "./session.js";
 
@@ -43,22 +36,6 @@ describe("executing a PRP", () => {
     expect(state.coderResult).toEqual({ result: "success", message: "done" });
     expect(state.coderResponse).toMatch(/^code is fine\n\{"result"/);
     expect(state.validationResults).toEqual(result.validationResults);
-  });
-
-  it("names in each checkpoint the work that follows it", async () => {
-    const session = await Session.create();
-    await session.executor().execute(session.prpPath);
-    const works = (await session.checkpoints()).map(({ state }) => state.waymark?.work);
-
-    expect(works.map((work) => work && `${work.kind} ${work.level ?? ""}`.trim())).toEqual([
-      "coder",
-      "gate 1",
-      "gate 2",
-      "gate 3",
-      "gate 4",
-      undefined,
-      undefined,
-    ]);
   });
 
   it("accepts a document, and a coder function that gets everything it needs", async () => {
@@ -137,23 +114,6 @@ describe("executing a PRP", () => {
     for (const taskId of tasks) expect(await session.checkpoints(taskId)).toHaveLength(5);
   });
 
-  it("keeps no more checkpoints than configured", async () => {
-    const session = await Session.create();
-    await session.executor({ checkpoints: {} }).execute(session.prpPath);
-
-    expect(await session.stages()).toEqual([...GATE_STAGES, "complete"]);
-  });
-
-  it("works without checkpoints if they are not enabled", async () => {
-    const session = await Session.create();
-    const executor = session.executor({ checkpoints: { enabled: false } });
-
-    expect((await executor.execute(session.prpPath)).success).toBe(true);
-    expect((await executor.execute(session.prpPath)).resumedFrom).toBeUndefined();
-    expect(await session.log()).toEqual(["code", ...GATES, "code", ...GATES]);
-    expect(await session.stages()).toEqual([]);
-  });
-
   it("makes the session's folder, and runs in another one if asked to", async () => {
     const session = await Session.create();
     const coder = countingCoder();
@@ -185,23 +145,6 @@ describe("executing a PRP", () => {
   });
 
   // Node's own recursive mkdir would never return here.
-  it.runIf(process.platform === "linux")(
-    "doesn't hang if no folder can be made, as in /proc (skipped if there is no /proc)",
-    () => {
-      const execute = (options: string) =>
-        errorOfProgram(`
-        const { PrpExecutor } = await import("waymark-runners/prp");
-        const coder = () => ({ result: "success", message: "done" });
-        const executor = new PrpExecutor("/proc/waymark/session", { coder${options} });
-        await executor.execute({ taskId: "T", validationGates: [{ level: 1, description: "d", command: "true" }] });
-      `);
-      // If the folder exists, the first checkpoint is the one that can't be saved.
-      for (const error of [execute(""), execute(', cwd: "/"')]) {
-        expect(error).toMatchObject({ name: "StorageError", code: "STORAGE_FAILED" });
-        expect(error?.message).toContain("/proc/waymark");
-      }
-    },
-  );
 });
 
 describe("an execution that is over", () => {
@@ -349,27 +292,6 @@ describe("a gate that fails", () => {
 
     expect(result.validationResults[0]?.exitCode).toBeNull();
     expect(result.validationResults[0]?.stderr).toContain("while this was running: sleep 1000");
-  });
-
-  it("writes to the terminal while it runs, and is kept up to the bound", async () => {
-    const session = await Session.create();
-    const shown: [string, OutputSource][] = [];
-    const executor = session.executor({
-      coder: countingCoder(),
-      maxFixAttempts: 0,
-      maxOutputBytes: 100,
-      output: (text, source) => shown.push([text, source]),
-    });
-    const { validationResults } = await executor.execute(documentOf("seq 20000; echo oops >&2; exit 1"));
-
-    const source = { taskId: "T", kind: "gate", level: 1 };
-    const textOf = (stream: string) =>
-      shown.flatMap(([text, { stream: from }]) => (from === stream ? [text] : [])).join("");
-    expect(textOf("stdout").split("\n")).toHaveLength(20_001);
-    expect(textOf("stderr")).toBe("oops\n[waymark: exit code 1; this failed: exit 1]\n");
-    expect(shown[0]?.[1]).toEqual({ ...source, stream: "stdout" });
-    expect(validationResults[0]?.stdout).toMatch(/^1\n2\n[\s\S]*\n\[… 108,\d{3} bytes cut …\]\n[\s\S]*\n20000\n$/);
-    expect((await session.checkpoints("T")).at(-1)?.state.validationResults).toEqual(validationResults);
   });
 });
 
@@ -525,17 +447,5 @@ describe("two executions of one task", () => {
     await expect(executor.execute(session.prpPath)).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
     expect(await session.log()).toEqual([]);
     expect(await session.latest()).toMatchObject({ label: "In between" });
-  });
-
-  it("that begin at once: one is refused before its coder has done anything", async () => {
-    const session = await Session.create();
-    const executors = [session.executor(), session.executor()];
-    const results = await Promise.allSettled(executors.map((executor) => executor.execute(session.prpPath)));
-
-    expect(results.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
-    expect(results.find((result) => result.status === "rejected")?.reason).toMatchObject({
-      code: "CHECKPOINT_CONFLICT",
-    });
-    expect(await session.log()).toEqual(["code", ...GATES]);
   });
 });

@@ -1,4 +1,3 @@
 import { registerNames } from "./names.js";
 
-registerNames("memory");
 registerNames("sqlite");

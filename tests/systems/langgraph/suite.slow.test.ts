@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { encrypt, gzip } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { administer, serverUrl } from "../../support/postgres.js";
 import { inFolder, registerSuite } from "./suite.js";
 
+registerSuite("memory", async () => ({ storage: new MemoryAdapter() }));
 registerSuite("json-file", () => inFolder((folder) => `files:${folder}`));
 registerSuite("task-file", () => inFolder((folder) => `tasks:${folder}`));
 registerSuite("sqlite, compressed and encrypted", () => inFolder((folder) => `sqlite:${folder}/agent.db`), {

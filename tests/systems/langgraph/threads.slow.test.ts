@@ -1,4 +1,3 @@
 import { registerThreads } from "./threads.js";
 
-// Slow: on files and on a server.
-registerThreads(["json-file", "task-file", "postgres"]);
+registerThreads(["memory", "json-file", "task-file", "postgres"]);

@@ -23,7 +23,7 @@ describe("any value", () => {
         expect(difference(one, two)).toBeUndefined();
         expect(encodeJson(one, MAX)).toEqual({ encoding, text: encoded });
       }),
-      { numRuns: 1500 },
+      { numRuns: 500 },
     );
   });
 
@@ -38,9 +38,9 @@ describe("any value", () => {
         }
         expect(encoding === "json-tagged").toBe(encoded.includes('"$waymark":'));
       }),
-      { numRuns: 1500 },
+      { numRuns: 500 },
     );
-    expect(untagged).toBeGreaterThan(200);
+    expect(untagged).toBeGreaterThan(60);
   });
 
   it("comes back unchanged, or is refused with the path of the culprit", () => {
@@ -59,10 +59,10 @@ describe("any value", () => {
         seen.kept++;
         expect(difference(decodeJson(encoded.encoding, encoded.text), value)).toBeUndefined();
       }),
-      { numRuns: 1500 },
+      { numRuns: 500 },
     );
-    expect(seen.refused).toBeGreaterThan(200);
-    expect(seen.kept).toBeGreaterThan(200);
+    expect(seen.refused).toBeGreaterThan(60);
+    expect(seen.kept).toBeGreaterThan(60);
   });
 
   it("is refused as too large, and never stored, with one byte less than it needs", () => {

@@ -516,26 +516,23 @@ describe("auto-save and signals", () => {
     expect(await manager.list("two")).toMatchObject([{ status: "paused" }]);
   });
 
-  it.each(["SIGINT", "SIGTERM"] as const)(
-    "releases its lease once it has saved, if %s ends the process",
-    async (signal) => {
-      const path = join(await tempFolder(), "checkpoints.db");
-      const script = fileURLToPath(new URL("../../fixtures/auto-save-under-lease.mjs", import.meta.url));
-      for (const listens of [false, true]) {
-        const args = [script, path, ...(listens ? ["own-listener"] : [])];
-        const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-        onTestFinished(() => void child.kill("SIGKILL"));
-        await once(child.stdout, "data");
-        child.kill(signal);
-        expect(await once(child, "exit")).toEqual(listens ? [7, null] : [null, signal]);
-        await using manager = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
-        expect(await manager.latest("t")).toMatchObject({ status: "paused" });
-        const claimed = manager.lease("t").then((lease) => lease.token);
-        if (listens) await expect(claimed).rejects.toMatchObject({ code: "LEASE_HELD" });
-        else expect(await claimed).toBe(2);
-      }
-    },
-  );
+  it("releases its lease once it has saved, if a signal ends the process", async () => {
+    const path = join(await tempFolder(), "checkpoints.db");
+    const script = fileURLToPath(new URL("../../fixtures/auto-save-under-lease.mjs", import.meta.url));
+    for (const listens of [false, true]) {
+      const args = [script, path, ...(listens ? ["own-listener"] : [])];
+      const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+      onTestFinished(() => void child.kill("SIGKILL"));
+      await once(child.stdout, "data");
+      child.kill("SIGTERM");
+      expect(await once(child, "exit")).toEqual(listens ? [7, null] : [null, "SIGTERM"]);
+      await using manager = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
+      expect(await manager.latest("t")).toMatchObject({ status: "paused" });
+      const claimed = manager.lease("t").then((lease) => lease.token);
+      if (listens) await expect(claimed).rejects.toMatchObject({ code: "LEASE_HELD" });
+      else expect(await claimed).toBe(2);
+    }
+  });
 
   it("lets a program that listens to the signal end itself", async () => {
     const folder = await tempFolder();
@@ -567,8 +564,6 @@ describe("auto-save and signals", () => {
 
   it.each([
     ["before", 143],
-    ["before", undefined],
-    ["after", 143],
     ["after", undefined],
   ] as const)(
     "saves once as paused if a program that listened %s it closes its manager, and keeps the program's exit code: %s",
