@@ -14,12 +14,12 @@ process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 process.env["WAYMARK_SEED"] ??= String(Math.floor(Math.random() * 2 ** 31));
 console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${process.env["WAYMARK_CRASH_TENTH"]}`);
 
-// Every slow test with kills or stopped processes runs each time. The others take turns: a third of their files each time,
+// Every slow test with kills or stopped processes runs each time. The others take turns: a quarter of their files each time,
 // chosen by the tenth. `WAYMARK_TESTS=slow npx vitest run` runs all.
-const THIRDS = 3;
-const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % THIRDS;
+const TURNS = 4;
+const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % TURNS;
 const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path));
-const TRIED = slowFiles.filter((path, at) => /kills|stops/.test(path) || at % THIRDS === turn);
+const TRIED = slowFiles.filter((path, at) => /kills|stops/.test(path) || at % TURNS === turn);
 
 const buildAndQuickTests = [
   { name: "build", command: "npm run build" },
@@ -35,7 +35,7 @@ await runSteps([
   ...(process.argv.includes("--after-tests") ? [] : buildAndQuickTests),
   [
     {
-      name: "slow tests but the crash tests: every kill, and a third of the others",
+      name: "slow tests but the crash tests: every kill, and a quarter of the others",
       command: `npx vitest run ${TRIED.join(" ")}`,
       env: { ...process.env, WAYMARK_TESTS: "slow" },
     },
