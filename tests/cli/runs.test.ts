@@ -94,7 +94,9 @@ it("retry --from runs a failed task's steps again from that one on", async () =>
   await expect(program()).rejects.toThrow("no room");
   expect(await run("retry", "t", "--from", "modl")).toMatchObject({
     code: 6,
-    stderr: expect.stringContaining('has no recorded step "modl". Nothing was changed. It has "plan", "model", "build".'),
+    stderr: expect.stringContaining(
+      'has no recorded step "modl". Nothing was changed. It has "plan", "model", "build".',
+    ),
   });
   expect((await run("retry", "--prefix", "t", "--from", "model")).code).toBe(2);
   expect((await run("retry", "t", "--from", "model")).stdout).toBe("Put back 1 task.\n");
