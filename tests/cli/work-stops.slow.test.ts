@@ -39,7 +39,7 @@ describe("waymark work", () => {
     }
   });
 
-  it("prints events for programs, and goes on after a run that fails", async () => {
+  it("prints events for programs, and continues after a run that fails", async () => {
     const place = await placeOf("files:store");
     await place.manager.enqueue("w/1", "fails");
     const { lines } = startWorker(place, WORKER, ["--ndjson"]);

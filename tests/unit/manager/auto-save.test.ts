@@ -517,15 +517,19 @@ describe("auto-save and signals", () => {
   });
 
   it("releases its lease once it has saved, if a signal ends the process", async () => {
-    const path = join(await tempFolder(), "checkpoints.db");
     const script = fileURLToPath(new URL("../../fixtures/auto-save-under-lease.mjs", import.meta.url));
-    for (const listens of [false, true]) {
+    for (const [signal, listens] of [
+      ["SIGINT", false],
+      ["SIGTERM", false],
+      ["SIGTERM", true],
+    ] as const) {
+      const path = join(await tempFolder(), "checkpoints.db");
       const args = [script, path, ...(listens ? ["own-listener"] : [])];
       const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
       onTestFinished(() => void child.kill("SIGKILL"));
       await once(child.stdout, "data");
-      child.kill("SIGTERM");
-      expect(await once(child, "exit")).toEqual(listens ? [7, null] : [null, "SIGTERM"]);
+      child.kill(signal);
+      expect(await once(child, "exit")).toEqual(listens ? [7, null] : [null, signal]);
       await using manager = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
       expect(await manager.latest("t")).toMatchObject({ status: "paused" });
       const claimed = manager.lease("t").then((lease) => lease.token);
