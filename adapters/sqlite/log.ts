@@ -24,7 +24,7 @@ import { numberOr0, parseHex, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
-import { parseRecord, parseRecordHeader, toHex } from "./rows.js";
+import { parseRecord, parseRecordHeader, selectRecord, toHex } from "./rows.js";
 
 /** The numbering of a task. The highest sequences come from the tables, since the task's row isn't written by a record. */
 const POSITION = `
@@ -46,7 +46,7 @@ const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
   AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
 const SELECTED = `task_id = ? AND sequence > ? AND sequence < ? AND kind IN (?, ?, ?, ?, ?) AND (? IS NULL OR name = ?)`;
 const readIn = (order: "DESC" | "ASC", body: string) => `
-  SELECT ${RECORD_COLUMNS.join(", ")}, ${body}, NULL FROM waymark_records WHERE ${READABLE}
+  SELECT ${selectRecord("waymark_records")}, ${body}, NULL FROM waymark_records WHERE ${READABLE}
   UNION ALL
   SELECT sequence, ${"NULL, ".repeat(RECORD_COLUMNS.length)} number FROM waymark_checkpoints
   WHERE ? AND task_id = ? AND sequence > ? AND sequence < ?
@@ -55,7 +55,7 @@ const READ = {
   newest: { whole: readIn("DESC", "body"), headers: readIn("DESC", "NULL") },
   oldest: { whole: readIn("ASC", "body"), headers: readIn("ASC", "NULL") },
 };
-const AT = `SELECT ${RECORD_COLUMNS.join(", ")}, body FROM waymark_records WHERE task_id = ? AND sequence = ?`;
+const AT = `SELECT ${selectRecord("waymark_records")}, body FROM waymark_records WHERE task_id = ? AND sequence = ?`;
 const REPLACE =
   "UPDATE waymark_records SET encoding = ?, sha256 = ?, seal = ?, size_bytes = ?, body = ? WHERE task_id = ? AND sequence = ?";
 const REMOVED = `SELECT sequence, kind FROM waymark_records WHERE ${SELECTED} AND (kind <> 'event' OR body IS NOT NULL)`;

@@ -11,12 +11,11 @@ import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
 import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";
-import { RECORD_COLUMNS } from "../sql/records.js";
 import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
-import { BY_ID, COLUMNS, describeRow, parseRecordHeader, parseSealedSummary } from "./rows.js";
+import { BY_ID, COLUMNS, describeRow, parseRecordHeader, parseSealedSummary, selectRecord } from "./rows.js";
 
 /**
  * The limits are expressions, because SQLite would plan the statement again at each call if they were bare variables.
@@ -43,7 +42,7 @@ const TASK_IDS = {
 };
 const TASK = `
   SELECT t.count, t.newest_sequence, t.due_at, t.removed_up_to,
-    ${RECORD_COLUMNS.map((column) => `r.${column}`).join(", ")}, ${COLUMNS} FROM waymark_tasks t
+    ${selectRecord("r")}, ${COLUMNS} FROM waymark_tasks t
   LEFT JOIN waymark_records r ON r.task_id = t.task_id
     AND r.sequence = (SELECT max(sequence) FROM waymark_records WHERE task_id = t.task_id)
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;

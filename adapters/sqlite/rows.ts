@@ -27,20 +27,20 @@ export function toHex(column: unknown): unknown {
     : column;
 }
 
-const DIGESTS: readonly number[] = [records.RECORD_COLUMNS.indexOf("sha256"), records.RECORD_COLUMNS.indexOf("seal")];
+/** The columns of {@link records.RECORD_COLUMNS}, the digests as text: a Buffer for each would take longer than the row. */
+export function selectRecord(table: string): string {
+  const named = records.RECORD_COLUMNS.map((column) => `${table}.${column}`);
+  return named.map((name) => (/sha256$|seal$/.test(name) ? `lower(hex(${name}))` : name)).join(", ");
+}
 
-/** The header of the record in a row of {@link records.RECORD_COLUMNS}. The seal isn't checked. */
+/** The header of the record in a row of {@link selectRecord}. The seal isn't checked. */
 export function parseRecordHeader(taskId: string, row: sql.SqlRow, path: string): RecordHeader | CorruptRecord {
-  return records.parseRecordHeader(taskId, withHexDigests(row), () => describeRecord(path, taskId, row[0]));
+  return records.parseRecordHeader(taskId, row, () => describeRecord(path, taskId, row[0]));
 }
 
-/** The record in a row of {@link records.RECORD_COLUMNS}. The seal isn't checked. */
+/** The record in a row of {@link selectRecord}. The seal isn't checked. */
 export function parseRecord(taskId: string, row: sql.SqlRow, body: unknown, path: string) {
-  return records.parseRecord(taskId, withHexDigests(row), body, () => describeRecord(path, taskId, row[0]));
-}
-
-function withHexDigests(row: sql.SqlRow): sql.SqlRow {
-  return row.map((value, index) => (DIGESTS.includes(index) ? toHex(value) : value));
+  return records.parseRecord(taskId, row, body, () => describeRecord(path, taskId, row[0]));
 }
 
 export function describeRecord(path: string, taskId: string, sequence: unknown): string {

@@ -50,6 +50,8 @@ export class RecordedTurn {
   readonly #steps = new Map<string, RecordedStep>();
   /** The last end of each step, also if its result was dropped. */
   readonly #ends = new Map<string, number>();
+  /** The sequences of the `run` records that may drop results. */
+  readonly #changes: number[] = [];
   readonly #dropped: SequenceRange[] = [];
   /** The events that a schema has refused. */
   readonly refused: { readonly sequence: number; readonly name: string }[] = [];
@@ -80,10 +82,9 @@ export class RecordedTurn {
   ): Promise<RecordedTurn> {
     const turn = new RecordedTurn(store, taskId, note, findTurnStart(note, sequence));
     const beforeSequence = upTo === undefined ? undefined : upTo + 1;
-    const range = { taskId, order: "oldest", afterSequence: turn.#afterSequence, beforeSequence } as const;
-    for await (const record of store.records({ ...range, kinds: ["run"] })) await turn.#addChange(record);
-    for await (const header of store.records({ ...range, kinds: ["step", "run"], headersOnly: true }))
-      turn.#add(header);
+    const query = { taskId, order: "oldest", beforeSequence, kinds: ["step", "run"], headersOnly: true } as const;
+    for await (const header of store.records({ ...query, afterSequence: turn.#afterSequence })) turn.#add(header);
+    await turn.#readChanges();
     return turn;
   }
 
@@ -204,25 +205,34 @@ export class RecordedTurn {
     return key?.generation === generation && key.turn === turn ? key : undefined;
   }
 
-  /** Notes what a `run` record says of other records: that a schema has refused an event, or that results are dropped. */
-  async #addChange(record: LogRecord | RecordHeader): Promise<void> {
-    const { name } = record;
-    const { event } = this.#owns(record) ?? {};
-    if (event !== undefined && name !== undefined) this.refused.push({ sequence: event, name });
-    // Refusals and milestones have names.
-    if (this.#owns(record) && name === undefined)
-      this.#dropped.push(...readDropped(await this.#store.readValue(record)));
-  }
-
   #add(header: LogRecord | RecordHeader): void {
     const { kind, name, sequence } = header;
-    const { occurrence, event } = this.#owns(header) ?? {};
-    if (name === undefined || occurrence === undefined || (kind === "run" && event !== undefined)) return;
+    const owned = this.#owns(header);
+    if (owned === undefined) return;
+    const { occurrence, event } = owned;
+    // Refusals and milestones have names.
+    if (kind === "run" && name === undefined) this.#changes.push(sequence);
+    if (name === undefined || occurrence === undefined) return;
+    if (kind === "run" && event !== undefined) {
+      this.refused.push({ sequence: event, name });
+      return;
+    }
     const isSave = kind === "run";
     const key = keyOf(name, occurrence, isSave);
     this.#ends.set(key, sequence);
-    if (this.#isDropped(sequence)) this.#steps.delete(key);
-    else this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false });
+    this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false });
+  }
+
+  /** Forgets the results that `run` records of the turn have dropped. */
+  async #readChanges(): Promise<void> {
+    const query = { taskId: this.#taskId, order: "oldest", kinds: ["run"] } as const;
+    for (const sequence of this.#changes) {
+      const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
+      for await (const record of this.#store.records({ ...query, ...range }))
+        this.#dropped.push(...readDropped(await this.#store.readValue(record)));
+    }
+    if (this.#dropped.length === 0) return;
+    for (const [key, { sequence }] of this.#steps) if (this.#isDropped(sequence)) this.#steps.delete(key);
   }
 
   #isDropped(sequence: number): boolean {

@@ -1,4 +1,5 @@
 import { setImmediate } from "node:timers";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { errorsIn } from "../contract/built-ins.js";
 import { isError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
@@ -91,6 +92,8 @@ export class TurnCalls {
    */
   async begin(what: string, name: string): Promise<NamedStep> {
     this.#assertOpen(what);
+    // A function that catches the reason and calls again would keep timers and signals from arriving.
+    if (this.#stop.signal.aborted) await nextTurn();
     this.#stop.signal.throwIfAborted();
     const isWait = what !== "run.step";
     if (this.#names.has(name)) {

@@ -44,6 +44,29 @@ it("a signal from outside pauses the run, and the next run continues it", async 
   expect(events).toEqual(["paused", "completed"]);
 });
 
+it("a function that catches the reason of a stop and waits again doesn't keep timers and signals from arriving", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  manager.on("waitStarted", () => controller.abort());
+  let isLate = false;
+  let rejections = 0;
+  const paused = manager.run(
+    "t",
+    async (run) => {
+      for (;;) {
+        await run.waitFor("never").catch((error: unknown) => {
+          rejections += 1;
+          if (rejections === 1) setImmediate(() => (isLate = true));
+          if (isLate || rejections === 1000) throw error;
+        });
+      }
+    },
+    { signal: controller.signal },
+  );
+  await expect(paused).rejects.toThrow(RunPausedError);
+  expect(rejections).toBeLessThan(1000);
+});
+
 it("an error that the program caught stays recorded when the run is paused", async () => {
   const { manager } = managerOn();
   const controller = new AbortController();
