@@ -5,30 +5,17 @@ import { keyFromPassphrase } from "../../../src/codec/encryption-keys.js";
 
 const PASSPHRASE = "correct horse battery staple";
 const SALT = "5f0c1b7e9d3a4f60";
-/** The result of Node's scryptSync with N = 2^17, r = 8 and p = 1. */
-const KEY = Buffer.from("5e790acf4b3b69fe23e03fe30c73a553446838f8ae5ce12fa5e2104051056a4c", "hex");
+/** What Node's scryptSync makes of {@link SALT} and "schöne grüße aus köln" with N = 2^17, r = 8 and p = 1. */
+const KEY = "0d57234cba48e5335dbcafb18651a5739e6ac0ef824885f3b038821a3c9fe931";
 const context = { taskId: "t", id: "c1", stateVersion: 1, encoding: "json+encrypt" };
 const text = Buffer.from("{}");
 
 describe("a key from a passphrase", () => {
   it("comes from scrypt with N = 2^17, r = 8 and p = 1, as OWASP asks for, without blocking the event loop", async () => {
-    const key = keyFromPassphrase(PASSPHRASE, { salt: SALT })();
-    expect(await Promise.race([key, nextTurn("the next turn")])).toBe("the next turn");
-    expect(Buffer.from(await key).equals(KEY)).toBe(true);
-  });
-
-  it("is the same in either Unicode form, and with the salt as bytes", async () => {
     const decomposed = "schöne grüße aus köln".normalize("NFD");
-    const key = await keyFromPassphrase(decomposed, { salt: Buffer.from(SALT) })();
-    // The key of the composed form, and of the salt as text.
-    const same = "0d57234cba48e5335dbcafb18651a5739e6ac0ef824885f3b038821a3c9fe931";
-    expect(Buffer.from(key).toString("hex")).toBe(same);
-  });
-
-  it("doesn't open payloads of another passphrase", async () => {
-    const sealed = await encrypt({ keys: { p: KEY }, current: "p" }).encode(text, context);
-    const other = encrypt({ keys: { p: keyFromPassphrase(`${PASSPHRASE}!`, { salt: SALT }) }, current: "p" });
-    await expect(other.decode(sealed, context)).rejects.toMatchObject({ code: "DECRYPTION_FAILED" });
+    const key = keyFromPassphrase(decomposed, { salt: Buffer.from(SALT) })();
+    expect(await Promise.race([key, nextTurn("the next turn")])).toBe("the next turn");
+    expect(Buffer.from(await key).toString("hex")).toBe(KEY);
   });
 
   it.each<[string, unknown, object, RegExp]>([
