@@ -113,17 +113,20 @@ export class MemoryAdapter implements StorageAdapter {
     append: async (taskId, records, condition, options) => this.#appendRecords(taskId, records, condition, options),
     read: (query) => this.#readLog(query),
     remove: async (taskId, selection, condition) => this.#removeRecords(taskId, selection, condition),
-    replacePayload: async (taskId, sequence, payload, expectedSha256) => {
+    replacePayloads: async (taskId, changes) => {
       const task = this.#task(taskId);
-      const index = task?.records.findIndex((record) => record.sequence === sequence) ?? -1;
-      const record = task?.records[index];
-      if (!task || !record || isEmptied(record) || record.payload.sha256 !== expectedSha256) return false;
-      const unsealed = { ...record, payload: copyPayload(payload) };
-      const changed = { ...unsealed, seal: sealRecord(unsealed) };
-      task.records[index] = changed;
-      if (changed.id !== undefined) task.events.set(changed.id, changed);
-      this.#changed();
-      return true;
+      const replaced = changes.filter(({ sequence, payload, expectedSha256 }) => {
+        const index = task?.records.findIndex((record) => record.sequence === sequence) ?? -1;
+        const record = task?.records[index];
+        if (!task || !record || isEmptied(record) || record.payload.sha256 !== expectedSha256) return false;
+        const unsealed = { ...record, payload: copyPayload(payload) };
+        const changed = { ...unsealed, seal: sealRecord(unsealed) };
+        task.records[index] = changed;
+        if (changed.id !== undefined) task.events.set(changed.id, changed);
+        return true;
+      });
+      if (replaced.length > 0) this.#changed();
+      return replaced.map(({ sequence }) => sequence);
     },
     watch: (changed) => {
       this.#watchers.add(changed);

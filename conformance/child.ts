@@ -88,8 +88,8 @@ async function perform(store: StorageAdapter, call: Call): Promise<unknown> {
       return store.log && collect(store.log.read(...call.args));
     case "log.remove":
       return store.log?.remove(...call.args);
-    case "log.replacePayload":
-      return store.log?.replacePayload?.(...call.args);
+    case "log.replacePayloads":
+      return store.log?.replacePayloads?.(...call.args);
     case "claimNext":
       return store.queue?.claimNext(...call.args);
     case "count":

@@ -61,7 +61,7 @@ export class OtherProcess implements StorageAdapter {
     append: (...args) => this.#call({ method: "log.append", args }),
     read: (...args) => this.#readLog(...args),
     remove: (...args) => this.#call({ method: "log.remove", args }),
-    replacePayload: (...args) => this.#call({ method: "log.replacePayload", args }),
+    replacePayloads: (...args) => this.#call({ method: "log.replacePayloads", args }),
   };
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();

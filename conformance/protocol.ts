@@ -7,7 +7,7 @@ import type { TaskQueue } from "../src/contract/task-queue.js";
 export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";
 
 /** The methods of a task's log that can be called in another process. */
-type LogMethod = "append" | "read" | "remove" | "replacePayload";
+type LogMethod = "append" | "read" | "remove" | "replacePayloads";
 
 /** One call of a method of an adapter, its lease store or its log. */
 export type Call =

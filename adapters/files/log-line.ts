@@ -151,7 +151,13 @@ export function parseLine(bytes: Buffer): LogLine | undefined {
   const size = record && !record.isEmptied ? VALUE_KEY.length + record.valueSize : 0;
   const [number, count] = Array.isArray(of) ? of : [1, 1];
   return {
-    ...{ at, log, follows, sequence, kind: known, check, fields },
+    at,
+    log,
+    follows,
+    sequence,
+    kind: known,
+    check,
+    fields,
     of: [Number(number), Number(count)],
     isLazy: lazy === true,
     with: parseCompanion(fields),
@@ -211,11 +217,15 @@ function parseRecord(fields: JsonObject, kind: RecordKind, sequence: number) {
   if (typeof createdAt !== "string" || typeof encoding !== "string" || typeof sizeBytes !== "number") return undefined;
   if (typeof sha256 !== "string" || typeof seal !== "string") return undefined;
   const header = {
-    ...{ sequence, kind },
+    sequence,
+    kind,
     ...(typeof name === "string" && { name }),
     ...(typeof recordKey === "string" && { recordKey }),
     ...(typeof id === "string" && { id }),
-    ...{ createdAt, payload: { encoding, sha256 }, seal, sizeBytes },
+    createdAt,
+    payload: { encoding, sha256 },
+    seal,
+    sizeBytes,
   };
   const valueSize = embeddedSize({ ...(bodyIs === "base64" && { bodyIs }), sizeBytes });
   return { header, valueSize, isEmptied: bodyIs === EMPTIED };

@@ -1,9 +1,4 @@
-import {
-  type CheckpointSummary,
-  type Payload,
-  type StoredCheckpoint,
-  toSummary,
-} from "../../src/contract/checkpoint.js";
+import { type CheckpointSummary, type StoredCheckpoint, toSummary } from "../../src/contract/checkpoint.js";
 import {
   type AppendCondition,
   nextSequence,
@@ -19,6 +14,7 @@ import {
   type LogOptions,
   matchEventRetry,
   matchesRecords,
+  type PayloadChange,
   type RecordDraft,
   type RecordQuery,
   type RecordSelection,
@@ -272,32 +268,40 @@ export async function removeRecords(
   return removed;
 }
 
-/** Replaces a record's payload under the lock. Returns false if there is no such record. */
-export async function replaceRecord(
-  held: HeldTask,
-  sequence: number,
-  payload: Payload,
-  expectedSha256: string,
-): Promise<boolean> {
+/** Replaces payloads of records under the lock, in one new file. Returns the records' sequences. */
+export async function replaceRecords(held: HeldTask, changes: readonly PayloadChange[]): Promise<readonly number[]> {
   const { taskId, log } = held;
-  if (log.index === undefined) return false;
-  for await (const { line, damage, ...entry } of readEntries(log.index, sequence)) {
-    const record = line && joinHeader(line, taskId);
-    const reason = record ? findRecordDamage(record) : damage;
-    if (reason !== undefined) {
-      throw new CheckpointCorruptError(
-        `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${reason}. Nothing was changed, and it was left untouched.`,
-      );
-    }
-    if (record === undefined || line?.value === undefined || record.payload.sha256 !== expectedSha256) return false;
-    const { sizeBytes: _size, ...header } = record;
-    const changed = { ...header, payload, seal: sealRecord({ ...header, payload }) };
-    const { fields, value } = recordFields(changed);
-    const draft = { fields: { ...fields, due: line.fields["due"] }, value };
-    await rewriteLog(held, (other) => (other.offset === entry.offset ? draft : keepLine(other)));
-    return true;
+  const wanted = new Map(changes.map((change) => [change.sequence, change]));
+  const drafts = new Map<number, LineDraft>();
+  const replaced: number[] = [];
+  for await (const entry of log.index ? readEntries(log.index) : []) {
+    const change = wanted.get(entry.sequence);
+    const draft = change && renderReplaced(taskId, entry, change);
+    if (draft === undefined) continue;
+    drafts.set(entry.offset, draft);
+    replaced.push(entry.sequence);
   }
-  return false;
+  if (replaced.length > 0) await rewriteLog(held, (entry) => drafts.get(entry.offset) ?? keepLine(entry));
+  return replaced;
+}
+
+/** The record's new line; `undefined` if its payload has another digest, or was removed. */
+function renderReplaced(
+  taskId: string,
+  { line, damage, sequence }: LogEntry,
+  { payload, expectedSha256 }: PayloadChange,
+): LineDraft | undefined {
+  const record = line && joinHeader(line, taskId);
+  const reason = record ? findRecordDamage(record) : damage;
+  if (reason !== undefined) {
+    throw new CheckpointCorruptError(
+      `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${reason}. Nothing was changed, and it was left untouched.`,
+    );
+  }
+  if (record === undefined || line?.value === undefined || record.payload.sha256 !== expectedSha256) return undefined;
+  const { sizeBytes: _size, ...header } = record;
+  const { fields, value } = recordFields({ ...header, payload, seal: sealRecord({ ...header, payload }) });
+  return { fields: { ...fields, due: line.fields["due"] }, value };
 }
 
 /**

@@ -26,7 +26,7 @@ import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
-import { copyRecordDraft, type TaskLog } from "../../src/contract/log.js";
+import { copyPayloadChange, copyRecordDraft, type TaskLog } from "../../src/contract/log.js";
 import type { DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
 import { FolderCalls } from "./calls.js";
 import { claimDue, claimFirst, type DueTask, DueTasks } from "./due.js";
@@ -42,7 +42,7 @@ import {
   matchEvents,
   readLog,
   removeRecords,
-  replaceRecord,
+  replaceRecords,
   storeWithRecords,
 } from "./log.js";
 import { requireOwner } from "./log-file.js";
@@ -141,10 +141,10 @@ export abstract class FolderStore implements StorageAdapter {
         return 0;
       });
     },
-    replacePayload: async (taskId, sequence, payload, expectedSha256) => {
-      const copy = copyPayload(payload);
-      return this.#change("replace a payload of", taskId, undefined, async (held) =>
-        held ? replaceRecord(held, sequence, copy, expectedSha256) : false,
+    replacePayloads: async (taskId, changes) => {
+      const copies = changes.map(copyPayloadChange);
+      return this.#change("replace payloads of", taskId, undefined, async (held) =>
+        held ? replaceRecords(held, copies) : [],
       );
     },
   };

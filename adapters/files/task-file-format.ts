@@ -177,8 +177,18 @@ export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}):
   const { encoding, sha256 } = payload;
   const { bodyIs, text } = renderBody(payload);
   const waymark = {
-    ...{ sequence, stage, status, parentId, metadata, dueAt, stateVersion, sizeBytes },
-    ...{ encoding, bodyIs, sha256, seal },
+    sequence,
+    stage,
+    status,
+    parentId,
+    metadata,
+    dueAt,
+    stateVersion,
+    sizeBytes,
+    encoding,
+    bodyIs,
+    sha256,
+    seal,
   };
   return renderLine({ ...former, id, taskId, label, createdAt, error, waymark }, text);
 }
@@ -348,10 +358,19 @@ function makeDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRe
   const payload = { encoding: "json", body, sha256: hash("sha256", body, "hex") };
 
   const summary = parseSummary({
-    ...{ taskId, id, label, createdAt: date.toISOString(), error, stage, status },
-    ...{ ...payload, sizeBytes: Buffer.byteLength(body), stateVersion: 1 },
+    taskId,
+    id,
+    label,
+    createdAt: date.toISOString(),
+    error,
+    stage,
+    status,
+    ...payload,
+    sizeBytes: Buffer.byteLength(body),
+    stateVersion: 1,
     // Placeholders, which `sealDraft` replaces.
-    ...{ sequence: 1, seal: "" },
+    sequence: 1,
+    seal: "",
   });
   if (typeof summary === "string") throw new UnreadableError(summary);
   return { ...toSummary(summary), payload };

@@ -117,7 +117,9 @@ export async function readContents({ path, taskId }: TaskFolder, load: LoadTask,
       const dueAt = index ? index.findDueTime(head) : findDueTime(head);
       const removedUpTo = index?.removedUpTo ?? 0;
       const found = {
-        ...{ taskId: head.taskId, count: task?.count ?? 0, newest: toSummary(head) },
+        taskId: head.taskId,
+        count: task?.count ?? 0,
+        newest: toSummary(head),
         ...(last && last.sequence > head.sequence && { last }),
         ...(dueAt !== undefined && { dueAt }),
         ...(removedUpTo > 0 && { removedUpTo }),

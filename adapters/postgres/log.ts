@@ -1,10 +1,10 @@
-import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
 import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import {
   type LogItem,
   type LogRecord,
   matchEventRetry,
+  type PayloadChange,
   RECORD_KINDS,
   type RecordDraft,
   type RecordHeader,
@@ -76,21 +76,32 @@ export class PostgresLog implements LogTable {
     });
   }
 
-  async replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const { changes, records } = this.#parts.sql;
+  async replacePayloads(taskId: string, changes: readonly PayloadChange[]): Promise<readonly number[]> {
     return this.#parts.connection.atomically(async (run) => {
-      await run.rows(changes.lock, taskId);
-      const found = await this.at(run, taskId, sequence);
-      if (found === undefined) return false;
-      const record = requireIntactRecord(taskId, sequence, found);
-      if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
-      const { encoding, sha256, body } = payload;
-      const seal = sealRecord({ ...record, payload: copyPayload(payload) });
-      const bytes = bytesIn(payload);
-      const values = [encoding, sha256, seal, bytes.length, typeof body === "string", bytes];
-      await run.change(records.replacePayload, taskId, sequence, ...values);
-      return true;
+      await run.rows(this.#parts.sql.changes.lock, taskId);
+      const replaced: number[] = [];
+      for (const change of changes) {
+        if (await this.#replacePayload(run, taskId, change)) replaced.push(change.sequence);
+      }
+      return replaced;
     });
+  }
+
+  async #replacePayload(
+    run: Statements,
+    taskId: string,
+    { sequence, payload, expectedSha256 }: PayloadChange,
+  ): Promise<boolean> {
+    const found = await this.at(run, taskId, sequence);
+    if (found === undefined) return false;
+    const record = requireIntactRecord(taskId, sequence, found);
+    if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
+    const { encoding, sha256, body } = payload;
+    const seal = sealRecord({ ...record, payload });
+    const bytes = bytesIn(payload);
+    const values = [encoding, sha256, seal, bytes.length, typeof body === "string", bytes];
+    await run.change(this.#parts.sql.records.replacePayload, taskId, sequence, ...values);
+    return true;
   }
 
   /** The record with this sequence. */

@@ -1,9 +1,10 @@
-import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
 import type { AppendCondition } from "../../src/contract/conditions.js";
 import {
+  copyPayloadChange,
   copyRecordDraft,
   type LogItem,
   type LogOptions,
+  type PayloadChange,
   type RecordDraft,
   type RecordQuery,
   type RecordSelection,
@@ -18,7 +19,7 @@ export interface LogTable {
   /** Makes what was committed before survive a power cut. */
   sync(taskId: string): Maybe<void>;
   remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Maybe<number>;
-  replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Maybe<boolean>;
+  replacePayloads(taskId: string, changes: readonly PayloadChange[]): Maybe<readonly number[]>;
 }
 
 /** An adapter's calls, in order. */
@@ -70,8 +71,8 @@ export class SqlLog implements TaskLog {
     return removed ?? 0;
   }
 
-  async replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyPayload(payload);
-    return (await this.#calls.change(({ log }) => log.replacePayload(taskId, sequence, copy, expectedSha256))) ?? false;
+  async replacePayloads(taskId: string, changes: readonly PayloadChange[]): Promise<readonly number[]> {
+    const copies = changes.map(copyPayloadChange);
+    return (await this.#calls.change(({ log }) => log.replacePayloads(taskId, copies))) ?? [];
   }
 }

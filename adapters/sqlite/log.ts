@@ -1,10 +1,10 @@
-import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
 import { type AppendCondition, nextSequence, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import {
   type LogItem,
   type LogRecord,
   matchEventRetry,
+  type PayloadChange,
   type RecordDraft,
   type RecordHeader,
   type RecordQuery,
@@ -210,18 +210,10 @@ export class SqliteLog {
     this.#parts.database.run(DESCRIBE_BY_RECORDS, taskId);
   }
 
-  replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): boolean {
+  replacePayloads(taskId: string, changes: readonly PayloadChange[]): readonly number[] {
     return this.#parts.database.atomically(() => {
-      const found = this.at(taskId, sequence);
-      if (found === undefined) return false;
-      const record = requireIntactRecord(taskId, sequence, found);
-      if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
-      const copy = copyPayload(payload);
-      const { encoding, sha256, body } = copy;
-      const seal = sealRecord({ ...record, payload: copy });
-      const sizeBytes = Buffer.byteLength(body);
-      this.#parts.database.run(REPLACE, encoding, parseHex(sha256), parseHex(seal), sizeBytes, body, taskId, sequence);
-      return true;
+      const replaced = changes.filter((change) => this.#replacePayload(taskId, change));
+      return replaced.map(({ sequence }) => sequence);
     });
   }
 
@@ -231,6 +223,18 @@ export class SqliteLog {
    */
   #writePage(taskId: string): void {
     for (const by of [1, -1]) this.#parts.database.run(CHANGE, by, taskId);
+  }
+
+  #replacePayload(taskId: string, { sequence, payload, expectedSha256 }: PayloadChange): boolean {
+    const found = this.at(taskId, sequence);
+    if (found === undefined) return false;
+    const record = requireIntactRecord(taskId, sequence, found);
+    if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
+    const { encoding, sha256, body } = payload;
+    const seal = sealRecord({ ...record, payload });
+    const digests = [parseHex(sha256), parseHex(seal), Buffer.byteLength(body)];
+    this.#parts.database.run(REPLACE, encoding, ...digests, body, taskId, sequence);
+    return true;
   }
 
   #findEvent(taskId: string, id: string): StoredEvent | undefined {

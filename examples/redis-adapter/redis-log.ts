@@ -10,7 +10,6 @@ import {
   matchEventRetry,
   matchesRecords,
   nextSequence,
-  type Payload,
   type RecordDraft,
   type RecordHeader,
   type RecordQuery,
@@ -104,18 +103,25 @@ export class RedisLog implements TaskLog {
     });
   }
 
-  replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const own = copyPayload(payload);
+  replacePayloads(
+    taskId: string,
+    changes: Parameters<NonNullable<TaskLog["replacePayloads"]>>[1],
+  ): Promise<readonly number[]> {
+    const own = changes.map((change) => ({ ...change, payload: copyPayload(change.payload) }));
     return writeTask(this.#calls, this.#tasks, {
       taskId,
       decide: async () => {
-        const range = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;
-        const [header] = await this.#tasks.log(taskId, { ...range, headersOnly: true }, 1);
-        if (header === undefined || isCorrupt(header) || !("kind" in header)) return { answer: false };
-        const { sizeBytes, ...record } = toRecordHeader(header);
-        if (sizeBytes === 0 || record.payload.sha256 !== expectedSha256) return { answer: false };
-        const changed = { ...record, payload: own };
-        return { answer: true, change: { records: [{ ...changed, seal: sealRecord(changed) }] } };
+        const records: LogRecord[] = [];
+        for (const { sequence, payload, expectedSha256 } of own) {
+          const range = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;
+          const [header] = await this.#tasks.log(taskId, { ...range, headersOnly: true }, 1);
+          if (header === undefined || isCorrupt(header) || !("kind" in header)) continue;
+          const { sizeBytes, ...record } = toRecordHeader(header);
+          if (sizeBytes === 0 || record.payload.sha256 !== expectedSha256) continue;
+          const changed = { ...record, payload };
+          records.push({ ...changed, seal: sealRecord(changed) });
+        }
+        return { answer: records.map(({ sequence }) => sequence), change: { records } };
       },
     });
   }

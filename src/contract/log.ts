@@ -99,7 +99,7 @@ export interface LogOptions {
  *
  * - Sequences MUST be taken under the task's lock, which is held until the commit. So no record appears below one that a
  *   reader has seen. (cases: log.numbering, log.one-moment, log.many-processes)
- * - Records never change, except by `replacePayload`. (case: log.independent)
+ * - Records never change, except by `replacePayloads`. (case: log.independent)
  */
 export interface TaskLog {
   /**
@@ -147,12 +147,14 @@ export interface TaskLog {
   remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number>;
 
   /**
-   * Optional: replaces a record's payload and renews its seal, for `rekey`. The obligations of
-   * `StorageAdapter.replacePayload` hold. (case: log.replace)
+   * Optional: replaces payloads of records and renews their seals, for `rekey`: all in one step. The obligations of
+   * `StorageAdapter.replacePayload` hold. A record that is gone, or whose payload has another digest, stays as it is.
+   * (case: log.replace)
    *
-   * @returns False if there is no such record or its payload has another digest; nothing was changed.
+   * @returns The sequences of the records whose payloads were replaced.
+   * @throws {CheckpointCorruptError} One of the records can't be read; nothing was changed.
    */
-  replacePayload?(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Promise<boolean>;
+  replacePayloads?(taskId: string, changes: readonly PayloadChange[]): Promise<readonly number[]>;
 
   /**
    * Optional: calls `changed` at most 20 ms after any task's log may have changed, by this process or another one. A
@@ -164,6 +166,13 @@ export interface TaskLog {
 }
 
 const SEAL_FORM = "waymark-record-1";
+
+/** A new payload for the record with this sequence, if its payload has the expected digest. */
+export interface PayloadChange {
+  readonly sequence: number;
+  readonly payload: Payload;
+  readonly expectedSha256: string;
+}
 
 /** The fields that a record's seal covers, in its order, beside the payload's encoding and digest. */
 export const RECORD_FIELDS = listKeys<Omit<LogRecord, "payload" | "seal">>({
@@ -178,7 +187,7 @@ export const RECORD_FIELDS = listKeys<Omit<LogRecord, "payload" | "seal">>({
 
 /**
  * The SHA-256 over a record: its identity, order and payload's digest, but not its size. Adapters compute it on append
- * and on replacePayload; the manager checks it on each read. A checksum, not a signature.
+ * and on replacePayloads; the manager checks it on each read. A checksum, not a signature.
  *
  * @returns Lower-case hexadecimal.
  */
@@ -214,6 +223,11 @@ export function describeRecord({
 /** A copy that shares nothing mutable with the original. For adapters: a caller may change its draft at once. */
 export function copyRecordDraft(draft: RecordDraft): RecordDraft {
   return { ...draft, payload: copyPayload(draft.payload) };
+}
+
+/** A copy that shares nothing mutable with the original. For adapters. */
+export function copyPayloadChange(change: PayloadChange): PayloadChange {
+  return { ...change, payload: copyPayload(change.payload) };
 }
 
 /** The record to store: a copy of the draft, with its task, sequence and seal. */

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { openToRenew } from "../codec/payload.js";
+import { type MadePayload, openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
 import type { StorageAdapter, StoredTask } from "../contract/adapter.js";
 import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
@@ -23,9 +23,9 @@ import type { CheckpointReader } from "./reader.js";
 export interface RekeyOptions {
   /** Only tasks whose id begins with this. */
   readonly prefix?: string | undefined;
-  /** Stops after the checkpoint or record in progress. */
+  /** Stops after the checkpoint, or the batch of records, in progress. */
   readonly signal?: AbortSignal | undefined;
-  /** Called before the first checkpoint or record and after each one. */
+  /** Called before the first checkpoint or record and after each one. Records come in batches of at most 1,000. */
   readonly onProgress?: ((progress: Omit<RekeyResult, "refusals">) => void) | undefined;
 }
 
@@ -57,7 +57,19 @@ export interface RekeyResult {
 
 type Refusal = RekeyResult["refusals"][number];
 
+/** `undefined`: another process has rewritten or removed it since it was read. */
+type Outcome = "rewritten" | "current" | Refusal | CorruptRecord | undefined;
+
+/** A checkpoint or record whose new payload isn't stored yet. */
+interface Renewed {
+  readonly record: StoredCheckpoint | LogRecord;
+  readonly made: MadePayload;
+}
+
 const MAX_REFUSALS = 100;
+/** The records, and the bytes of them, that are stored in one step. A log on files is written anew in each. */
+const MAX_BATCH = 1000;
+const MAX_BATCH_BYTES = 16 * 1024 * 1024;
 
 /**
  * Rewrites the checkpoints and records that the transforms would store differently now.
@@ -76,7 +88,7 @@ export async function rekeyStorage(
   if (transforms.length === 0) {
     throw new TypeError("rekey needs transforms: new CheckpointManager({ transforms: [encrypt(…)], … }).");
   }
-  if (storage.replacePayload === undefined || (storage.log && storage.log.replacePayload === undefined)) {
+  if (storage.replacePayload === undefined || (storage.log && storage.log.replacePayloads === undefined)) {
     throw new UnsupportedOperationError(
       `The ${storage.name} adapter can't replace payloads, so nothing was rekeyed. New saves use the current key; ` +
         "to rewrite old checkpoints, copy them to a storage that can replace payloads.",
@@ -96,6 +108,16 @@ export async function rekeyStorage(
     if (!damagedPlaces.has(record.location)) reader.reportDamage(record);
     counts.damaged = damagedPlaces.add(record.location).size;
   };
+  const note = (outcome: Outcome) => {
+    if (typeof outcome === "string") counts[outcome] += 1;
+    else if (outcome !== undefined && isCorrupt(outcome)) reportDamage(outcome);
+    else if (outcome !== undefined) {
+      counts.refused += 1;
+      if (refusals.length < MAX_REFUSALS) refusals.push(outcome);
+    }
+    counts.done += 1;
+    onProgress?.(progress());
+  };
   onProgress?.(progress());
   for await (const task of storage.tasks({ order: "taskId", prefix })) {
     if (stop.aborted) break;
@@ -103,20 +125,24 @@ export async function rekeyStorage(
       reportDamage(task);
       continue;
     }
+    const renewed: Renewed[] = [];
+    let bytes = 0;
+    const storeRenewed = async () => {
+      bytes = 0;
+      for (const outcome of await replaceTogether(storage, renewed.splice(0))) note(outcome);
+    };
     for await (const record of readItems(storage, task)) {
       if (stop.aborted) break;
-      const outcome = await rewriteRecord(storage, transforms, record);
-      if (typeof outcome === "string") counts[outcome] += 1;
-      else if (outcome !== undefined && isCorrupt(outcome)) reportDamage(outcome);
-      else if (outcome !== undefined) {
-        counts.refused += 1;
-        if (refusals.length < MAX_REFUSALS) refusals.push(outcome);
-      }
-      counts.done += 1;
-      onProgress?.(progress());
+      const outcome = await renewPayload(transforms, record);
+      if (isRenewed(outcome)) renewed.push(outcome);
+      else note(outcome);
+      bytes += isRenewed(outcome) ? outcome.made.sizeBytes : 0;
+      const isFull = renewed.length >= MAX_BATCH || bytes >= MAX_BATCH_BYTES;
+      if (isFull || !("kind" in record)) await storeRenewed();
       // Reading and replacing may be synchronous inside, so this lets other work run in between.
       await nextTurn();
     }
+    await storeRenewed();
   }
   // Checkpoints that were removed during the rekey don't count as left.
   return { ...progress(), refusals, ...(stop.aborted ? undefined : { total: counts.done, left: 0 }) };
@@ -154,32 +180,55 @@ function isWhole(record: LogRecord | RecordHeader): record is LogRecord {
   return "body" in record.payload;
 }
 
-/**
- * Rewrites a checkpoint or record if needed. Returns `undefined` if another process has rewritten or removed it since it was read.
- *
- * @returns A Refusal if this record can't be rewritten. Errors that concern all records are thrown.
- */
-async function rewriteRecord(
-  storage: StorageAdapter,
+/** Encodes a checkpoint's or record's payload as it would be stored now. Errors that concern all of them are thrown. */
+async function renewPayload(
   transforms: readonly Transform[],
   record: StoredCheckpoint | LogRecord | CorruptRecord,
-): Promise<"rewritten" | "current" | Refusal | CorruptRecord | undefined> {
+): Promise<Renewed | Outcome> {
   if (isCorrupt(record)) return record;
-  const { taskId, id, sequence, payload } = record;
   try {
     const opened = await ifIntact(record, async () => ({
-      renew: await openToRenew(payload, { transforms, context: record }),
+      renew: await openToRenew(record.payload, { transforms, context: record }),
     }));
     if (isCorrupt(opened)) return opened;
-    if (opened.renew === undefined) return "current";
-    const made = await opened.renew();
-    const isReplaced = isRecord(record)
-      ? await storage.log?.replacePayload?.(taskId, sequence, made.payload, payload.sha256)
-      : await storage.replacePayload?.(taskId, record.id, made.payload, payload.sha256);
-    return isReplaced ? "rewritten" : undefined;
+    return opened.renew === undefined ? "current" : { record, made: await opened.renew() };
   } catch (error) {
-    const concernsAll = error instanceof KeyUnavailableError || error instanceof StorageError;
-    if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;
-    return { taskId, ...(id !== undefined && { id }), sequence, error };
+    return refuse(record, error);
   }
+}
+
+function isRenewed(outcome: Renewed | Outcome): outcome is Renewed {
+  return typeof outcome === "object" && "made" in outcome;
+}
+
+/** Stores new payloads: one of a checkpoint, or those of a task's records, in one step. */
+async function replaceTogether(storage: StorageAdapter, renewed: readonly Renewed[]): Promise<readonly Outcome[]> {
+  const [first] = renewed;
+  if (first === undefined) return [];
+  const { taskId, sequence, id, payload } = first.record;
+  const changes = renewed.map(({ record, made }) => ({
+    sequence: record.sequence,
+    payload: made.payload,
+    expectedSha256: record.payload.sha256,
+  }));
+  try {
+    const isCheckpoint = !isRecord(first.record) && id !== undefined;
+    const isReplaced = isCheckpoint && (await storage.replacePayload?.(taskId, id, first.made.payload, payload.sha256));
+    const replaced = isCheckpoint
+      ? isReplaced
+        ? [sequence]
+        : []
+      : await storage.log?.replacePayloads?.(taskId, changes);
+    const sequences = new Set(replaced);
+    return changes.map((change) => (sequences.has(change.sequence) ? "rewritten" : undefined));
+  } catch (error) {
+    return renewed.map(({ record }) => refuse(record, error));
+  }
+}
+
+/** @throws The error, if it doesn't concern this checkpoint or record alone. */
+function refuse({ taskId, id, sequence }: StoredCheckpoint | LogRecord, error: unknown): Refusal {
+  const concernsAll = error instanceof KeyUnavailableError || error instanceof StorageError;
+  if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;
+  return { taskId, ...(id !== undefined && { id }), sequence, error };
 }

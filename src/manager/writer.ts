@@ -162,7 +162,9 @@ export class CheckpointWriter {
     const store = () => {
       const condition = { expectedSequence, fencingToken, noEventAfter };
       const stored = this.#options.storage.append(draft, condition, {
-        ...{ replaces, sharesWith, records },
+        replaces,
+        sharesWith,
+        records,
         sequence: exact,
       });
       const sequence = digest === undefined ? stored : stored.catch((error) => this.#findRetry(draft, digest, error));

@@ -107,7 +107,9 @@ export class Attempt {
     this.#claimed = claimed;
     const journal = new RunJournal(store, lease, state, parent, (error) => stop.stop(error));
     this.#parts = {
-      ...{ store, taskId, journal },
+      store,
+      taskId,
+      journal,
       values: new StepValues(taskId, store.options),
       events: new RunEvents(store, taskId, state.note.received, state.steps, () => journal.lastSequence),
       stop,
@@ -224,7 +226,8 @@ export class Attempt {
     const { journal, events } = this.#parts;
     const received = events.endTurn();
     await journal.save({
-      ...{ status: "completed", label: "Run completed" },
+      status: "completed",
+      label: "Run completed",
       note: { isOver: true, ...(received && { received }) },
       records: () => [{ kind: "run", fields: { type: "completed" }, encoded: ["result", result] }],
     });
@@ -284,7 +287,9 @@ export class Attempt {
       const isAnswered = this.#turn?.isAnswered();
       try {
         await journal.save({
-          ...{ isTransient: true, status: "paused", label: waitsLabel(waits) },
+          isTransient: true,
+          status: "paused",
+          label: waitsLabel(waits),
           waits: isAnswered ? { ...waits, dueAt: nowText() } : waits,
           noEventAfter: readTo,
         });
@@ -308,7 +313,8 @@ export class Attempt {
       kept: kept.map(({ name, occurrence }) => ({ name, occurrence })),
     };
     await journal.save({
-      ...{ status: "failed", error },
+      status: "failed",
+      error,
       label: failed
         ? `Run failed in ${stepTitle(failed.name, failed.occurrence)}`
         : journal.labelAfterLast("Run failed"),

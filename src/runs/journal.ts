@@ -271,7 +271,10 @@ export class RunJournal {
     try {
       const note = { ...(startsTurn ? leaveTurn(this.head) : this.head), token: this.#lease.token, ...change };
       const draft = this.#store.draft(this.#lease.taskId, {
-        ...{ ...options, stage: options.stage ?? newest.stage, note, waits },
+        ...options,
+        stage: options.stage ?? newest.stage,
+        note,
+        waits,
         isChild: this.#parent !== undefined,
         transient: isTransient ? { replaces } : undefined,
       });

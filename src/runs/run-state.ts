@@ -133,23 +133,23 @@ function beginRun(
   const initial = initialState === undefined ? NO_STATE : store.encodeState(taskId, initialState);
   const state = from === undefined ? initial : store.migrateState(from);
   const note: RunNote = {
-    ...{ generation: "", attempt: 1, turn: 1 },
+    generation: "",
+    attempt: 1,
+    turn: 1,
     ...(version !== undefined && { version }),
     ...(input !== undefined && { hasInput: true }),
     ...(received !== NOTHING_RECEIVED && { received }),
   };
   return {
-    ...{
-      isCompleted: false,
-      isOfRun: false,
-      note,
-      start: "turn",
-      state,
-      begin: state,
-      newest,
-      crashes: 0,
-      running: [],
-    },
+    isCompleted: false,
+    isOfRun: false,
+    note,
+    start: "turn",
+    state,
+    begin: state,
+    newest,
+    crashes: 0,
+    running: [],
     input,
     steps: undefined,
   };
@@ -189,23 +189,26 @@ async function resumeRun(
     const state = store.migrateState(newest);
     return {
       previousTraceparent: former.traceparent,
-      ...{
-        isCompleted: false,
-        isOfRun: false,
-        note: next,
-        start: "turn",
-        input,
-        state,
-        begin: state,
-        crashes,
-        running,
-      },
+      isCompleted: false,
+      isOfRun: false,
+      note: next,
+      start: "turn",
+      input,
+      state,
+      begin: state,
+      crashes,
+      running,
       newest: known,
       steps: undefined,
     };
   }
   return {
-    ...{ isCompleted: false, isOfRun: true, input, crashes, running, previousTraceparent: former.traceparent },
+    isCompleted: false,
+    isOfRun: true,
+    input,
+    crashes,
+    running,
+    previousTraceparent: former.traceparent,
     note: { ...note, turnStart: former.turnStart ?? ofRun.sequence },
     start: ofRun.status === "failed" || former.version !== version ? "resume" : undefined,
     state: store.migrateState(newest),

@@ -125,7 +125,9 @@ async function readRunAt(
   const isOpen = generation === note.generation && turn === note.turn;
   const steps = collectSteps(entries, { status: isOpen ? status : "running", sequence });
   return {
-    ...{ generation, turn, isTurnOver: !isOpen || note.isOver === true },
+    generation,
+    turn,
+    isTurnOver: !isOpen || note.isOver === true,
     attempt: Math.max(...entries.map((entry) => parseRunKey(entry)?.attempt ?? 0)),
     steps: steps.map(({ step }) => step),
   };

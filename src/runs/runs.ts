@@ -140,7 +140,10 @@ export class Runs {
     const store = this.#store;
     const { stage, transientId: replaces, id: resembles, sequence: expectedSequence } = newest;
     const draft = store.draft(taskId, {
-      ...{ status: "paused", label: "Enqueued", stage, transient: { replaces } },
+      status: "paused",
+      label: "Enqueued",
+      stage,
+      transient: { replaces },
       // No attempt has begun it.
       note: { ...note, attempt: note.attempt - 1 },
       waits: dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] },

@@ -75,7 +75,9 @@ export async function readTurns(
   return Array.from(turns.values(), ({ generation, turn, entries, seen }) => {
     const isLast = seen.some(({ checkpoint }) => checkpoint !== undefined && checkpoint === newest);
     return {
-      ...{ generation, turn, seen },
+      generation,
+      turn,
+      seen,
       attempt: Math.max(...seen.map(({ attempt }) => attempt)),
       steps: collectSteps(entries, isLast && newest ? newest : { status: "running", sequence: 0 }, true),
     };

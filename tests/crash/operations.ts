@@ -13,6 +13,7 @@ import { event, record } from "../../conformance/records.js";
 import type { StorageRepair } from "../../src/contract/findings.js";
 import {
   type LogOptions,
+  type PayloadChange,
   RECORD_KINDS,
   type RecordDraft,
   type RecordQuery,
@@ -39,7 +40,7 @@ export type Call =
   | readonly ["log.append", string, readonly RecordDraft[], AppendCondition?, LogOptions?]
   | readonly ["log.read", RecordQuery]
   | readonly ["log.remove", string, RecordSelection]
-  | readonly ["log.replacePayload", string, number, Payload, string];
+  | readonly ["log.replacePayloads", string, readonly PayloadChange[]];
 
 /**
  * The content of the store before the operation. `transient`: a history and a transient checkpoint. `killed`: a history and
@@ -108,7 +109,9 @@ const RECORD_OPERATIONS: readonly Operation[] = [
   {
     name: "payload of a record",
     before: "records",
-    calls: [["log.replacePayload", "t", 4, rewritten, RECORDED[0].payload.sha256]],
+    calls: [
+      ["log.replacePayloads", "t", [{ sequence: 4, payload: rewritten, expectedSha256: RECORDED[0].payload.sha256 }]],
+    ],
   },
 ];
 
@@ -312,8 +315,8 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
       return adapter.log ? collected(adapter.log.read(call[1])) : [];
     case "log.remove":
       return adapter.log?.remove(call[1], call[2]);
-    case "log.replacePayload":
-      return adapter.log?.replacePayload?.(call[1], call[2], call[3], call[4]);
+    case "log.replacePayloads":
+      return adapter.log?.replacePayloads?.(call[1], call[2]);
   }
 }
 

@@ -2,8 +2,9 @@ import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import {
+  CheckpointCorruptError,
   CheckpointManager,
   type CheckpointManagerOptions,
   type CorruptRecord,
@@ -17,8 +18,11 @@ import { isCorrupt, type StoredCheckpoint, toSummary } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { requireLog } from "../../../src/manager/records.js";
+import { collect } from "../../support/collect.js";
 import { deferred } from "../../support/deferred.js";
 import { tempFolder } from "../../support/temp-folder.js";
+import { sha256Of } from "../adapters/files/drafts.js";
 
 const KEYS = { old: randomBytes(32), current: randomBytes(32), lost: randomBytes(32) };
 const by = (id: keyof typeof KEYS) => encrypt({ keys: { [id]: KEYS[id] }, current: id });
@@ -93,6 +97,26 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     const withoutOld = managerOn(storage, [gzip(), by("current")]);
     for (const taskId of ["a", "b"]) for await (const { state } of withoutOld.history(taskId)) again.push(state);
     expect(again).toEqual(states);
+    await storage.close();
+  });
+
+  it("replaces the records of a task a thousand at a time, since a log on files is written anew each time", async () => {
+    const storage = await open(await tempFolder());
+    const records = Array.from({ length: 1001 }, (_, n) => {
+      const payload = { encoding: "json", body: String(n), sha256: sha256Of(String(n)) };
+      return { kind: "step", createdAt: "2026-01-02T03:04:05.678Z", payload } as const;
+    });
+    const log = requireLog(storage, "this test");
+    await log.append("t", records);
+    const replace = vi.spyOn(log, "replacePayloads");
+    replace.mockRejectedValueOnce(new CheckpointCorruptError('Record 7 of task "t" is damaged.'));
+    const manager = managerOn(storage, [rotated()]);
+    const refused = { done: 1001, rewritten: 1, refused: 1000, refusals: { length: 100 } };
+    expect(await manager.maintenance.rekey()).toMatchObject(refused);
+    expect(replace.mock.calls.map(([, changes]) => changes.length)).toEqual([1000, 1]);
+    expect(await manager.maintenance.rekey()).toMatchObject({ rewritten: 1000, current: 1, refused: 0 });
+    const values = (await collect(manager.records("t"))).map((record) => "value" in record && record.value);
+    expect(values).toEqual(Array.from({ length: 1001 }, (_, n) => n));
     await storage.close();
   });
 

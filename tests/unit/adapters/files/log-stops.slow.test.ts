@@ -1,4 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { readdirSync, utimesSync } from "node:fs";
 import { join } from "node:path";
@@ -95,6 +96,13 @@ async function runInterleaved(kind: string, root: string, names: readonly string
   return { lines, stops: writers.reduce((sum, { stops }) => sum + stops, 0) };
 }
 
+const RECORD = {
+  kind: "step",
+  name: "zero",
+  createdAt: "2026-01-02T03:04:05.678Z",
+  payload: { encoding: "json", body: "{}", sha256: createHash("sha256").update("{}").digest("hex") },
+} as const;
+
 const nameItem = (item: LogItem) => (isCorrupt(item) ? `corrupt ${item.reason}` : "kind" in item ? item.name : item.id);
 async function findDamage({ maintenance }: StorageAdapter) {
   const found = maintenance ? await collect(maintenance.verify({ quick: false })) : [];
@@ -145,5 +153,18 @@ describe.each(Object.entries(stores))("the log of %s, whose writers are stopped 
     expect(findings.filter(({ kind: found }) => found === "damaged" || found === "merged")).toEqual([]);
     const stored = (await readNames(adapter)).map(({ name }) => name.replace(/ \d+$/, ""));
     expect(new Set(stored).size).toBe(stored.length);
+  });
+
+  it("refuses a writer whose lock was stolen after it had read the log, and which would give a number twice", async () => {
+    const { root, adapter } = await make();
+    await adapter.log.append("t", [RECORD]);
+    const script = fileURLToPath(new URL("../../../fixtures/files/append-among-thieves.mjs", import.meta.url));
+    const acknowledged = Number(execFileSync(process.execPath, [script, kind, root]));
+    const stored = (await readNames(adapter)).filter(({ item }) => !isMark(item));
+    expect(stored.map(({ item }) => nameItem(item))).toEqual(["zero", "first", "second", "late"]);
+    // A thief's barrier takes a number, too.
+    expect(new Set(stored.map(({ sequence }) => sequence)).size).toBe(4);
+    expect(stored.at(-1)?.sequence).toBe(acknowledged);
+    expect(await findDamage(adapter)).toEqual([]);
   });
 });

@@ -45,7 +45,7 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   await adapter.append(draft("t", "c5"), {}, { records: [event("f")] });
   await adapter.log.append("t", [event("e")]);
   await collect(adapter.log.read({ taskId: "t", order: "oldest", durableOnly: true }));
-  await adapter.log.replacePayload("t", 1, payload, payload.sha256);
+  await adapter.log.replacePayloads("t", [{ sequence: 1, payload, expectedSha256: payload.sha256 }]);
   await adapter.log.remove("t", { name: "e" });
   await collect(adapter.leases.held());
   await adapter.leases.lapsed("t");
