@@ -21,8 +21,8 @@ export default defineConfig({
     chunkFileNames: "shared/[name].js",
     // They are in the types.
     comments: { jsdoc: false },
-    // So that an installation stays below 2 MB. Functions and classes keep their names, for stack traces.
-    minify: { compress: false, mangle: { keepNames: true }, codegen: { removeWhitespace: true } },
+    // Without indentation, so that an installation stays below 2 MB. Names stay as they are, for stack traces.
+    minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
     codeSplitting: {
       groups: [
         { name: "core", test: /\/src\/(contract|manager|codec|checkpoint-manager)\b/ },
