@@ -159,6 +159,7 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #owned = new WeakSet<LoadedTask>();
 
   /**
+   * @internal
    * @param options - The subclass has checked that there are no other keys.
    * @param logName - The name of a log's file in its task's folder.
    * @throws {TypeError | RangeError} An option is wrong.
@@ -295,7 +296,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /**
-   * Runs a write in a task's folder, after earlier calls of this process and under the folder's lock.
+   * @internal Runs a write in a task's folder, after earlier calls of this process and under the folder's lock.
    *
    * @param doing - The action, for a message that begins with "Could not": `save to task "t"`.
    * @param absent - If there is no such folder, returns the write's result. Without this function, the folder is made.
@@ -396,6 +397,7 @@ export abstract class FolderStore implements StorageAdapter {
     return join(folder, this.#logName);
   }
 
+  /** @internal */
   protected findFolder(taskId: string): string {
     return join(this.#root, toFileName(taskId));
   }

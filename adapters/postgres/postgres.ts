@@ -174,6 +174,7 @@ export class PostgresAdapter extends SqlAdapter {
     return this.#calls.close(() => this.#tables.connection.close());
   }
 
+  /** @internal */
   protected override store(append: Append | LogAppend): Promise<number> {
     return this.#calls.inTurn(getTaskId(append), async () => {
       // A refused append must not make tables.
@@ -183,6 +184,7 @@ export class PostgresAdapter extends SqlAdapter {
     });
   }
 
+  /** @internal */
   protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#reading(work);
   }

@@ -42,13 +42,13 @@ export interface Append {
   readonly options: AppendOptions;
 }
 
-/** The task that the append is for. */
+/** @internal The task that the append is for. */
 export function getTaskId(append: Append | LogAppend): string {
   return "draft" in append ? append.draft.taskId : append.taskId;
 }
 
 /**
- * The sequence of an append if nothing is stored yet.
+ * @internal The sequence of an append if nothing is stored yet.
  *
  * @throws {CheckpointError} A condition of the append doesn't hold.
  */
@@ -58,7 +58,7 @@ export function firstSequence(append: Append | LogAppend): number {
 }
 
 /**
- * The sequence of the checkpoint, or of the first record. See `nextSequence`.
+ * @internal The sequence of the checkpoint, or of the first record. See `nextSequence`.
  *
  * @throws {CheckpointError} A condition of the append doesn't hold, except that of the lease, which isn't checked.
  */
@@ -68,7 +68,7 @@ export function requireSequence(append: Append | LogAppend, position: TaskPositi
   return nextSequence(getTaskId(append), position, condition, { sequence, ...options });
 }
 
-/** The objects that work with a database's tables. */
+/** @internal The objects that work with a database's tables. */
 export interface SqlStore {
   readonly reader: {
     get(taskId: string, id: string): Maybe<StoredCheckpoint | CorruptRecord | undefined>;
@@ -102,10 +102,11 @@ export abstract class SqlAdapter implements StorageAdapter {
   abstract read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void>;
   abstract close(): Promise<void>;
 
+  /** @internal */
   protected abstract store(append: Append): Promise<number>;
-  /** Runs `work` with the store. Resolves to `undefined` if there is no store. */
+  /** @internal Runs `work` with the store. Resolves to `undefined` if there is no store. */
   protected abstract reading<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
-  /** Like {@link reading}, for work that changes the store. */
+  /** @internal Like {@link reading}, for work that changes the store. */
   protected changing<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined> {
     return this.reading(work);
   }

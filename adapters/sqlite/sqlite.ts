@@ -131,14 +131,17 @@ export class SqliteAdapter extends SqlAdapter {
     }
   }
 
+  /** @internal */
   protected override store(append: Append): Promise<number> {
     return this.#queue.append(append);
   }
 
+  /** @internal */
   protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#queue.read(work);
   }
 
+  /** @internal */
   protected override changing<Result>(
     work: (store: SqlStore) => Result | Promise<Result>,
   ): Promise<Result | undefined> {

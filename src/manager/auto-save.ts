@@ -34,7 +34,7 @@ export interface AutoSaveOptions {
   readonly lease?: Lease | undefined;
 }
 
-/** The parts of the manager that auto-saves use. */
+/** @internal The parts of the manager that auto-saves use. */
 export interface AutoSaveParts {
   readonly notifications: NotificationHub;
   readonly options: ResolvedOptions;

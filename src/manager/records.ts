@@ -17,7 +17,7 @@ export type TaskRecord =
       readonly value?: unknown;
     });
 
-/** Reads the records of logs from the storage. It checks seals and digests, decodes values, and skips damage. */
+/** @internal Reads the records of logs from the storage. It checks seals and digests, decodes values, and skips damage. */
 export class RecordReader {
   readonly #options: ResolvedOptions;
   readonly #reader: CheckpointReader;

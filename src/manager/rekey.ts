@@ -72,7 +72,7 @@ const MAX_BATCH = 1000;
 const MAX_BATCH_BYTES = 16 * 1024 * 1024;
 
 /**
- * Rewrites the checkpoints and records that the transforms would store differently now.
+ * @internal Rewrites the checkpoints and records that the transforms would store differently now.
  *
  * @param closing - Aborted when the manager closes.
  */

@@ -34,7 +34,7 @@ export interface RepairResult {
 const HOUR_MS = 60 * 60 * 1000;
 
 /**
- * Moves damage away, as far as the adapter can.
+ * @internal Moves damage away, as far as the adapter can.
  *
  * @param closing - Aborted when the manager closes.
  * @throws {UnsupportedOperationError} The adapter offers no repair.

@@ -33,7 +33,7 @@ export interface VerifyResult {
 }
 
 /**
- * Checks everything in a storage and changes nothing. Only the findings are kept in memory.
+ * @internal Checks everything in a storage and changes nothing. Only the findings are kept in memory.
  *
  * @param closing - Aborted when the manager closes.
  */

@@ -23,7 +23,7 @@ export interface SendOptions {
   readonly wait?: string | undefined;
 }
 
-/** Sends and lists the events of all tasks. They are records of the task's own log. */
+/** @internal Sends and lists the events of all tasks. They are records of the task's own log. */
 export class TaskEvents {
   readonly #store: RunStore;
 

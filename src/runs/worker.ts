@@ -56,7 +56,7 @@ const REFUSED_MS = 30_000;
 /** The same, if the reason passes by itself. */
 const REFUSED_BRIEFLY_MS = 1000;
 
-/** Runs the tasks that are due, until it is drained. */
+/** @internal Runs the tasks that are due, until it is drained. */
 export class Worker {
   readonly #store: RunStore;
   readonly #runs: Runs;
