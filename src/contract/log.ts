@@ -154,7 +154,10 @@ export interface TaskLog {
    * @returns The sequences of the records whose payloads were replaced.
    * @throws {CheckpointCorruptError} One of the records can't be read; nothing was changed.
    */
-  replacePayloads?(taskId: string, changes: readonly PayloadChange[]): Promise<readonly number[]>;
+  replacePayloads?(
+    taskId: string,
+    changes: readonly { readonly sequence: number; readonly payload: Payload; readonly expectedSha256: string }[],
+  ): Promise<readonly number[]>;
 
   /**
    * Optional: calls `changed` at most 20 ms after any task's log may have changed, by this process or another one. A
@@ -167,12 +170,8 @@ export interface TaskLog {
 
 const SEAL_FORM = "waymark-record-1";
 
-/** A new payload for the record with this sequence, if its payload has the expected digest. */
-export interface PayloadChange {
-  readonly sequence: number;
-  readonly payload: Payload;
-  readonly expectedSha256: string;
-}
+/** A new payload for a record, if its payload has the expected digest. */
+export type PayloadChange = Parameters<NonNullable<TaskLog["replacePayloads"]>>[1][number];
 
 /** The fields that a record's seal covers, in its order, beside the payload's encoding and digest. */
 export const RECORD_FIELDS = listKeys<Omit<LogRecord, "payload" | "seal">>({
