@@ -53,6 +53,8 @@ export class RecordedTurn {
   /** The sequences of the `run` records that may drop results. */
   readonly #changes: number[] = [];
   readonly #dropped: SequenceRange[] = [];
+  /** The sequence of the turn's last record that isn't a mark. */
+  #last = 0;
   /** The events that a schema has refused. */
   readonly refused: { readonly sequence: number; readonly name: string }[] = [];
   #page = new Map<number, LogRecord | RecordHeader>();
@@ -138,6 +140,13 @@ export class RecordedTurn {
     return undefined;
   }
 
+  /** Whether the run has recorded anything of the turn since this step. */
+  async isFollowed({ sequence }: RecordedStep): Promise<boolean> {
+    if (this.#last > sequence) return true;
+    this.#marks ??= this.#readMarks();
+    return [...(await this.#marks).values()].some((starts) => starts.some((start) => start > sequence));
+  }
+
   /** Forgets this step and all that were recorded after it, except those that the function has already called. */
   dropFrom(first: RecordedStep): readonly RecordedStep[] {
     const dropped = this.all().filter(({ sequence, isUsed }) => sequence >= first.sequence && !isUsed);
@@ -209,6 +218,7 @@ export class RecordedTurn {
     const { kind, name, sequence } = header;
     const owned = this.#owns(header);
     if (owned === undefined) return;
+    this.#last = sequence;
     const { occurrence, event } = owned;
     // Refusals and milestones have names.
     if (kind === "run" && name === undefined) this.#changes.push(sequence);

@@ -72,7 +72,16 @@ export class Waits {
     const { values } = this.#parts;
     if (this.#isRecorded(step, "event")) {
       const { event, result } = recorded?.value ?? {};
-      // An earlier attempt may have given it to the function, so the signal doesn't matter.
+      const { signal } = options;
+      if (recorded?.step.event !== undefined && signal?.aborted && !this.#isOver()) {
+        // An earlier attempt may have given it to the function, which then recorded something: so the signal doesn't matter.
+        // If nothing was recorded since, that attempt may have been killed before it took the receipt back.
+        const isFollowed = await this.#parts.journal.recorded?.isFollowed(recorded.step);
+        if (!isFollowed) {
+          await this.#giveBack(step, recorded.step.event, recorded.step.sequence);
+          signal.throwIfAborted();
+        }
+      }
       this.#deliver(recorded?.step.event);
       const value = event && values.decodeStored(title, result, options.schema);
       return event && { name, value, status: "received", ...event };

@@ -1,8 +1,10 @@
 // Waits whose signal aborts before they have received an event, or after it.
 import { expect, it } from "vitest";
-import type { Run } from "waymark";
+import { CheckpointManager, type Run, StorageError } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
 import { listEventHeaders } from "../../../src/runs/run-view.js";
-import { managerOn } from "./run-support.js";
+import { recordingLogger } from "../../support/recording-logger.js";
+import { managerOn, withWrites } from "./run-support.js";
 
 /** A run whose first wait is aborted at the moment at which its event comes, and which fails so often. */
 function abortedRun(failures = 1) {
@@ -81,4 +83,29 @@ it("a wait is refused while another one with its name is open, with advice for w
   await expect(manager.run("t", program)).rejects.toThrow(
     /^A wait named "msg" is already under way .* Keep the promise of the open wait, or abort its `signal` and await it/,
   );
+});
+
+it("an event is received in the next turn if the process is killed before a wait that its signal ended gives it back", async () => {
+  const storage = new MemoryAdapter();
+  let left = 4;
+  const mortal = withWrites(storage, async (call) => {
+    left -= 1;
+    if (left < 0) throw new StorageError("killed");
+    return call();
+  });
+  const program = (manager: CheckpointManager<number>) =>
+    manager.run("t", async (run) => {
+      if (run.state === 1) return (await run.waitFor("m", { timeoutMs: 0 }))?.value;
+      const over = new AbortController();
+      const message = run.waitFor("m", { signal: over.signal });
+      message.catch(() => undefined);
+      await run.step("tick", () => manager.send("t", "m", "hello", { id: "1" }));
+      over.abort();
+      await run.step("work", () => 1);
+      return run.next(1);
+    });
+  const first = new CheckpointManager<number>({ storage: mortal, ownsStorage: false, logger: recordingLogger() });
+  await expect(program(first)).rejects.toThrow("killed");
+  const second = new CheckpointManager<number>({ storage, logger: recordingLogger() });
+  expect(await program(second)).toBe("hello");
 });
