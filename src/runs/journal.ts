@@ -176,16 +176,16 @@ export class RunJournal {
 
   /** Records that this attempt mustn't be counted as one that recorded nothing. Never rejects. */
   async noteProgress(why: string): Promise<void> {
-    if (!this.#hasProgress) await this.#appendSafely({ kind: "run", fields: { type: "progress", why } });
+    if (!this.#hasProgress) await this.note({ kind: "run", fields: { type: "progress", why } });
   }
 
   /** Records that the run pauses, so that the attempt isn't counted if it is killed before it has ended. Never rejects. */
   async notePausing(): Promise<void> {
-    if (!this.#hasProgress) await this.#appendSafely({ kind: "mark", name: PAUSING, fields: {} });
+    if (!this.#hasProgress) await this.note({ kind: "mark", name: PAUSING });
   }
 
-  /** Appends a lazy record. If that fails, the run has stopped, and the end of the attempt reports the error. */
-  async #appendSafely(record: RunRecordDraft): Promise<void> {
+  /** Appends a lazy record. Never rejects: if it fails, the run has stopped, and the end of the attempt reports the error. */
+  async note(record: RunRecordDraft): Promise<void> {
     await this.append(record, true).catch(() => undefined);
   }
 

@@ -10,6 +10,8 @@ import type { RunStore } from "./run-store.js";
 export interface StepValue extends Omit<StepRecord, "name" | "occurrence" | "runAttempt"> {
   /** The digest of the step's `input`. */
   readonly input?: string;
+  /** Of a receipt whose wait has a signal: a later record says whether the function got the event. */
+  readonly hasSignal?: true;
 }
 
 /** The value of the mark of a wait that has begun. */
@@ -30,11 +32,21 @@ export interface RecordedStep {
   readonly event: number | undefined;
   /** True once the function has called it again. */
   isUsed: boolean;
+  /** Whether it isn't recorded if the function got the event of a wait with a signal. Known once the value is loaded. */
+  isUndecided: boolean;
 }
 
 /** The bytes of results, and the number of them, that are read ahead. */
 const PAGE_BYTES = 16 * 1024 * 1024;
 const PAGE_RECORDS = 500;
+
+/** The sequences of a turn's marks. */
+interface TurnMarks {
+  /** Of each step's starts. */
+  readonly starts: ReadonlyMap<string, readonly number[]>;
+  /** The last one for each event that the function got. */
+  readonly delivered: ReadonlyMap<number, number>;
+}
 
 type Named = Pick<RecordedStep, "name" | "occurrence">;
 
@@ -53,13 +65,11 @@ export class RecordedTurn {
   /** The sequences of the `run` records that may drop results. */
   readonly #changes: number[] = [];
   readonly #dropped: SequenceRange[] = [];
-  /** The sequence of the turn's last record that isn't a mark. */
-  #last = 0;
   /** The events that a schema has refused. */
   readonly refused: { readonly sequence: number; readonly name: string }[] = [];
   #page = new Map<number, LogRecord | RecordHeader>();
   #pageStart = 0;
-  #marks: Promise<ReadonlyMap<string, readonly number[]>> | undefined;
+  #marks: Promise<TurnMarks> | undefined;
 
   private constructor(store: RunStore, taskId: string, note: RunNote, afterSequence: number) {
     this.#store = store;
@@ -106,8 +116,12 @@ export class RecordedTurn {
   /** The value of a step's record. @throws {CheckpointCorruptError} It is damaged, or gone. */
   async loadStep(step: RecordedStep): Promise<StepValue> {
     const value = await this.#load(step);
-    if (isStepValue(value)) return value;
-    throw damagedValue(this.#taskId, step.sequence);
+    if (!isStepValue(value)) throw damagedValue(this.#taskId, step.sequence);
+    if (value.hasSignal && step.event !== undefined) {
+      const { delivered } = await this.#readMarks();
+      step.isUndecided = (delivered.get(step.event) ?? 0) < step.sequence;
+    }
+    return value;
   }
 
   /** The id of a milestone of `run.save`. */
@@ -140,13 +154,6 @@ export class RecordedTurn {
     return undefined;
   }
 
-  /** Whether the run has recorded anything of the turn since this step. */
-  async isFollowed({ sequence }: RecordedStep): Promise<boolean> {
-    if (this.#last > sequence) return true;
-    this.#marks ??= this.#readMarks();
-    return [...(await this.#marks).values()].some((starts) => starts.some((start) => start > sequence));
-  }
-
   /** Forgets this step and all that were recorded after it, except those that the function has already called. */
   dropFrom(first: RecordedStep): readonly RecordedStep[] {
     const dropped = this.all().filter(({ sequence, isUsed }) => sequence >= first.sequence && !isUsed);
@@ -154,10 +161,11 @@ export class RecordedTurn {
     return dropped;
   }
 
-  /** Whether a fork or a rewind takes a record of the turn along: a result, a refusal, or a start without an end. */
+  /** Whether a fork or a rewind takes a record of the turn along: a result, a refusal, a delivery, or a start without an end. */
   isKept(record: LogRecord | RecordHeader): boolean {
     const { kind, name, sequence } = record;
     const { occurrence, event } = this.#owns(record) ?? {};
+    if (kind === "mark" && event !== undefined) return !this.#isDropped(sequence);
     if (name === undefined || occurrence === undefined) return false;
     if (kind === "run" && event !== undefined) return true;
     const key = keyOf(name, occurrence, kind === "run");
@@ -187,24 +195,33 @@ export class RecordedTurn {
     }
   }
 
-  /** The sequences of the step's marks. The marks of the turn are read once. */
+  /** The sequences of the step's starts. */
   async #startsOf({ name, occurrence }: Named): Promise<readonly number[]> {
-    this.#marks ??= this.#readMarks();
-    return (await this.#marks).get(keyOf(name, occurrence, false)) ?? [];
+    const { starts } = await this.#readMarks();
+    return starts.get(keyOf(name, occurrence, false)) ?? [];
   }
 
-  async #readMarks(): Promise<ReadonlyMap<string, readonly number[]>> {
-    const marks = new Map<string, number[]>();
+  /** Reads the marks of the turn, once. */
+  #readMarks(): Promise<TurnMarks> {
+    this.#marks ??= this.#listMarks();
+    return this.#marks;
+  }
+
+  async #listMarks(): Promise<TurnMarks> {
+    const starts = new Map<string, number[]>();
+    const delivered = new Map<number, number>();
     const range = { afterSequence: this.#afterSequence, kinds: ["mark"] } as const;
     const query = { taskId: this.#taskId, order: "oldest", ...range, headersOnly: true } as const;
     for await (const header of this.#store.records(query)) {
       const { name, sequence } = header;
-      const key = this.#owns(header);
-      if (key?.occurrence === undefined || name === undefined || this.#isDropped(sequence)) continue;
-      const of = keyOf(name, key.occurrence, false);
-      marks.set(of, [...(marks.get(of) ?? []), sequence]);
+      const { occurrence, event } = this.#owns(header) ?? {};
+      if (occurrence === undefined || this.#isDropped(sequence)) continue;
+      if (event !== undefined) delivered.set(event, sequence);
+      if (name === undefined) continue;
+      const of = keyOf(name, occurrence, false);
+      starts.set(of, [...(starts.get(of) ?? []), sequence]);
     }
-    return marks;
+    return { starts, delivered };
   }
 
   /** The key of a record of this turn. */
@@ -218,7 +235,6 @@ export class RecordedTurn {
     const { kind, name, sequence } = header;
     const owned = this.#owns(header);
     if (owned === undefined) return;
-    this.#last = sequence;
     const { occurrence, event } = owned;
     // Refusals and milestones have names.
     if (kind === "run" && name === undefined) this.#changes.push(sequence);
@@ -230,7 +246,7 @@ export class RecordedTurn {
     const isSave = kind === "run";
     const key = keyOf(name, occurrence, isSave);
     this.#ends.set(key, sequence);
-    this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false });
+    this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false, isUndecided: false });
   }
 
   /** Forgets the results that `run` records of the turn have dropped. */

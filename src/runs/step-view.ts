@@ -170,7 +170,7 @@ export function collectSteps(
     } else if (kind === "run" && event === undefined) {
       ended.set(`save ${key}`, { sequence, step: { ...named, status: "saved", startedAt: createdAt } });
     } else if (kind === "step" && isStepValue(value)) {
-      const { input: _input, ...step } = value;
+      const { input: _input, hasSignal: _hasSignal, ...step } = value;
       started.delete(key);
       ended.delete(key);
       ended.set(hasDropped ? sequence : key, { sequence, step: { ...named, ...step } });

@@ -5,7 +5,7 @@ import type { TaskEvent } from "../contract/task-events.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
 import { describeSchema, type StateSchema } from "../manager/schema.js";
-import type { WaitMark } from "./recorded-turn.js";
+import type { RecordedStep, WaitMark } from "./recorded-turn.js";
 import { eventTitle, type FoundEvent, type PendingEvent, refusalOf } from "./run-events.js";
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
@@ -72,17 +72,8 @@ export class Waits {
     const { values } = this.#parts;
     if (this.#isRecorded(step, "event")) {
       const { event, result } = recorded?.value ?? {};
-      const { signal } = options;
-      if (recorded?.step.event !== undefined && signal?.aborted && !this.#isOver()) {
-        // An earlier attempt may have given it to the function, which then recorded something: so the signal doesn't matter.
-        // If nothing was recorded since, that attempt may have been killed before it took the receipt back.
-        const isFollowed = await this.#parts.journal.recorded?.isFollowed(recorded.step);
-        if (!isFollowed) {
-          await this.#giveBack(step, recorded.step.event, recorded.step.sequence);
-          signal.throwIfAborted();
-        }
-      }
-      this.#deliver(recorded?.step.event);
+      if (recorded?.step.event !== undefined)
+        await this.#deliver(step, recorded.step.event, recorded.step, options.signal);
       const value = event && values.decodeStored(title, result, options.schema);
       return event && { name, value, status: "received", ...event };
     }
@@ -136,25 +127,35 @@ export class Waits {
     return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
   }
 
-  /** Gives an event to the function, at its turn. If the function has ended meanwhile, the turn's end gives it back. */
-  #deliver(sequence: number | undefined): void {
-    const { events, stop } = this.#parts;
-    if (sequence === undefined) return;
+  /**
+   * Gives an event to the function at the turn of its receipt, or takes the receipt back if the signal has aborted. A
+   * signal may abort earlier or later in a resume, so a second record says which, before anything that depends on it.
+   */
+  async #deliver(
+    { occurrence }: NamedStep,
+    event: number,
+    receipt: Pick<RecordedStep, "sequence" | "isUndecided">,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { events, stop, journal } = this.#parts;
     // A pause decides nothing: the resume gives the event.
     stop.signal.throwIfAborted();
+    // The turn's end gives the event back.
     if (this.#isOver()) {
       this.#over.abort();
       this.#over.signal.throwIfAborted();
     }
-    events.settle(sequence);
-  }
-
-  /** Takes back the receipt of an event whose wait has been aborted before the function got it. */
-  async #giveBack({ occurrence }: NamedStep, event: number, receipt: number): Promise<void> {
-    const { journal, events } = this.#parts;
-    const fields = { type: "dropped", dropped: [[receipt, receipt]] };
-    await journal.append({ kind: "run", occurrence, event, fields }, true);
-    events.giveBack(event);
+    if (signal !== undefined && receipt.isUndecided) {
+      const place = { occurrence, event };
+      if (signal.aborted) {
+        const fields = { type: "dropped", dropped: [[receipt.sequence, receipt.sequence]] };
+        await journal.append({ kind: "run", ...place, fields }, true);
+        events.giveBack(event);
+        signal.throwIfAborted();
+      }
+      void journal.note({ kind: "mark", ...place });
+    }
+    events.settle(event);
   }
 
   /** Whether the function has ended. */
@@ -320,14 +321,11 @@ export class Waits {
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
     const event = found && { event: originOf(found.event) };
     const times = { startedAt, ...(until !== undefined && { until }), durationMs };
-    const fields = { status: "completed", waitsFor, ...times, ...event };
+    const fields = { status: "completed", waitsFor, ...times, ...event, ...(found && signal && { hasSignal: true }) };
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
     const sequence = await journal.recordStep(step, { event: found?.sequence, fields, encoded });
     await this.#calls.inOrder(sequence, async () => {
-      if (found !== undefined && signal?.aborted && !this.#isOver())
-        await this.#giveBack(step, found.sequence, sequence);
-      signal?.throwIfAborted();
-      this.#deliver(found?.sequence);
+      if (found !== undefined) await this.#deliver(step, found.sequence, { sequence, isUndecided: true }, signal);
     });
     store.notifications.emit("waitEnded", { ...this.#details(wait), waitsFor, durationMs, ...event });
   }

@@ -1,6 +1,7 @@
 // Waits whose signal aborts before they have received an event, or after it.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { CheckpointManager, type Run, StorageError } from "waymark";
+import { CheckpointManager, type Run, type StorageAdapter, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { listEventHeaders } from "../../../src/runs/run-view.js";
 import { recordingLogger } from "../../support/recording-logger.js";
@@ -85,27 +86,54 @@ it("a wait is refused while another one with its name is open, with advice for w
   );
 });
 
-it("an event is received in the next turn if the process is killed before a wait that its signal ended gives it back", async () => {
-  const storage = new MemoryAdapter();
-  let left = 4;
-  const mortal = withWrites(storage, async (call) => {
-    left -= 1;
-    if (left < 0) throw new StorageError("killed");
-    return call();
-  });
-  const program = (manager: CheckpointManager<number>) =>
-    manager.run("t", async (run) => {
-      if (run.state === 1) return (await run.waitFor("m", { timeoutMs: 0 }))?.value;
-      const over = new AbortController();
-      const message = run.waitFor("m", { signal: over.signal });
-      message.catch(() => undefined);
-      await run.step("tick", () => manager.send("t", "m", "hello", { id: "1" }));
-      over.abort();
-      await run.step("work", () => 1);
-      return run.next(1);
-    });
-  const first = new CheckpointManager<number>({ storage: mortal, ownsStorage: false, logger: recordingLogger() });
-  await expect(program(first)).rejects.toThrow("killed");
-  const second = new CheckpointManager<number>({ storage, logger: recordingLogger() });
-  expect(await program(second)).toBe("hello");
-});
+interface State {
+  readonly turn: number;
+  readonly got?: string | undefined;
+}
+
+/** Receives one event in two turns. In the first one, a step may end the wait while the event is being received. */
+async function receiving(run: Run<State>) {
+  if (run.state.turn === 1) return run.state.got ?? (await run.waitFor<string>("m", { timeoutMs: 0 }))?.value;
+  const over = new AbortController();
+  const message = run.waitFor<string>("m", { signal: over.signal });
+  const event = await Promise.race([message, run.step("tick", () => nextTurn())]);
+  message.catch(() => undefined);
+  over.abort();
+  await run.step("work", () => nextTurn());
+  return run.next({ turn: 1, got: event?.value });
+}
+
+it.each([0, 1, 2, 3])(
+  "an event that a wait was receiving isn't lost by a kill at any write, acknowledged %i turns late",
+  async (late) => {
+    for (let sentAt = 1; sentAt <= 5; sentAt++) {
+      for (let kill = sentAt; kill <= 10; kill++) {
+        const storage = new MemoryAdapter();
+        const managerOf = (store: StorageAdapter) =>
+          new CheckpointManager<State>({ storage: store, ownsStorage: false, logger: recordingLogger() });
+        let writes = 0;
+        const mortal = withWrites(storage, async (call) => {
+          writes += 1;
+          if (writes > kill) throw new StorageError("killed");
+          const sequence = await call();
+          if (writes === sentAt) {
+            await managerOf(storage).send("t", "m", "hello", { id: "1" });
+            // This one wakes the wait.
+            await first.send("t", "m", "hello", { id: "1" });
+          }
+          for (let turns = late; turns > 0; turns--) await nextTurn();
+          return sequence;
+        });
+        const first = managerOf(mortal);
+        const attempt = (manager: CheckpointManager<State>) =>
+          manager.run("t", receiving, { initialState: { turn: 0 } });
+        const killed = await attempt(first).catch(() => "killed");
+        const resumed = await attempt(managerOf(storage));
+        expect({ sentAt, kill, killed, resumed }).toMatchObject({
+          killed: writes > kill ? "killed" : "hello",
+          resumed: "hello",
+        });
+      }
+    }
+  },
+);
