@@ -36,15 +36,23 @@ export function listColumns(draft: CheckpointDraft): readonly unknown[] {
  * The summary in a row of {@link COLUMNS}. The seal isn't checked.
  *
  * @param locate - Returns the row's place. Called if the row is damaged.
+ * @param first - The index of the first of these columns. Default: 0.
  */
-export function parseSealedSummary(taskId: string, row: SqlRow, locate: () => string): SealedSummary | CorruptRecord {
-  const [sequence, ...columns] = row;
-  const fields = DRAFT_FIELDS.map(
-    (field, at) => [field, isJson(field) ? parseJson(columns[at]) : columns[at]] as const,
-  );
-  const [encoding, sha256, seal] = columns.slice(DRAFT_FIELDS.length);
-  const found = parseSummary({ ...Object.fromEntries(fields), taskId, sequence, encoding, sha256, seal });
-  return typeof found === "string" ? damagedRow(locate(), { taskId, id: columns[0], sequence }, found) : found;
+export function parseSealedSummary(
+  taskId: string,
+  row: SqlRow,
+  locate: () => string,
+  first = 0,
+): SealedSummary | CorruptRecord {
+  const fields: Record<string, unknown> = { taskId, sequence: row[first] };
+  let at = first + 1;
+  for (const field of DRAFT_FIELDS) {
+    fields[field] = isJson(field) ? parseJson(row[at]) : row[at];
+    at += 1;
+  }
+  const found = parseSummary({ ...fields, encoding: row[at], sha256: row[at + 1], seal: row[at + 2] });
+  if (typeof found !== "string") return found;
+  return damagedRow(locate(), { taskId, id: row[first + 1], sequence: row[first] }, found);
 }
 
 function isJson(field: keyof CheckpointDraft): boolean {

@@ -15,7 +15,7 @@ import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
-import { BY_ID, COLUMNS, describeRow, parseRecordHeader, parseSealedSummary, selectRecord } from "./rows.js";
+import { BY_ID, describeRow, parseRecordHeader, parseSealedSummary, SELECTED, selectRecord } from "./rows.js";
 
 /**
  * The limits are expressions, because SQLite would plan the statement again at each call if they were bare variables.
@@ -26,11 +26,11 @@ const inOrder = (select: string) => ({
   newest: `${select} WHERE ${IN_RANGE} ORDER BY c.sequence DESC ${PART}`,
   oldest: `${select} WHERE ${IN_RANGE} ORDER BY c.sequence ${PART}`,
 });
-const SUMMARIES = inOrder(`SELECT ${COLUMNS} FROM waymark_checkpoints c`);
+const SUMMARIES = inOrder(`SELECT ${SELECTED} FROM waymark_checkpoints c`);
 const CHECKPOINTS = inOrder(
-  `SELECT ${COLUMNS}, p.form, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form <= 0`,
+  `SELECT ${SELECTED}, p.form, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form <= 0`,
 );
-const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
+const SUMMARY_AT = `SELECT ${SELECTED} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
 /** The fifth status is '' for tasks that have records only. */
 const IN_TASKS = "newest_status IN (?, ?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
@@ -42,7 +42,7 @@ const TASK_IDS = {
 };
 const TASK = `
   SELECT t.count, t.newest_sequence, t.due_at, t.removed_up_to,
-    ${selectRecord("r")}, ${COLUMNS} FROM waymark_tasks t
+    ${selectRecord("r")}, ${SELECTED} FROM waymark_tasks t
   LEFT JOIN waymark_records r ON r.task_id = t.task_id
     AND r.sequence = (SELECT max(sequence) FROM waymark_records WHERE task_id = t.task_id)
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;

@@ -6,18 +6,26 @@ import * as records from "../sql/records.js";
 import * as sql from "../sql/rows.js";
 
 /** A checkpoint's columns, in the order of {@link parseSealedSummary}. */
-export const COLUMNS = ["number", ...sql.COLUMNS].map((name) => `c.${name}`).join(", ");
+const COLUMN_NAMES = ["number", ...sql.COLUMNS].map((name) => `c.${name}`);
+export const COLUMNS = COLUMN_NAMES.join(", ");
+/** {@link COLUMNS}, for {@link parseSealedSummary}. */
+export const SELECTED = withTexts(COLUMN_NAMES);
 
-/** The index of the seal in a row of {@link COLUMNS}. The payload's digest is before it. */
-const SEAL = sql.COLUMNS.indexOf("seal") + 1;
+export const BY_ID = `SELECT ${SELECTED} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
 
-export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
+/** The columns of {@link records.RECORD_COLUMNS}, for {@link parseRecord}. */
+export function selectRecord(table: string): string {
+  return withTexts(records.RECORD_COLUMNS.map((column) => `${table}.${column}`));
+}
 
-/** The summary in a row of {@link COLUMNS}. The seal isn't checked. */
+/** The columns, the digests as text: a Buffer for each would take longer than the row. */
+function withTexts(columns: readonly string[]): string {
+  return columns.map((name) => (/sha256$|seal$/.test(name) ? `lower(hex(${name}))` : name)).join(", ");
+}
+
+/** The summary in a row of {@link SELECTED}. The seal isn't checked. */
 export function parseSealedSummary(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
-  const [number, ...columns] = row.slice(0, SEAL + 1);
-  const [sha256, seal] = [toHex(row[SEAL - 1]), toHex(row[SEAL])];
-  return sql.parseSealedSummary(taskId, [...columns.slice(0, -2), sha256, seal], () => describeRow(path, number));
+  return sql.parseSealedSummary(taskId, row, () => describeRow(path, row[0]), 1);
 }
 
 /** A digest's bytes as text. If the value isn't bytes, it is damaged, and is returned as it is. */
@@ -25,12 +33,6 @@ export function toHex(column: unknown): unknown {
   return types.isUint8Array(column)
     ? Buffer.from(column.buffer, column.byteOffset, column.length).toString("hex")
     : column;
-}
-
-/** The columns of {@link records.RECORD_COLUMNS}, the digests as text: a Buffer for each would take longer than the row. */
-export function selectRecord(table: string): string {
-  const named = records.RECORD_COLUMNS.map((column) => `${table}.${column}`);
-  return named.map((name) => (/sha256$|seal$/.test(name) ? `lower(hex(${name}))` : name)).join(", ");
 }
 
 /** The header of the record in a row of {@link selectRecord}. The seal isn't checked. */
