@@ -4,7 +4,6 @@ import { isCorrupt } from "../contract/corrupt-record.js";
 import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote } from "../contract/run-note.js";
 import { parseRunKey, type RunKey, type RunRecord } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
-import type { TaskRecord } from "../manager/records.js";
 import { collectSteps, findFailedStep, isFields, type LogEntry, type LogReader } from "./step-view.js";
 
 /** An event without its value, and what became of it. */
@@ -107,8 +106,8 @@ async function readRunAt(
   const entries: LogEntry[] = [];
   const kinds = ["step", "run", "mark"] as const;
   let key: RunKey | undefined;
-  const isOfTurn = (entry: TaskRecord): entry is LogEntry => {
-    const own = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
+  const isOfTurn = (entry: LogEntry) => {
+    const own = parseRunKey(entry);
     key ??= own;
     return own !== undefined && own.generation === key?.generation && own.turn === key.turn;
   };
@@ -143,8 +142,8 @@ async function readTurn(
   const entries: LogEntry[] = [];
   const kinds = ["step", "run", "mark"] as const;
   for await (const entry of reader.records(taskId, { order: "newest", beforeSequence, kinds })) {
-    const key = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
-    if (entry.kind === "checkpoint" || key === undefined) continue;
+    const key = parseRunKey(entry);
+    if (key === undefined) continue;
     if (key.generation !== generation || key.turn !== turn) break;
     entries.push(entry);
   }
@@ -162,7 +161,7 @@ async function readInput(
     beforeSequence: began,
     kinds: ["run"],
   })) {
-    if ("value" in entry && isFields(entry.value)) return { input: entry.value["input"] };
+    if (isFields(entry.value)) return { input: entry.value["input"] };
   }
   return {};
 }
