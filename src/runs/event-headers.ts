@@ -2,13 +2,14 @@ import type { StorageAdapter } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { isRecord, type LogRecord, type RecordHeader, type RecordQuery } from "../contract/log.js";
-import { findTurnStart, isReceived, NOTHING_RECEIVED, readRunNote } from "../contract/run-note.js";
+import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote } from "../contract/run-note.js";
 import { parseRunKey } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { isOfRun } from "../contract/transient.js";
+import { makeKey } from "./steps.js";
 
 /** An event without its value, and what became of it. */
-export interface EventHeader extends Pick<TaskEvent, "id" | "name" | "sentAt" | "status"> {
+export interface EventHeader extends Pick<TaskEvent, "id" | "name" | "sentAt" | "status" | "wait"> {
   readonly sequence: number;
   /** The sequence of the record that says why it was refused. */
   readonly refusal?: number;
@@ -56,14 +57,40 @@ export async function readEventHeaders(
     else if (kind === "run") receipts.delete(event);
     else if (sequence > turnStart) receipts.add(event);
   }
+  const openWaits = new Map<string, ReadonlySet<string>>();
   const events: EventHeader[] = [];
-  for await (const { id = "", name = "", sequence, createdAt: sentAt } of read({ ...query, kinds: ["event"] })) {
+  for await (const header of read({ ...query, kinds: ["event"] })) {
+    const { id = "", name = "", sequence, createdAt: sentAt, recordKey: key } = header;
     const refusal = refusals.get(sequence);
     const isTaken = receipts.has(sequence) || isReceived(received, sequence, name);
     const status = refusal !== undefined ? "refused" : isTaken ? "received" : "pending";
-    events.push({ id, name, sequence, sentAt, status, ...(refusal !== undefined && { refusal }) });
+    const isForOne = status === "pending" && key !== undefined;
+    if (isForOne && !openWaits.has(name)) {
+      openWaits.set(name, await findOpenWaits(read, { taskId, name, afterSequence: turnStart }, note));
+    }
+    const wait = isForOne && { key, isOpen: openWaits.get(name)?.has(key) === true };
+    events.push({ id, name, sequence, sentAt, status, ...(refusal && { refusal }), ...(wait && { wait }) });
   }
   return events;
+}
+
+/** The keys of the waits of a name that the turn has begun and not ended. */
+async function findOpenWaits(
+  read: ReadRecords,
+  range: Pick<RecordQuery, "taskId" | "name" | "afterSequence">,
+  note: RunNote | undefined,
+): Promise<ReadonlySet<string>> {
+  const open = new Set<string>();
+  const query = { ...range, order: "oldest", kinds: ["step", "mark"], headersOnly: true } as const;
+  for await (const { kind, name = "", ...header } of read(query)) {
+    const { generation, turn, occurrence } = parseRunKey(header) ?? {};
+    if (note === undefined || occurrence === undefined) continue;
+    if (generation !== note.generation || turn !== note.turn) continue;
+    const key = makeKey(range.taskId, note, { name, occurrence });
+    if (kind === "mark") open.add(key);
+    else open.delete(key);
+  }
+  return open;
 }
 
 async function findNewestOfRun(

@@ -54,9 +54,10 @@ export class TaskEvents {
     const known = new Map(headers.map((header) => [header.sequence, header]));
     const events: TaskEvent[] = [];
     for await (const record of this.#store.records({ taskId, order: "oldest", kinds: ["event"] })) {
-      const { status = "pending", refusal } = known.get(record.sequence) ?? {};
+      const { status = "pending", refusal, wait } = known.get(record.sequence) ?? {};
       const error = refusal === undefined ? undefined : readRefusal(await this.#readValue(taskId, refusal, "run"));
-      events.push(await decodeEvent(this.#store, record, status, error));
+      const fate = { status, ...(wait && { wait }), ...(error && { error }) };
+      events.push(await decodeEvent(this.#store, record, fate));
     }
     return events;
   }
