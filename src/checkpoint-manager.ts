@@ -275,6 +275,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {CheckpointCorruptError} Items are damaged, and the task has nothing intact.
    * @throws {UnsupportedOperationError} The storage keeps no log.
    */
+  records<Kind extends TaskRecord["kind"] = TaskRecord["kind"]>(
+    taskId: string,
+    query?: RecordsQuery<Kind>,
+  ): AsyncGenerator<TaskRecord & { readonly kind: Kind }, void, void>;
   async *records(taskId: string, query: RecordsQuery = {}): AsyncGenerator<TaskRecord, void, void> {
     this.#calls.assertOpen();
     yield* this.#records.read(resolveRecordsQuery(taskId, query));
@@ -561,11 +565,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * The result of the task's run. If the run hasn't ended, waits until it has, from any process.
    *
    * @param options - `signal` ends the waiting.
-   * @returns What the run's function returned, as it was stored.
+   * @returns What the run's function returned, as it was stored. Its type isn't checked.
    * @throws {RunFailedError} The run has failed; `cause` is its error.
    * @throws {RunCancelledError} The run was cancelled.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
    */
+  async result<Result = unknown>(
+    taskId: string,
+    options?: { readonly signal?: AbortSignal | undefined },
+  ): Promise<Result>;
   async result(taskId: string, options: { readonly signal?: AbortSignal | undefined } = {}): Promise<unknown> {
     return this.#calls.run(() => this.#runs.result(taskId, options));
   }

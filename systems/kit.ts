@@ -29,7 +29,8 @@ export { isCancelled, isChild, isOfRun, NEVER, readWaits } from "../src/contract
 export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
 export { onTermination } from "../src/manager/termination.js";
-export { listEventHeaders, readRun } from "../src/runs/run-view.js";
+export { listEventHeaders } from "../src/runs/event-headers.js";
+export { readRun } from "../src/runs/run-view.js";
 export { readLastSteps, readTurns } from "../src/runs/step-view.js";
 export { isRecord } from "./json-object.js";
 export { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS, describeAge } from "./oneshot/staleness.js";

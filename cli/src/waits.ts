@@ -44,6 +44,8 @@ export interface ListedEvent {
   readonly by?: string;
   readonly sentAt: string;
   readonly status: EventStatus;
+  /** Of a pending event that was sent to one wait: that wait's key, and whether the wait is open now. */
+  readonly wait?: { readonly key: string; readonly isOpen: boolean };
   /** Why it was refused. */
   readonly reason?: string;
 }
@@ -99,12 +101,18 @@ async function listAnswered(
   return names.filter((name) => pending.some((event) => event.name === name));
 }
 
-/** The events of a task that no wait has received, the oldest first. */
+/** The events of a task that a wait can receive now or next, the oldest first. */
 export async function pendingEvents(
   session: Pick<QuerySession, "storage" | "damage">,
   taskId: string,
 ): Promise<readonly ListedEvent[]> {
-  return (await listEventHeaders(session.storage, taskId)).filter(({ status }) => status === "pending");
+  const events = await listEventHeaders(session.storage, taskId);
+  return events.filter(({ status, wait }) => status === "pending" && wait?.isOpen !== false);
+}
+
+/** `pending`, `pending, for a wait that isn't open` */
+export function eventStatusText({ status, wait }: Pick<ListedEvent, "status" | "wait">): string {
+  return wait?.isOpen === false ? `${status}, for a wait that isn't open` : status;
 }
 
 export function hasEnded({ status }: CheckpointSummary): boolean {
@@ -254,13 +262,15 @@ async function allEvents(session: QuerySession, taskId: string): Promise<readonl
   } catch (error) {
     if (error instanceof CheckpointCorruptError) await session.damage.warn(error.message);
     else if (!isKeyMissing(error)) throw error;
-    return listEventHeaders(session.storage, taskId);
+    const headers = await listEventHeaders(session.storage, taskId);
+    return headers.map(({ sequence: _sequence, refusal: _refusal, ...event }) => event);
   }
 }
 
-function shownEvent({ id, name, by, sentAt, status, error, value }: TaskEvent): ShownEvent {
+function shownEvent({ id, name, by, sentAt, status, wait, error, value }: TaskEvent): ShownEvent {
   return {
     ...{ id, name, sentAt, status },
+    ...(wait && { wait }),
     ...(by !== undefined && { by }),
     ...(error && { reason: error.message }),
     ...(value !== undefined && { value: plainJson(value) }),

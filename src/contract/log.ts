@@ -16,6 +16,9 @@ import { CheckpointConflictError } from "./errors.js";
  */
 export type RecordKind = "step" | "event" | "chunk" | "run" | "mark";
 
+/** The kind of an item of a task's log. */
+export type ItemKind = RecordKind | "checkpoint";
+
 /** Every kind of record but `checkpoint`. */
 export const RECORD_KINDS: readonly RecordKind[] = ["step", "event", "chunk", "run", "mark"];
 
@@ -61,7 +64,7 @@ export interface RecordQuery {
   /** Only sequences below this one. */
   readonly beforeSequence?: number | undefined;
   /** Default: all. */
-  readonly kinds?: readonly (RecordKind | "checkpoint")[] | undefined;
+  readonly kinds?: readonly ItemKind[] | undefined;
   /** Only records with this name. A checkpoint has none. */
   readonly name?: string | undefined;
   /** At most this many items; corrupt ones don't count. Default: all. */

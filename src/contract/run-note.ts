@@ -17,8 +17,6 @@ export interface RunNote {
   readonly attempt: number;
   readonly turn: number;
   readonly version?: string | number;
-  /** The lease's token under which the checkpoint was saved. */
-  readonly token?: number;
   /** The W3C trace context of the attempt, if a subscriber of `waymark:run` gave one. */
   readonly traceparent?: string;
   /** The sequence of the generation's first checkpoint; missing in that checkpoint itself. */

@@ -8,6 +8,8 @@ export interface TaskEvent<Value = unknown> extends NonNullable<StepRecord["even
   readonly value: Value;
   /** `pending`: no wait has received it yet. `refused`: the schema of a wait refused its value. */
   readonly status: "pending" | "received" | "refused";
+  /** Of a pending event that was sent to one wait: that wait's key, and whether the wait is open now. */
+  readonly wait?: { readonly key: string; readonly isOpen: boolean };
   /** Why it was refused. */
   readonly error?: CheckpointFailure;
 }

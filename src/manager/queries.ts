@@ -1,7 +1,7 @@
 import type { CheckpointQuery, TaskQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus } from "../contract/checkpoint.js";
-import { RECORD_KINDS, type RecordQuery } from "../contract/log.js";
+import { type ItemKind, RECORD_KINDS, type RecordQuery } from "../contract/log.js";
 import { checkOptions, isOneOf, type OptionChecks, wholeFrom } from "./check-options.js";
 
 /** Selects the checkpoints of a task that meet all given conditions. */
@@ -20,9 +20,10 @@ export interface ListQuery {
 }
 
 /** Selects the records and checkpoints of a task's log that meet all given conditions. */
-export interface RecordsQuery extends Pick<ListQuery, "beforeSequence" | "afterSequence" | "limit"> {
+export interface RecordsQuery<Kind extends ItemKind = ItemKind>
+  extends Pick<ListQuery, "beforeSequence" | "afterSequence" | "limit"> {
   /** Only these kinds. `checkpoint` selects the summaries of checkpoints. Default: all. */
-  readonly kinds?: RecordQuery["kinds"];
+  readonly kinds?: readonly Kind[] | undefined;
   /** Only records with this name. Checkpoints have none. */
   readonly name?: string | undefined;
   /** The direction of the sequences. Default `oldest`. */

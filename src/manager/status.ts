@@ -10,7 +10,7 @@ import {
 import { CheckpointConflictError } from "../contract/errors.js";
 import { describeRecord, type RecordDraft } from "../contract/log.js";
 import { readRunNote } from "../contract/run-note.js";
-import { formatRunKey } from "../contract/run-record.js";
+import { formatRunKey, type RunKey } from "../contract/run-record.js";
 import { checkOptions } from "./check-options.js";
 import { notFoundError } from "./damage.js";
 import type { ResolvedOptions } from "./options.js";
@@ -24,6 +24,13 @@ type CompleteOptions = Pick<SaveOptions, "expectedSequence" | "lease">;
 
 /** Sequences from the first one to the last one, both included. */
 export type SequenceRange = readonly [first: number, last: number];
+
+/** Results that no longer count. */
+export interface DroppedResults {
+  readonly range: SequenceRange;
+  /** The keys of the receipts of events among them. */
+  readonly receipts: readonly RunKey[];
+}
 
 /** Changes the status of checkpoints. */
 export class StatusChanger {
@@ -76,17 +83,24 @@ export class StatusChanger {
 /**
  * The record of a change of a run's status, to be stored with the change; none if no run saved the checkpoint.
  *
- * @param dropped - The results that the change drops, by their sequences.
+ * @param dropped - The results that the change drops.
  */
 export async function draftStatusChange(
   options: ResolvedOptions,
   checkpoint: CheckpointSummary,
   change: StatusChange,
-  dropped: readonly SequenceRange[] = [],
+  dropped?: DroppedResults,
 ): Promise<readonly RecordDraft[]> {
   const note = readRunNote(checkpoint);
   if (note === undefined || options.storage.log === undefined) return [];
-  const value = { type: "status", ...change, ...(dropped.length > 0 && { dropped }) };
-  const record = { taskId: checkpoint.taskId, kind: "run", recordKey: formatRunKey(note) } as const;
-  return [await draftEncoded(options, record, encodeJson(value, options.maxPayloadBytes, describeRecord(record)))];
+  const draft = (key: RunKey, value: object) => {
+    const record = { taskId: checkpoint.taskId, kind: "run", recordKey: formatRunKey(key) } as const;
+    return draftEncoded(options, record, encodeJson(value, options.maxPayloadBytes, describeRecord(record)));
+  };
+  // A list of events reads headers only. So each receipt that no longer counts has a record of its own.
+  const takenBack = dropped?.receipts.map((key) => draft(key, { type: "dropped" })) ?? [];
+  return Promise.all([
+    draft(note, { type: "status", ...change, ...(dropped && { dropped: [dropped.range] }) }),
+    ...takenBack,
+  ]);
 }

@@ -7,11 +7,11 @@ import {
   RunMismatchError,
 } from "../contract/errors.js";
 import { findTurnStart, readRunNote } from "../contract/run-note.js";
-import { keptErrorsText, parseRunKey, stepTitle } from "../contract/run-record.js";
+import { keptErrorsText, parseRunKey, type RunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isOfRun } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
-import type { SequenceRange, StatusChanger } from "../manager/status.js";
+import type { DroppedResults, StatusChanger } from "../manager/status.js";
 import { readRunRecord } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
 
@@ -42,32 +42,42 @@ export async function retryTasks(
   return changeEach(store, "retry", tasks, ["failed"], async (taskId, newest) => {
     if (newest.status !== "failed") return false;
     if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
-    const isChanged = await store.putBack(newest, from === undefined ? [] : [await findRangeFrom(store, newest, from)]);
+    const isChanged = await store.putBack(
+      newest,
+      from === undefined ? undefined : await findResultsFrom(store, newest, from),
+    );
     if (isChanged && from === undefined && isOfRun(newest)) await warnOfKeptErrors(store, newest);
     return isChanged;
   });
 }
 
 /** The results of the current turn from a step on, which may be one that failed, or was running at a kill. */
-async function findRangeFrom(store: RunStore, newest: CheckpointSummary, from: string): Promise<SequenceRange> {
-  const { taskId, sequence } = newest;
+async function findResultsFrom(store: RunStore, newest: CheckpointSummary, from: string): Promise<DroppedResults> {
+  const { taskId } = newest;
   const note = readRunNote(newest);
   // By the titles of steps: the last end of the step, or its first start.
   const found = new Map<string, number>();
-  let last = sequence;
+  const receipts: (RunKey & { readonly sequence: number })[] = [];
+  let last = 0;
   if (note !== undefined) {
-    const query = { taskId, order: "oldest", afterSequence: findTurnStart(note, sequence), headersOnly: true } as const;
-    for await (const header of store.records({ ...query, kinds: ["step", "mark"] })) {
+    const query = { taskId, order: "oldest", headersOnly: true } as const;
+    const afterSequence = findTurnStart(note, newest.sequence);
+    for await (const header of store.records({ ...query, afterSequence, kinds: ["step", "mark"] })) {
       last = header.sequence;
       const key = parseRunKey(header);
       if (header.name === undefined || key?.occurrence === undefined) continue;
       if (key.generation !== note.generation || key.turn !== note.turn) continue;
+      const { sequence } = header;
+      if (header.kind === "step" && key.event !== undefined) receipts.push({ ...key, sequence });
       const title = stepTitle(header.name, key.occurrence);
-      if (header.kind === "step" || !found.has(title)) found.set(title, header.sequence);
+      if (header.kind === "step" || !found.has(title)) found.set(title, sequence);
     }
   }
   const first = found.get(from);
-  if (first !== undefined) return [first, Math.max(last, sequence)];
+  if (first !== undefined) {
+    const range = [first, Math.max(last, newest.sequence)] as const;
+    return { range, receipts: receipts.filter(({ sequence }) => sequence >= first) };
+  }
   const titles = [...found.keys()].slice(0, 20).map((title) => JSON.stringify(title));
   throw new RunMismatchError(
     taskId,

@@ -269,7 +269,7 @@ export class RunJournal {
     // The checkpoint at which a turn started stays, so that a resume, a fork or a rewind can begin there.
     const replaces = this.head.turnStart === expectedSequence ? undefined : transientId;
     try {
-      const note = { ...(startsTurn ? leaveTurn(this.head) : this.head), token: this.#lease.token, ...change };
+      const note = { ...(startsTurn ? leaveTurn(this.head) : this.head), ...change };
       const draft = this.#store.draft(this.#lease.taskId, {
         ...options,
         stage: options.stage ?? newest.stage,

@@ -212,16 +212,15 @@ export class RunEvents {
   }
 }
 
-/** What an event's record tells of it, whatever became of it. */
+/** An event with its value, and with what became of it. */
 export async function decodeEvent(
   store: RunStore,
   record: LogRecord | RecordHeader,
-  status: TaskEvent["status"],
-  error: CheckpointFailure | undefined,
+  fate: Pick<TaskEvent, "status" | "wait" | "error">,
 ): Promise<TaskEvent> {
   const { id = "", name = "", createdAt: sentAt } = record;
   const { by, value } = toEventValue(await store.readValue(record));
-  return { name, value, id, sentAt, ...(by !== undefined && { by }), status, ...(error && { error }) };
+  return { name, value, id, sentAt, ...(by !== undefined && { by }), ...fate };
 }
 
 export function eventTitle(taskId: string, name: string): string {

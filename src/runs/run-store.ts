@@ -25,7 +25,7 @@ import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
 import { requireLog } from "../manager/records.js";
 import type { SaveOptions } from "../manager/save-options.js";
-import { draftStatusChange, type SequenceRange } from "../manager/status.js";
+import { type DroppedResults, draftStatusChange } from "../manager/status.js";
 import type { CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
 import { NO_STATE } from "./step-values.js";
 
@@ -202,9 +202,9 @@ export class RunStore {
   /**
    * Changes a failed task back to `paused`, with its error, so that a worker or the next run continues it.
    *
-   * @param dropped - Results to drop, by their sequences.
+   * @param dropped - Results to drop. Default: none.
    */
-  async putBack(failed: CheckpointSummary, dropped: readonly SequenceRange[]): Promise<boolean> {
+  async putBack(failed: CheckpointSummary, dropped?: DroppedResults): Promise<boolean> {
     const { taskId, id, sequence, error } = failed;
     const change = { status: "paused", ...(error && { error }) } as const;
     const records = await draftStatusChange(this.options, failed, change, dropped);

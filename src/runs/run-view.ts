@@ -1,58 +1,7 @@
-import type { StorageAdapter } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { isCorrupt } from "../contract/corrupt-record.js";
-import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote } from "../contract/run-note.js";
+import { type RunNote, readRunNote } from "../contract/run-note.js";
 import { parseRunKey, type RunKey, type RunRecord } from "../contract/run-record.js";
-import type { TaskEvent } from "../contract/task-events.js";
-import type { TaskRecord } from "../manager/records.js";
 import { collectSteps, findFailedStep, isFields, type LogEntry, type LogReader } from "./step-view.js";
-
-/** An event without its value, and what became of it. */
-export interface EventHeader {
-  readonly id: string;
-  readonly name: string;
-  readonly sentAt: string;
-  readonly status: TaskEvent["status"];
-}
-
-/** The events of a task, the oldest first. Needs no key, since it reads headers only. */
-export async function listEventHeaders(
-  storage: Pick<StorageAdapter, "list" | "log">,
-  taskId: string,
-): Promise<readonly EventHeader[]> {
-  if (storage.log === undefined) return [];
-  const settled = new Map<number, TaskEvent["status"]>();
-  const { received, after } = await readNewestNote(storage, taskId);
-  const query = { taskId, order: "oldest", headersOnly: true } as const;
-  for await (const item of storage.log.read({ ...query, kinds: ["step", "run"] })) {
-    if (isCorrupt(item) || !("kind" in item)) continue;
-    const event = parseRunKey(item)?.event;
-    if (event === undefined) continue;
-    // A refusal has the name of its wait. A record without a name takes a receipt back.
-    if (item.kind === "run" && item.name === undefined) settled.delete(event);
-    else if (item.kind === "run") settled.set(event, "refused");
-    else if (item.sequence > after) settled.set(event, "received");
-  }
-  const events: EventHeader[] = [];
-  for await (const item of storage.log.read({ ...query, kinds: ["event"] })) {
-    if (isCorrupt(item) || !("kind" in item)) continue;
-    const { id = "", name = "", sequence, createdAt: sentAt } = item;
-    const status = settled.get(sequence) ?? (isReceived(received, sequence, name) ? "received" : "pending");
-    events.push({ id, name, sentAt, status });
-  }
-  return events;
-}
-
-/** What the run had received at its newest checkpoint, and the sequence after which its receipts count. */
-async function readNewestNote(storage: Pick<StorageAdapter, "list">, taskId: string) {
-  for await (const checkpoint of storage.list({ taskId, order: "newest" })) {
-    const note = isCorrupt(checkpoint) ? undefined : readRunNote(checkpoint);
-    if (isCorrupt(checkpoint) || note === undefined) continue;
-    const { received = NOTHING_RECEIVED } = note;
-    return { received, after: note.isOver ? checkpoint.sequence : findTurnStart(note, checkpoint.sequence) };
-  }
-  return { received: NOTHING_RECEIVED, after: 0 };
-}
 
 /**
  * What is recorded of a run up to one of its checkpoints. Of a turn's first checkpoint, the steps of the turn before;
@@ -107,8 +56,8 @@ async function readRunAt(
   const entries: LogEntry[] = [];
   const kinds = ["step", "run", "mark"] as const;
   let key: RunKey | undefined;
-  const isOfTurn = (entry: TaskRecord): entry is LogEntry => {
-    const own = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
+  const isOfTurn = (entry: LogEntry) => {
+    const own = parseRunKey(entry);
     key ??= own;
     return own !== undefined && own.generation === key?.generation && own.turn === key.turn;
   };
@@ -143,8 +92,8 @@ async function readTurn(
   const entries: LogEntry[] = [];
   const kinds = ["step", "run", "mark"] as const;
   for await (const entry of reader.records(taskId, { order: "newest", beforeSequence, kinds })) {
-    const key = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
-    if (entry.kind === "checkpoint" || key === undefined) continue;
+    const key = parseRunKey(entry);
+    if (key === undefined) continue;
     if (key.generation !== generation || key.turn !== turn) break;
     entries.push(entry);
   }
@@ -162,7 +111,7 @@ async function readInput(
     beforeSequence: began,
     kinds: ["run"],
   })) {
-    if ("value" in entry && isFields(entry.value)) return { input: entry.value["input"] };
+    if (isFields(entry.value)) return { input: entry.value["input"] };
   }
   return {};
 }

@@ -10,7 +10,10 @@ import { isStepValue, readDropped } from "./recorded-turn.js";
 
 /** The part of a manager that reads logs. */
 export interface LogReader {
-  records(taskId: string, query: RecordsQuery): AsyncIterable<TaskRecord>;
+  records<Kind extends TaskRecord["kind"] = TaskRecord["kind"]>(
+    taskId: string,
+    query: RecordsQuery<Kind>,
+  ): AsyncIterable<TaskRecord & { readonly kind: Kind }>;
 }
 
 /** A record of a log that isn't a checkpoint. */
@@ -64,8 +67,8 @@ export async function readTurns(
     if (note) findTurn(note).seen.push({ attempt: note.attempt, at: checkpoint.createdAt, checkpoint });
   }
   for await (const entry of reader.records(taskId, { afterSequence, kinds: ["step", "run", "mark"] })) {
-    const key = entry.kind === "checkpoint" ? undefined : parseRunKey(entry);
-    if (entry.kind === "checkpoint" || key === undefined) continue;
+    const key = parseRunKey(entry);
+    if (key === undefined) continue;
     const { result: _result, ...value } = isFields(entry.value) ? entry.value : {};
     const { entries, seen } = findTurn(key);
     entries.push({ ...entry, value });

@@ -169,10 +169,14 @@ export class Steps {
   #dropFrom(first: RecordedStep): void {
     const { journal, events } = this.#parts;
     const steps = journal.recorded?.dropFrom(first) ?? [];
-    for (const { event } of steps) if (event !== undefined) events.giveBack(event);
     const dropped = steps.map(({ sequence }) => [sequence, sequence]);
-    // It needn't be durable before the new result is. If it fails, so does the write of that result.
-    journal.append({ kind: "run", fields: { type: "dropped", dropped } }, true).catch(() => undefined);
+    // These records needn't be durable before the new result is. If they fail, so does the write of that result.
+    void journal.note({ kind: "run", fields: { type: "dropped", dropped } });
+    for (const { occurrence, event } of steps) {
+      if (event === undefined) continue;
+      events.giveBack(event);
+      void journal.note({ kind: "run", occurrence, event, fields: { type: "dropped" } });
+    }
   }
 }
 

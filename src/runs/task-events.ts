@@ -1,18 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { type EncodedState, encodeJson } from "../codec/json.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
-import type { CheckpointFailure, CheckpointSummary } from "../contract/checkpoint.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import type { LogRecord, RecordDraft, RecordHeader } from "../contract/log.js";
-import { isReceived, NOTHING_RECEIVED, readRunNote } from "../contract/run-note.js";
-import { parseRunKey } from "../contract/run-record.js";
+import type { LogRecord, RecordDraft, RecordHeader, RecordKind } from "../contract/log.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { readWaits } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { draftEncoded } from "../manager/record-drafts.js";
+import { readEventHeaders } from "./event-headers.js";
 import { decodeEvent, eventTitle, readRefusal } from "./run-events.js";
-import { readReceived } from "./run-state.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import { canonicalText, joinFields } from "./step-values.js";
 
@@ -51,15 +49,15 @@ export class TaskEvents {
 
   async list(taskId: string): Promise<TaskEvent[]> {
     checkTaskId(taskId);
-    const [newest, refusals] = [await this.#store.newestOfRun(taskId), await this.#readRefusals(taskId)];
-    const note = newest && readRunNote(newest);
-    const received = newest && note ? await readReceived(this.#store, newest, note) : NOTHING_RECEIVED;
+    const newest = await this.#store.newestOfRun(taskId);
+    const headers = await readEventHeaders(taskId, newest, (query) => this.#store.records(query));
+    const known = new Map(headers.map((header) => [header.sequence, header]));
     const events: TaskEvent[] = [];
     for await (const record of this.#store.records({ taskId, order: "oldest", kinds: ["event"] })) {
-      const { sequence, name = "" } = record;
-      const refusal = refusals.get(sequence);
-      const status = refusal ? "refused" : isReceived(received, sequence, name) ? "received" : "pending";
-      events.push(await decodeEvent(this.#store, record, status, refusal));
+      const { status = "pending", refusal, wait } = known.get(record.sequence) ?? {};
+      const error = refusal === undefined ? undefined : readRefusal(await this.#readValue(taskId, refusal, "run"));
+      const fate = { status, ...(wait && { wait }), ...(error && { error }) };
+      events.push(await decodeEvent(this.#store, record, fate));
     }
     return events;
   }
@@ -118,24 +116,17 @@ export class TaskEvents {
 
   /** Whether the event of this header has the value, or none any more. */
   async #isValue({ taskId, sequence }: LogRecord | RecordHeader, value: EncodedState): Promise<boolean> {
-    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: ["event"] } as const;
-    for await (const record of this.#store.records({ taskId, order: "oldest", ...range })) {
-      if (!("body" in record.payload)) return true;
-      const sent = await this.#store.readValue(record);
-      const stored = typeof sent === "object" && sent !== null && "value" in sent ? sent.value : undefined;
-      return canonicalText(encodeJson(stored, Number.POSITIVE_INFINITY).text) === canonicalText(value.text);
-    }
-    return true;
+    const sent = await this.#readValue(taskId, sequence, "event");
+    if (sent === undefined) return true;
+    const stored = typeof sent === "object" && sent !== null && "value" in sent ? sent.value : undefined;
+    return canonicalText(encodeJson(stored, Number.POSITIVE_INFINITY).text) === canonicalText(value.text);
   }
 
-  /** Why events were refused, by their sequences. */
-  async #readRefusals(taskId: string): Promise<ReadonlyMap<number, CheckpointFailure>> {
-    const refusals = new Map<number, CheckpointFailure>();
-    for await (const record of this.#store.records({ taskId, order: "oldest", kinds: ["run"] })) {
-      const event = parseRunKey(record)?.event;
-      const error = event === undefined ? undefined : readRefusal(await this.#store.readValue(record));
-      if (event !== undefined && error !== undefined) refusals.set(event, error);
-    }
-    return refusals;
+  /** The value of a record; `undefined` if the record or its body is gone. */
+  async #readValue(taskId: string, sequence: number, kind: RecordKind): Promise<unknown> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: [kind] };
+    for await (const record of this.#store.records({ taskId, order: "oldest", ...range }))
+      return this.#store.readValue(record);
+    return undefined;
   }
 }

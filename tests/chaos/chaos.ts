@@ -6,7 +6,6 @@ import pg from "pg";
 import { CheckpointManager, type StorageAdapter } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { type PostgresServer, startPostgres } from "../../examples/two-machines/src/postgres-server.js";
-import { readRunNote } from "../../src/contract/run-note.js";
 import { readRun } from "../../src/runs/run-view.js";
 import { killServer } from "../support/postgres-server.js";
 import { Fleet, type Programs } from "./fleet.js";
@@ -69,10 +68,11 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
     const faults = await faultsOn(fleet, options, server);
     const left = [...(await untilEnded(manager, fleet)), ...(await fleet.drain()), ...fleet.violations];
     const facts = factsIn(ledgers);
+    const tokens = new Map(facts.flatMap((fact) => (fact.is === "saving" ? [[fact.id, fact.token]] : [])));
     const plans = Array.from({ length: tasks }, (_, number) => planOf(seed, number, spreadMs));
     const stored = new Map<string, Stored>();
     for (const { taskId } of plans.flatMap((plan) => [plan, ...childPlansOf(plan)])) {
-      const found = await storedOf(manager, store, taskId);
+      const found = await storedOf(manager, store, taskId, tokens);
       if (found !== undefined) stored.set(taskId, found);
     }
     const seen = {
@@ -155,17 +155,19 @@ async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<str
   }
 }
 
+/** @param tokens - The tokens under which checkpoints were saved, by their ids. */
 async function storedOf(
   manager: CheckpointManager,
   store: StorageAdapter,
   taskId: string,
+  tokens: ReadonlyMap<string, number>,
 ): Promise<Stored | undefined> {
   const newest = await manager.latest(taskId);
   if (newest === undefined) return undefined;
   const saves: { sequence: number; token: number; label: string | undefined }[] = [];
   for await (const found of store.read({ taskId, order: "oldest" })) {
     if (isCorrupt(found)) throw new Error(`${found.location}: ${found.reason}`);
-    const token = readRunNote(found)?.token;
+    const token = tokens.get(found.id);
     if (token !== undefined) saves.push({ sequence: found.sequence, token, label: found.label });
   }
   const { status, error } = newest;

@@ -6,6 +6,8 @@ import { join } from "node:path";
 export type Noted = { readonly task: string } & (
   | { readonly is: "claimed"; readonly token: number }
   | { readonly is: "released"; readonly token: number }
+  /** A checkpoint with this id is about to be saved under a lease. */
+  | { readonly is: "saving"; readonly id: string; readonly token: number }
   | { readonly is: "saved"; readonly token: number; readonly sequence: number; readonly sentAtMs: number }
   | { readonly is: "started"; readonly attempt: number; readonly nowMs: number }
   /** The worker's function was called. */

@@ -48,6 +48,8 @@ export function observed(storage: StorageAdapter, note: (fact: Noted) => void, b
     async append(draft, condition, options) {
       const token = condition?.fencingToken;
       if (token === undefined) return storage.append(draft, condition, options);
+      // Noted first, because the answer may be lost.
+      note({ is: "saving", task: draft.taskId, id: draft.id, token });
       beforeSave();
       const sentAtMs = sent.get(draft.id) ?? nowMs();
       sent.set(draft.id, sentAtMs);

@@ -229,6 +229,18 @@ describe("waymark send", () => {
     );
   });
 
+  it("an event for a wait that isn't open answers no other one, and show says so", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "waits" });
+    await manager.send("w/1", "approve", true, { id: "s1", wait: "of an earlier question" });
+    const { stdout } = await run("show", "w/1");
+    expect(stdout).toMatch(/^events +approve true, .*: pending, for a wait that isn't open$/m);
+    expect(stdout).toMatch(/^answer +waymark send w\/1 approve/m);
+    expect((await run("tasks")).stdout).toContain('waits for "approve"');
+    expect(JSON.parse((await run("show", "w/1", "--json")).stdout).events).toMatchObject([{ wait: { isOpen: false } }]);
+    expect((await run("send", "w/1", "approve", "true")).stdout).toMatch(/The run waits for it and is due now\.\n$/);
+  });
+
   it("says of an id that was received or refused that nothing was sent", async () => {
     const { manager, run } = await placeOf();
     const told = new Promise((resolve) => manager.on("eventRefused", resolve));

@@ -2,11 +2,14 @@ import ts from "typescript";
 import { expect, expectTypeOf, it } from "vitest";
 import {
   CheckpointManager,
+  type CheckpointStatus,
   type NextTurn,
+  type RecordsQuery,
   type Run,
   type SavedStateOf,
   type StateSchema,
   type TaskEvent,
+  type TaskRecord,
 } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
@@ -202,6 +205,35 @@ it("types an event by its schema or by hand, and says that a wait with a limit m
     }));
   // @ts-expect-error `prefix` is required.
   void (() => manager.work({}, () => 1));
+});
+
+it("types a result by hand, and records by their kinds", () => {
+  const manager = new CheckpointManager({ storage });
+  const untyped = () => manager.result("t");
+  expectTypeOf(untyped).returns.resolves.toEqualTypeOf<unknown>();
+  const typed = () => manager.result<{ ok: boolean }>("t", { signal: AbortSignal.timeout(1) });
+  expectTypeOf(typed).returns.resolves.toEqualTypeOf<{ ok: boolean }>();
+  void (async () => {
+    for await (const step of manager.records("t", { kinds: ["step"] })) {
+      expectTypeOf(step.kind).toEqualTypeOf<"step">();
+      expectTypeOf(step.value).toEqualTypeOf<unknown>();
+    }
+    for await (const summary of manager.records("t", { kinds: ["checkpoint"], limit: 1 })) {
+      expectTypeOf(summary.status).toEqualTypeOf<CheckpointStatus>();
+      // @ts-expect-error A checkpoint has no value.
+      void summary.value;
+    }
+    for await (const record of manager.records("t", { kinds: ["step", "event"] }))
+      expectTypeOf(record.kind).toEqualTypeOf<"step" | "event">();
+    const query: RecordsQuery = { order: "newest" };
+    for await (const record of manager.records("t", query)) {
+      expectTypeOf(record).toExtend<TaskRecord>();
+      if (record.kind === "checkpoint") expectTypeOf(record.status).toEqualTypeOf<CheckpointStatus>();
+      else expectTypeOf(record.value).toEqualTypeOf<unknown>();
+    }
+  });
+  // @ts-expect-error No such kind.
+  void manager.records("t", { kinds: ["steps"] });
 });
 
 /** The errors of a program that imports the package, each with the text that it points at and its first line. */

@@ -81,7 +81,7 @@ export function Events({ answer, nowMs }: { readonly answer: EventsAnswer; reado
 }
 
 function OneEvent({ event, nowMs }: { readonly event: EventInfo; readonly nowMs: number }) {
-  const { name, by, sentAt, status, value, error } = event;
+  const { name, by, sentAt, status, wait, value, error } = event;
   const tone = { pending: "waits", received: "completed", refused: "failed" }[status];
   const head = (
     <>
@@ -90,6 +90,7 @@ function OneEvent({ event, nowMs }: { readonly event: EventInfo; readonly nowMs:
       </strong>{" "}
       <span class="small soft">
         {status}
+        {wait?.isOpen === false && ", for a wait that isn't open"}
         {by !== undefined && (
           <>
             {" · from "}

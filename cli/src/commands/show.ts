@@ -12,7 +12,7 @@ import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { checkpointCell, statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
-import { answerCommand, isPutBack, type PendingWait, type ShownEvent } from "../waits.js";
+import { answerCommand, eventStatusText, isPutBack, type PendingWait, type ShownEvent } from "../waits.js";
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
 
 /** How much of a value is shown. --json shows all of it. */
@@ -140,10 +140,10 @@ function waitText({ kind, name, since, until, isAnswered }: PendingWait): string
 }
 
 /** `approve {"ok":true} from ada@build-box, 3 minutes ago: received` */
-function eventText({ name, value, by, sentAt, status, reason }: ShownEvent): string {
+function eventText({ name, value, by, sentAt, reason, ...event }: ShownEvent): string {
   const why = reason === undefined ? "" : `: ${reason}`;
   const what = [name, valueText(value)].filter((part) => part !== undefined).join(" ");
-  return `${what}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${status}${why}`;
+  return `${what}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${eventStatusText(event)}${why}`;
 }
 
 /** The metadata, without what each checkpoint of a run has; `undefined` if there is no other. */

@@ -113,6 +113,8 @@ export interface EventInfo {
   readonly by?: string;
   readonly sentAt: string;
   readonly status: "pending" | "received" | "refused";
+  /** Of a pending event that was sent to one wait. */
+  readonly wait?: { readonly isOpen: boolean };
   /** Missing if it has none, or can't be opened. */
   readonly value?: Typed;
   /** Why it was refused. */

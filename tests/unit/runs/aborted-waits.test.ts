@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { CheckpointManager, type Run, type StorageAdapter, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { listEventHeaders } from "../../../src/runs/run-view.js";
+import { listEventHeaders } from "../../../src/runs/event-headers.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { managerOn, withWrites } from "./run-support.js";
 

@@ -5,6 +5,7 @@ import type { Run } from "waymark";
 import type { CheckpointQuery } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { listEventHeaders } from "../../../src/runs/event-headers.js";
 import { collect } from "../../support/collect.js";
 import { deferred } from "../../support/deferred.js";
 import { managerOn, withWrites } from "./run-support.js";
@@ -44,6 +45,27 @@ it("an event whose wait is dropped by a changed input is received again, and onc
   await expect(attempt(1)).rejects.toThrow("stop");
   expect(await attempt(2)).toEqual(["A", undefined]);
 });
+
+it.each(["a changed input", "retry from a step"])(
+  "an event whose receipt %s has dropped is listed as pending",
+  async (by) => {
+    const { manager, storage } = managerOn();
+    const attempt = (input: number) =>
+      manager.run("t", async (run) => {
+        await run.step("ask", () => input, { input });
+        if (run.attempt === 1) await nextValue(run);
+        throw new Error("stop");
+      });
+    const statuses = (events: readonly { readonly status: string }[]) => events.map(({ status }) => status);
+    await manager.send("t", "msg", "A");
+    await expect(attempt(1)).rejects.toThrow("stop");
+    expect(statuses(await listEventHeaders(storage, "t"))).toEqual(["received"]);
+    if (by === "a changed input") await expect(attempt(2)).rejects.toThrow("stop");
+    else expect(await manager.retry("t", { from: "msg" })).toBe(1);
+    expect(statuses(await manager.events("t"))).toEqual(["pending"]);
+    expect(statuses(await listEventHeaders(storage, "t"))).toEqual(["pending"]);
+  },
+);
 
 it("an event whose wait is gone from the changed function is pending again in the next turn", async () => {
   const { manager } = managerOn();

@@ -186,8 +186,18 @@ it("an event for one wait isn't received by another wait of its name", async () 
   await manager.send("t", "approve", "for another wait", { wait: "elsewhere" });
   await manager.send("t", "approve", "for the first", { wait: first!.key });
   await manager.send("t", "approve", "for any");
+  const waitsOf = async () => (await manager.events("t")).map(({ status, wait }) => [status, wait?.isOpen]);
+  expect(await waitsOf()).toEqual([
+    ["pending", false],
+    ["pending", true],
+    ["pending", undefined],
+  ]);
   expect(await program()).toEqual(["for the first", "for any"]);
-  expect((await manager.events("t")).map(({ status }) => status)).toEqual(["pending", "received", "received"]);
+  expect(await waitsOf()).toEqual([
+    ["pending", false],
+    ["received", undefined],
+    ["received", undefined],
+  ]);
 });
 
 it("a wait's mark has what a person sees: its question, and the JSON Schema of its answer", async () => {

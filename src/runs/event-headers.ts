@@ -1,0 +1,103 @@
+import type { StorageAdapter } from "../contract/adapter.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
+import { isRecord, type LogRecord, type RecordHeader, type RecordQuery } from "../contract/log.js";
+import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote } from "../contract/run-note.js";
+import { parseRunKey } from "../contract/run-record.js";
+import type { TaskEvent } from "../contract/task-events.js";
+import { isOfRun } from "../contract/transient.js";
+import { makeKey } from "./steps.js";
+
+/** An event without its value, and what became of it. */
+export interface EventHeader extends Pick<TaskEvent, "id" | "name" | "sentAt" | "status" | "wait"> {
+  readonly sequence: number;
+  /** The sequence of the record that says why it was refused. */
+  readonly refusal?: number;
+}
+
+/** Reads the records of a query, which selects no checkpoints. */
+type ReadRecords = (
+  query: RecordQuery & Required<Pick<RecordQuery, "kinds">>,
+) => AsyncIterable<LogRecord | RecordHeader>;
+
+/** The events of a task, the oldest first. Reads headers only, so it needs no key. Skips what is damaged. */
+export async function listEventHeaders(
+  storage: Pick<StorageAdapter, "list" | "log">,
+  taskId: string,
+): Promise<readonly EventHeader[]> {
+  const { log } = storage;
+  if (log === undefined) return [];
+  return readEventHeaders(taskId, await findNewestOfRun(storage, taskId), async function* (query) {
+    for await (const item of log.read(query)) if (!isCorrupt(item) && isRecord(item)) yield item;
+  });
+}
+
+/**
+ * The events of a task, the oldest first.
+ *
+ * @param newest - The newest checkpoint that a run of the task saved.
+ */
+export async function readEventHeaders(
+  taskId: string,
+  newest: CheckpointSummary | undefined,
+  read: ReadRecords,
+): Promise<readonly EventHeader[]> {
+  const note = newest && readRunNote(newest);
+  const { received = NOTHING_RECEIVED } = note ?? {};
+  const turnStart = newest && note ? (note.isOver ? newest.sequence : findTurnStart(note, newest.sequence)) : 0;
+  const query = { taskId, order: "oldest", headersOnly: true } as const;
+  const receipts = new Set<number>();
+  const refusals = new Map<number, number>();
+  for await (const header of read({ ...query, kinds: ["step", "run"] })) {
+    const { kind, name, sequence } = header;
+    const event = parseRunKey(header)?.event;
+    if (event === undefined) continue;
+    // A refusal has the name of its wait. A record without a name takes a receipt back.
+    if (kind === "run" && name !== undefined) refusals.set(event, sequence);
+    else if (kind === "run") receipts.delete(event);
+    else if (sequence > turnStart) receipts.add(event);
+  }
+  const openWaits = new Map<string, ReadonlySet<string>>();
+  const events: EventHeader[] = [];
+  for await (const header of read({ ...query, kinds: ["event"] })) {
+    const { id = "", name = "", sequence, createdAt: sentAt, recordKey: key } = header;
+    const refusal = refusals.get(sequence);
+    const isTaken = receipts.has(sequence) || isReceived(received, sequence, name);
+    const status = refusal !== undefined ? "refused" : isTaken ? "received" : "pending";
+    const isForOne = status === "pending" && key !== undefined;
+    if (isForOne && !openWaits.has(name)) {
+      openWaits.set(name, await findOpenWaits(read, { taskId, name, afterSequence: turnStart }, note));
+    }
+    const wait = isForOne && { key, isOpen: openWaits.get(name)?.has(key) === true };
+    events.push({ id, name, sequence, sentAt, status, ...(refusal && { refusal }), ...(wait && { wait }) });
+  }
+  return events;
+}
+
+/** The keys of the waits of a name that the turn has begun and not ended. */
+async function findOpenWaits(
+  read: ReadRecords,
+  range: Pick<RecordQuery, "taskId" | "name" | "afterSequence">,
+  note: RunNote | undefined,
+): Promise<ReadonlySet<string>> {
+  const open = new Set<string>();
+  const query = { ...range, order: "oldest", kinds: ["step", "mark"], headersOnly: true } as const;
+  for await (const { kind, name = "", ...header } of read(query)) {
+    const { generation, turn, occurrence } = parseRunKey(header) ?? {};
+    if (note === undefined || occurrence === undefined) continue;
+    if (generation !== note.generation || turn !== note.turn) continue;
+    const key = makeKey(range.taskId, note, { name, occurrence });
+    if (kind === "mark") open.add(key);
+    else open.delete(key);
+  }
+  return open;
+}
+
+async function findNewestOfRun(
+  storage: Pick<StorageAdapter, "list">,
+  taskId: string,
+): Promise<CheckpointSummary | undefined> {
+  for await (const checkpoint of storage.list({ taskId, order: "newest" }))
+    if (!isCorrupt(checkpoint) && isOfRun(checkpoint)) return checkpoint;
+  return undefined;
+}
