@@ -21,3 +21,13 @@ export function stopTimeouts() {
     },
   };
 }
+
+/** The pause of a worker between two looks, of a wait between its first two, and before a run that waits is suspended. */
+const PAUSE_MS = 250;
+
+/** Ends those pauses of this process at once until the test is over. Leases and time limits keep their time. */
+export function skipPauses(): void {
+  const { setTimeout } = globalThis;
+  vi.stubGlobal("setTimeout", (act: () => void, ms = 0) => setTimeout(act, ms === PAUSE_MS ? 0 : ms));
+  onTestFinished(() => void vi.unstubAllGlobals());
+}
