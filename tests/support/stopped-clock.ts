@@ -22,12 +22,12 @@ export function stopTimeouts() {
   };
 }
 
-/** The pause of a worker between two looks, of a wait between its first two, and before a run that waits is suspended. */
-const PAUSE_MS = 250;
+/** The pauses between two looks for a task, an event or a run's end, and the one before a run that waits is suspended. */
+const PAUSES_MS = [250, 500, 1000, 2000];
 
-/** Ends those pauses of this process at once until the test is over. Leases and time limits keep their time. */
-export function skipPauses(): void {
+/** Shortens those pauses of this process until the test is over. Leases and time limits keep their time. */
+export function shortenPauses(): void {
   const { setTimeout } = globalThis;
-  vi.stubGlobal("setTimeout", (act: () => void, ms = 0) => setTimeout(act, ms === PAUSE_MS ? 0 : ms));
+  vi.stubGlobal("setTimeout", (act: () => void, ms = 0) => setTimeout(act, PAUSES_MS.includes(ms) ? 1 : ms));
   onTestFinished(() => void vi.unstubAllGlobals());
 }

@@ -8,12 +8,12 @@ import type { TaskQueue } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
-import { skipPauses, stopTimeouts } from "../../support/stopped-clock.js";
+import { shortenPauses, stopTimeouts } from "../../support/stopped-clock.js";
 import { dyingAfter, managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
 
-beforeEach(skipPauses);
+beforeEach(shortenPauses);
 
 /** Starts a worker. `until` resolves once a task's newest checkpoint has the status, then the worker can be drained. */
 function working(manager: CheckpointManager, fn: Fn, options: Partial<WorkOptions> = {}) {
