@@ -8,6 +8,7 @@ import {
   type RetentionPlan,
   type RetentionPolicy,
 } from "../../../src/manager/retention-plan.js";
+import { casesOf } from "../../support/seeded.js";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -614,7 +615,7 @@ describe("for any task and policy", () => {
 });
 
 function check(property: (summaries: CheckpointSummary[], policy: RetentionPolicy) => void): void {
-  fc.assert(fc.property(anyTask, anyPolicy, property), { numRuns: 400 });
+  fc.assert(fc.property(anyTask, anyPolicy, property), { numRuns: casesOf(400) });
 }
 
 /**
