@@ -62,7 +62,7 @@ describe("executing a PRP", () => {
 
   it("gives a coder that is a command the prompt on stdin, and the text of the PRP in it", async () => {
     const session = await Session.create();
-    const executor = session.executor({ coder: `cat > prompt; echo '{"result":"success","message":""}'` });
+    const executor = session.executor({ coder: `cat > prompt; echo '{"result":"error","message":""}'` });
     await executor.execute(session.prpPath);
 
     expect(await readFile(join(session.path, "prompt"), "utf8")).toContain("**PRP ID**: P1.M1.T1.S1");

@@ -466,12 +466,12 @@ describe("a plan", () => {
     expect(() => plan([], {})).toThrow(TypeError);
   });
 
-  it("may have a hundred thousand checkpoints", () => {
-    const many = task(...Array.from({ length: 100_000 }, (_, index): Given => ({ at: (100_000 - index) * MINUTE })));
+  it("may have tens of thousands of checkpoints", () => {
+    const many = task(...Array.from({ length: 30_000 }, (_, index): Given => ({ at: (30_000 - index) * MINUTE })));
 
     const { keep, remove } = plan(many, { keepHourly: 1_000_000, maxBytes: 50_000, maxAgeMs: 50 * DAY });
 
-    expect([keep.length, remove.length]).toEqual([500, 99_500]);
+    expect([keep.length, remove.length]).toEqual([500, 29_500]);
   });
 });
 
