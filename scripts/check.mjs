@@ -2,6 +2,7 @@
 // The full check, of which the longest parts take turns: `npm run check`. `-- --after-tests` leaves out the build and the
 // quick tests, for CI, which has done both.
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { memoryDisk } from "../tests/support/memory-disk.mjs";
 import { runSteps } from "./steps.mjs";
 
@@ -60,6 +61,11 @@ await runSteps([
   [
     { name: "half a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 30" },
     {
+      name: "random tests with all their cases",
+      command: `npx vitest run ${listFiles("tests/**/*.test.ts").filter(countsCases).join(" ")}`,
+      env: { ...process.env, WAYMARK_TESTS: "full" },
+    },
+    {
       name: "histories at random, 25 runs",
       command: "npx vitest run tests/unit/adapters/sqlite-histories.test.ts -t random",
       env: { ...process.env, WAYMARK_RUNS: "25" },
@@ -76,6 +82,11 @@ await runSteps([
 /** scripts/crash.mjs runs these. @param {string} path */
 function isCrashTest(path) {
   return path.startsWith("tests/crash/") || path.startsWith("tests/hostile/naughty-strings");
+}
+
+/** Whether a file has fewer random cases in `npm test`. @param {string} path */
+function countsCases(path) {
+  return readFileSync(path, "utf8").includes("casesOf(");
 }
 
 /** @param {string} pattern */

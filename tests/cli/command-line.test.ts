@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
-import { newPlace, waymark, waymarkProcess } from "./waymark.js";
+import { newPlace, waymark } from "./waymark.js";
 
 const COMMANDS = [
   "tasks",
@@ -212,43 +212,12 @@ describe("the storage is", () => {
     expect(await taskIn("deep/er", {})).toBe("of-config");
   });
 
-  describe("named in waymark.config.ts", () => {
-    const stripsTypes = "typescript" in process.features && process.features.typescript !== false;
-
-    async function placeOfTypeScript() {
-      const { cwd } = await places();
-      const sdk = new URL("../../dist/config/index.js", import.meta.url).href;
-      writeFileSync(join(cwd, "package.json"), '{ "type": "module" }');
-      writeFileSync(
-        join(cwd, "waymark.config.ts"),
-        `import { defineConfig, type WaymarkConfig } from "${sdk}";
-        const config: WaymarkConfig = { storage: "files:of-config" };
-        export default defineConfig(config);`,
-      );
-      return { cwd, run: () => waymarkProcess({ cwd: join(cwd, "deep", "er") }, ["tasks", "--json"]) };
-    }
-
-    it.skipIf(!stripsTypes)("if Node strips its types (skipped if it doesn't)", async () => {
-      const { run } = await placeOfTypeScript();
-      expect(await run()).toMatchObject({ code: 0, stdout: expect.stringContaining('"taskId":"of-config"') });
-    });
-
-    it.skipIf(stripsTypes)("and otherwise says which Node it needs (skipped if Node strips types)", async () => {
-      const { cwd, run } = await placeOfTypeScript();
-      expect(await run()).toEqual({
-        code: 2,
-        stdout: "",
-        stderr:
-          `waymark: The configuration in ${join(cwd, "waymark.config.ts")} can't be used: it needs Node 22.18 or newer, ` +
-          `which strips its types, and this is Node ${process.version}. Rename it to waymark.config.mjs, without types.\n`,
-      });
-    });
-
-    it("only if there is no waymark.config.js beside it, which would be its compiled form", async () => {
-      const { cwd, run } = await placeOfTypeScript();
-      writeFileSync(join(cwd, "waymark.config.js"), 'export default { storage: "files:of-flag" };');
-      expect((await run()).stdout).toContain('"taskId":"of-flag"');
-    });
+  it("not in waymark.config.ts if there is a waymark.config.js beside it, which would be its compiled form", async () => {
+    const { cwd, taskIn } = await places();
+    writeFileSync(join(cwd, "package.json"), '{ "type": "module" }');
+    writeFileSync(join(cwd, "waymark.config.ts"), 'export default { storage: "files:of-config" };');
+    writeFileSync(join(cwd, "waymark.config.js"), 'export default { storage: "files:of-flag" };');
+    expect(await taskIn("deep/er", {})).toBe("of-flag");
   });
 
   it("an adapter of the configuration", async () => {

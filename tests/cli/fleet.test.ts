@@ -5,12 +5,14 @@ import { Cli, type Session } from "../../cli/src/cli.js";
 import { FleetView } from "../../cli/src/fleet-view.js";
 import { readFleet } from "../../cli/src/queries/fleet.js";
 import { deferred } from "../support/deferred.js";
+import { shortenPauses } from "../support/stopped-clock.js";
 import { Collected, newPlace, wholeUrl } from "./waymark.js";
 
 const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];
 
 /** A task in each status that a fleet has. */
 async function placeOfFleet(url?: string) {
+  shortenPauses();
   const place = await newPlace(url);
   const { manager } = place;
   const [drained, ended] = [new AbortController(), deferred()];

@@ -1,5 +1,4 @@
 // The commands that only read: tasks, list, show, resume, diff, bisect, stats.
-import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -519,27 +518,6 @@ describe("a damaged storage", () => {
 });
 
 describe("pipes and colours", () => {
-  it("doesn't treat a reader that stops (| head) as an error", async () => {
-    const { place, manager } = await newPlace();
-    for (let n = 1; n <= 300; n++) await manager.save("t", { n, filler: "x".repeat(2000) });
-    await manager.close();
-    const command = (args: string) =>
-      execFileSync(
-        "bash",
-        [
-          "-c",
-          `set -o pipefail; "${process.execPath}" "${join(import.meta.dirname, "../../cli/bin/waymark.js")}" ${args} | head -n 1`,
-        ],
-        {
-          cwd: place.cwd,
-          env: { ...process.env, ...place.env },
-          encoding: "utf8",
-        },
-      );
-    expect(command("export")).toContain('"header"');
-    expect(command("list t --json").startsWith("[{")).toBe(true);
-  });
-
   it("colours pipes only with FORCE_COLOR, and never with NO_COLOR", async () => {
     const { place } = await placeWithTasks();
     const output = async (env: NodeJS.ProcessEnv) =>

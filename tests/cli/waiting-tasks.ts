@@ -1,10 +1,12 @@
 import type { CheckpointManager } from "waymark";
+import { shortenPauses } from "../support/stopped-clock.js";
 
 /** How a task's run is to end up. */
 export type Standing = "waits" | "fails" | "ends";
 
 /** Enqueues the tasks, whose ids begin with `w/`, and works until each of them stands so. */
 export async function worked(manager: CheckpointManager, tasks: Readonly<Record<string, Standing>>): Promise<void> {
+  shortenPauses();
   const left = new Set(Object.keys(tasks));
   const drained = new AbortController();
   const stood = ({ taskId }: { readonly taskId: string }) => {

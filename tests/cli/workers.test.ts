@@ -5,17 +5,20 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import type { Run } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { WaymarkSaver } from "waymark/langgraph";
 import { z } from "zod";
 import { run } from "../../cli/src/run.js";
 import { deferred } from "../support/deferred.js";
+import { shortenPauses } from "../support/stopped-clock.js";
 import { runOf } from "../unit/runs/run-support.js";
 import { worked } from "./waiting-tasks.js";
 import { Collected, wholeUrl } from "./waymark.js";
 import { type Place, placeOf, startWorker, WORKER } from "./worker-process.js";
+
+beforeEach(shortenPauses);
 
 describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s,", (url) => {
   it("is shown with what it waits for, and with the command that answers it", async () => {

@@ -17,8 +17,8 @@ import { PowerLosses } from "./power-loss.js";
  */
 const SOME: Readonly<Record<string, readonly string[]>> = { "json-file": ["append"] };
 
-/** `npm test` kills at every third of these calls. */
-const QUICK = 3;
+/** `npm test` kills at every sixth of these calls. */
+const QUICK = 6;
 
 /**
  * Whether kills meet reads and locks as well: `npm run crash -- --every-call`. Such a kill leaves the same disk as one

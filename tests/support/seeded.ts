@@ -6,6 +6,11 @@ export const SEED = Number(process.env["WAYMARK_SEED"]);
 
 fc.configureGlobal({ seed: SEED });
 
+/** The number of cases that a random test tries: all in the full check, a fifth in `npm test`. */
+export function casesOf(all: number): number {
+  return process.env["WAYMARK_TESTS"] === undefined ? Math.ceil(all / 5) : all;
+}
+
 /** Returns the same numbers from 0 to 1 for the same seed: mulberry32. */
 export function randomFrom(seed: number): () => number {
   let state = seed;

@@ -21,3 +21,15 @@ export function stopTimeouts() {
     },
   };
 }
+
+/** The pauses between two looks for a task, an event or a run's end, and the one before a run that waits is suspended. */
+const PAUSES_MS = [250, 500, 1000, 2000];
+
+/** Shortens those pauses of this process until the test is over. Leases and time limits keep their time. */
+export function shortenPauses(): void {
+  const { setTimeout } = globalThis;
+  vi.stubGlobal("setTimeout", (act: (...rest: unknown[]) => void, ms = 0, ...rest: unknown[]) =>
+    setTimeout(act, PAUSES_MS.includes(ms) ? 1 : ms, ...rest),
+  );
+  onTestFinished(() => void vi.unstubAllGlobals());
+}

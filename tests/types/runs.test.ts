@@ -1,5 +1,4 @@
-import ts from "typescript";
-import { expect, expectTypeOf, it } from "vitest";
+import { expectTypeOf, it } from "vitest";
 import {
   CheckpointManager,
   type CheckpointStatus,
@@ -100,17 +99,6 @@ it("takes functions whose result is a type parameter", () => {
   expectTypeOf(cached).toBeFunction();
   expectTypeOf(wrapped).toBeFunction();
   expectTypeOf(checked).toBeFunction();
-});
-
-it("a misspelled or wrong option of a step is one error at that option", () => {
-  const program = `
-    import type { Run } from "waymark";
-    export const misspelled = (run: Run) => run.step("a", () => 1, { timeout: 5 });
-    export const wrong = (run: Run) => run.step("b", () => 1, { retry: 3 });`;
-  expect(errorsIn(program)).toEqual([
-    expect.stringMatching(/^timeout: .*'timeout' does not exist in type 'StepOptions<.*'timeoutMs'\?$/),
-    "retry: Type 'number' is not assignable to type 'StepRetry'.",
-  ]);
 });
 
 it("results, inputs and values that can't be stored are compile errors", () => {
@@ -235,22 +223,3 @@ it("types a result by hand, and records by their kinds", () => {
   // @ts-expect-error No such kind.
   void manager.records("t", { kinds: ["steps"] });
 });
-
-/** The errors of a program that imports the package, each with the text that it points at and its first line. */
-function errorsIn(text: string): string[] {
-  const { options } = ts.parseJsonConfigFileContent(
-    ts.readConfigFile("tsconfig.json", ts.sys.readFile).config,
-    ts.sys,
-    process.cwd(),
-  );
-  const host = ts.createCompilerHost(options);
-  const path = `${import.meta.dirname}/program-of-a-test.ts`;
-  const read = host.getSourceFile.bind(host);
-  host.getSourceFile = (name, ...rest) =>
-    name === path ? ts.createSourceFile(name, text, ts.ScriptTarget.Latest) : read(name, ...rest);
-  const program = ts.createProgram([path], { ...options, noEmit: true }, host);
-  return program.getSemanticDiagnostics(program.getSourceFile(path)).map(({ messageText, start = 0, length = 0 }) => {
-    const [line = ""] = ts.flattenDiagnosticMessageText(messageText, "\n").split("\n");
-    return `${text.slice(start, start + length)}: ${line}`;
-  });
-}

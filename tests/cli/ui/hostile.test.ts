@@ -21,14 +21,14 @@ const NAMES = [
   "@latest",
 ];
 
-it.each(["sqlite:checkpoints.db", "files:store"])("gives every name back as it is, in %s", async (url) => {
-  const { cwd, manager } = await newPlace(url);
+it("gives every name back as it is", async () => {
+  const { cwd, manager } = await newPlace("files:store");
   for (const name of NAMES) {
     await manager.save(name, { [name]: name }, { stage: name, label: name });
     await manager.save(name, { [name]: [name] }, { stage: name, label: name });
   }
   await manager.close();
-  const page = await served(url, { cwd, canWrite: true });
+  const page = await served("files:store", { cwd, canWrite: true });
 
   const { tasks } = await page.ask("tasks", { order: "recent", offset: 0, limit: 100 });
   expect(tasks.map(({ taskId }) => taskId).sort()).toEqual([...NAMES].sort());

@@ -62,7 +62,7 @@ describe("executing a PRP", () => {
 
   it("gives a coder that is a command the prompt on stdin, and the text of the PRP in it", async () => {
     const session = await Session.create();
-    const executor = session.executor({ coder: `cat > prompt; echo '{"result":"success","message":""}'` });
+    const executor = session.executor({ coder: `cat > prompt; echo '{"result":"error","message":""}'` });
     await executor.execute(session.prpPath);
 
     expect(await readFile(join(session.path, "prompt"), "utf8")).toContain("**PRP ID**: P1.M1.T1.S1");
@@ -108,10 +108,10 @@ describe("executing a PRP", () => {
     const session = await Session.create();
     const executor = session.executor({ coder: countingCoder() });
     const tasks = ["a", "b/c", "P_1 x"];
-    const results = await Promise.all(tasks.map((taskId) => executor.execute(documentOf("true", "true"), { taskId })));
+    const results = await Promise.all(tasks.map((taskId) => executor.execute(documentOf("true"), { taskId })));
 
     expect(results.map(({ success }) => success)).toEqual([true, true, true]);
-    for (const taskId of tasks) expect(await session.checkpoints(taskId)).toHaveLength(5);
+    for (const taskId of tasks) expect(await session.checkpoints(taskId)).toHaveLength(4);
   });
 
   it("makes the session's folder, and runs in another one if asked to", async () => {
@@ -195,18 +195,18 @@ describe("a gate that fails", () => {
   it("fails the PRP once the fix attempts are used up", async () => {
     const session = await Session.create();
     const coder = countingCoder();
-    const executor = session.executor({ coder, maxFixAttempts: 3 });
+    const executor = session.executor({ coder, maxFixAttempts: 2 });
     const result = await executor.execute(documentOf("true", "echo no >&2; exit 7"));
 
-    expect(result).toMatchObject({ success: false, fixAttempts: 3 });
-    expect(result.error).toBe("Validation failed after 3 fix attempts: level 2 (Gate 2)");
+    expect(result).toMatchObject({ success: false, fixAttempts: 2 });
+    expect(result.error).toBe("Validation failed after 2 fix attempts: level 2 (Gate 2)");
     expect(result.validationResults).toMatchObject([
       { success: true },
       { exitCode: 7, stderr: "no\n[waymark: exit code 7; this failed: exit 7]\n" },
     ]);
-    expect(coder.calls).toBe(4);
+    expect(coder.calls).toBe(3);
     const latest = (await session.checkpoints("T")).at(-1);
-    expect(latest).toMatchObject({ state: { stage: "failed", fixAttempt: 3 }, error: { message: result.error } });
+    expect(latest).toMatchObject({ state: { stage: "failed", fixAttempt: 2 }, error: { message: result.error } });
   });
 
   it("is not fixed at all if no attempt is allowed", async () => {

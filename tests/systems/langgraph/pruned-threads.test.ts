@@ -1,3 +1,6 @@
-import { registerPruning } from "./pruning.js";
+import { POLICIES, registerPruning } from "./pruning.js";
 
-registerPruning("memory");
+registerPruning(
+  "memory",
+  POLICIES.filter((_, at) => at % 2 === 1),
+);

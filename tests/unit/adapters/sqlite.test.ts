@@ -305,7 +305,7 @@ describe("a killed process", () => {
   it("loses nothing acknowledged, and leaves an intact database", async () => {
     const { adapter, path } = await newStore();
     const acknowledged: string[] = [];
-    for (let time = 0; time < 3; time++) {
+    for (let time = 0; time < 2; time++) {
       const child = spawn(process.execPath, [KILLED_WRITER, path, `life-${time}`], {
         stdio: ["ignore", "pipe", "inherit"],
       });

@@ -10,6 +10,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { isTransient, transientMetadata } from "../../../src/contract/transient.js";
 import { KeepLast, type KeptCheckpoints } from "../../../src/manager/keep-last.js";
 import { recordingLogger } from "../../support/recording-logger.js";
+import { casesOf } from "../../support/seeded.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "../adapters/files/drafts.js";
 
@@ -174,7 +175,7 @@ describe("keepLast after a save", () => {
       for (const step of steps) await trial.take(step);
     });
     await fc.assert(property, {
-      numRuns: 1_000,
+      numRuns: casesOf(1000),
       examples: [
         [1, RESTARTED_NUMBERING],
         [2, REMOVED_AT_ONCE],

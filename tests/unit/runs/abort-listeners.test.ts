@@ -1,17 +1,8 @@
-import { execFile } from "node:child_process";
 import { getEventListeners } from "node:events";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import type { Run } from "waymark";
 import { deferred } from "../../support/deferred.js";
 import { managerOn } from "./run-support.js";
-
-it("runs, workers and steps that share a signal warn of no leak, and leave no listener", async () => {
-  const program = fileURLToPath(new URL("../../fixtures/many-abort-listeners.mjs", import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [program]);
-  expect(JSON.parse(stdout)).toEqual({ warnings: [], listening: 1, left: 0 });
-});
 
 it("each run that shares a signal is paused with its reason, and a run that has ended isn't", async () => {
   const { manager } = managerOn();

@@ -1,10 +1,13 @@
 // Runs that begin within the runs of workers.
 import { once } from "node:events";
-import { expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { type CheckpointManager, type Run, StorageError, type WorkOptions } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
+import { shortenPauses } from "../../support/stopped-clock.js";
 import { managerOn, runOf, STORAGES } from "./run-support.js";
+
+beforeEach(shortenPauses);
 
 /** A worker that runs `fn` until it is drained. */
 function working(manager: CheckpointManager, fn: (run: Run) => unknown, options: Partial<WorkOptions> = {}) {

@@ -1,5 +1,5 @@
 // run.sleepUntil, run.waitFor and manager.signal.
-import { expect, it } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import {
   CheckpointConflictError,
   type CheckpointStatus,
@@ -13,7 +13,10 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
 import { readWaits } from "../../../src/contract/transient.js";
+import { shortenPauses } from "../../support/stopped-clock.js";
 import { managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
+
+beforeEach(shortenPauses);
 
 const MINUTE = 60_000;
 

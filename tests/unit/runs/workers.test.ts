@@ -1,17 +1,19 @@
 // enqueue, work, queue, cancel and retry.
 import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions } from "waymark";
 import { StorageError } from "waymark";
 import type { TaskQueue } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
-import { stopTimeouts } from "../../support/stopped-clock.js";
+import { shortenPauses, stopTimeouts } from "../../support/stopped-clock.js";
 import { dyingAfter, managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
+
+beforeEach(shortenPauses);
 
 /** Starts a worker. `until` resolves once a task's newest checkpoint has the status, then the worker can be drained. */
 function working(manager: CheckpointManager, fn: Fn, options: Partial<WorkOptions> = {}) {

@@ -65,7 +65,7 @@ it.each(WAYS)("saves, claims and removes over a pool that %s", async (_way, conf
   const manager = new CheckpointManager({ storage });
   const reader = new CheckpointManager({ storage: openAdapter({ url, schema }) });
   const text = "long".repeat(500);
-  for (let n = 1; n <= 70; n++) await manager.save("t", { n, text });
+  await Promise.all(Array.from({ length: 70 }, (_, n) => manager.save("t", { n: n + 1, text })));
   const bytes = draft("bytes", "b1", { body: new Uint8Array([0, 0xff, 0x5c, 0x27, 0x80, 0x0a]) });
   await storage.append(bytes);
   expect(await storage.get("bytes", "b1")).toMatchObject({ payload: bytes.payload });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deltaBetween, encodeNumbers, withDeltas } from "../../../../adapters/sql/delta.js";
 import { messages } from "../../../support/histories.js";
+import { casesOf } from "../../../support/seeded.js";
 
 const edit = fc.record({
   at: fc.nat(2000),
@@ -55,7 +56,7 @@ describe("a delta", () => {
           expect(withDeltas(base, deltas.slice(0, index + 1), text.length).equals(text)).toBe(true);
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: casesOf(2000) },
     );
   });
 
@@ -137,7 +138,7 @@ describe("a delta", () => {
         const found = outcome(first, [delta], second.length);
         expect(found instanceof RangeError || found.length <= second.length).toBe(true);
       }),
-      { numRuns: 5000 },
+      { numRuns: casesOf(5000) },
     );
   });
 
