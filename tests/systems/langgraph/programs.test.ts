@@ -1,8 +1,7 @@
 import { describe } from "vitest";
-import { AGENTS } from "./agents.js";
 import { PROGRAMS, STREAMS } from "./programs.js";
 import { registerPrograms } from "./same-as-memory-saver.js";
 
 describe("a program sees the same on memory as on MemorySaver", () => {
-  registerPrograms("memory", { ...PROGRAMS, ...STREAMS, ...AGENTS });
+  registerPrograms("memory", { ...PROGRAMS, ...STREAMS });
 });
