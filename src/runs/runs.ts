@@ -229,7 +229,8 @@ export class Runs {
       } catch (error) {
         const leftMs = lastMs - performance.now();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
-        // The holder may release the lease before it expires, so this asks again soon.
+        // The holder may release the lease before it expires, so this asks again soon. If the signal aborts, the loop
+        // throws its reason.
         await pause(Math.min(leftMs, CLAIM_EVERY_MS), undefined, { signal }).catch(() => undefined);
       }
     }
