@@ -109,6 +109,7 @@ export async function isToldOf(adapter: StorageAdapter, change: () => Promise<un
   });
   await change();
   const timer = new AbortController();
+  // Once a change was reported, the timer only has to end.
   const late = setTimeout(LATE_MS, false, { signal: timer.signal }).catch(() => false);
   const isTold = await Promise.race([told, late]);
   timer.abort();

@@ -84,6 +84,7 @@ function readIdentity(file: string): string | undefined {
     const stats = readStats(openLock(file));
     return stats && `${stats.ino} ${stats.birthtimeMs}`;
   } catch {
+    // The system doesn't say.
     return "unknown";
   }
 }

@@ -191,6 +191,7 @@ class Rehearser {
     // A kill would cut off the steps under way. Here their functions run to the end, but aren't recorded. The wait has
     // a limit, because a step may wait for another that the stop cut off.
     const giveUp = new AbortController();
+    // An abort only ends the pause.
     const waited = pause(LONGEST_WAIT_MS, undefined, { signal: giveUp.signal }).catch(() => undefined);
     await Promise.race([Promise.allSettled(bodies), waited]);
     giveUp.abort();

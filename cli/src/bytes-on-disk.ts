@@ -51,6 +51,7 @@ async function bytesOfTables({ url, schema = "waymark" }: ServerLocation): Promi
     // The size is optional: the checkpoints were read without it.
     return undefined;
   } finally {
+    // The answer is read; the process closes the connection at its end, too.
     await client.end().catch(() => undefined);
   }
 }

@@ -59,6 +59,7 @@ export class FleetView {
         const beganMs = performance.now();
         await this.#draw(await this.#look());
         const tookMs = performance.now() - beganMs;
+        // An abort only ends the pause.
         await delay(Math.max(everyMs, REST * tookMs), undefined, { signal }).catch(() => undefined);
       }
     } finally {

@@ -345,6 +345,7 @@ function textAt(error: Error, key: string): string | undefined {
     const value: unknown = Reflect.get(error, key);
     return typeof value === "string" ? value.toWellFormed() : undefined;
   } catch {
+    // A getter of the program's own error threw.
     return undefined;
   }
 }

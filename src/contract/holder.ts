@@ -81,6 +81,7 @@ function readMachine(): string | undefined {
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
     return hash("sha256", `${boot} ${readlinkSync("/proc/self/ns/pid")}`, "hex").slice(0, MACHINE_DIGITS);
   } catch {
+    // Another system, or a /proc that is hidden.
     return undefined;
   }
 }
@@ -91,6 +92,7 @@ function readStatus(pid: number): { readonly state: string; readonly start: stri
   try {
     text = readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
+    // No such process.
     return undefined;
   }
   // The second field is the program's name in parentheses; it may contain spaces and parentheses.

@@ -148,6 +148,7 @@ async function beginLease(storage: StorageAdapter, claimed: Claimed): Promise<Ta
   try {
     await lease.renew();
   } catch (error) {
+    // If this fails too, the lease expires by itself.
     await lease.release().catch(() => undefined);
     throw error;
   }

@@ -19,14 +19,9 @@ import type { AttemptParts } from "./turn-calls.js";
 /** A task that a worker has claimed. Its run frees the worker's slot while it waits. */
 export interface ClaimedRun {
   readonly lease: Lease;
+  readonly state: RunState;
   /** After so many attempts in a row that recorded nothing, the run is recorded as failed. */
   readonly maxAttempts: number;
-  /**
-   * Called once the run's state is read, and its function may be called.
-   *
-   * @param crashes - How many attempts in a row before this one have recorded nothing.
-   */
-  begins(crashes: number): void;
   /** Called when a child run has recorded something. */
   childSaved(): void;
   /** Becomes true if the attempt's end is stored. Otherwise the task may still be due. */

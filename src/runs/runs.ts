@@ -78,6 +78,17 @@ export class Runs {
     return completed === undefined ? this.#stoppable(taskId, fn, options) : completed.result;
   }
 
+  /** Reads the run of a task that a worker has claimed. */
+  async readClaimed(taskId: string, options: RunOptions): Promise<RunState> {
+    const state = await readRunState({ store: this.#store, taskId, options });
+    if (!state.isCompleted) return state;
+    throw new CheckpointCorruptError(
+      `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
+        "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +
+        '"waymark verify" shows the damage, and "waymark repair" removes it from the task.',
+    );
+  }
+
   /** Runs a task that a worker has claimed, and will release. */
   async runClaimed(claimed: ClaimedRun, fn: AnyFunction, options: RunOptions): Promise<unknown> {
     return this.#stoppable(claimed.lease.taskId, fn, { ...options, lease: claimed.lease }, claimed);
@@ -190,16 +201,8 @@ export class Runs {
     this.#leases.set(taskId, lease);
     try {
       stop.follow(lease.signal);
-      const state = await readRunState({ store, taskId, options }).catch(throwStop);
-      if (state.isCompleted) {
-        if (claimed === undefined) return state.result;
-        throw new CheckpointCorruptError(
-          `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
-            "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +
-            '"waymark verify" shows the damage, and "waymark repair" removes it from the task.',
-        );
-      }
-      claimed?.begins(state.crashes);
+      const state = claimed?.state ?? (await readRunState({ store, taskId, options }).catch(throwStop));
+      if (state.isCompleted) return state.result;
       const attempt = new Attempt({ store, fn, lease, stop, state, claimed, parent: parentRun() });
       return await runInCall({ of: this, name: taskId, signal: stop.signal, run: attempt }, () => attempt.run());
     } finally {
@@ -226,7 +229,8 @@ export class Runs {
       } catch (error) {
         const leftMs = lastMs - performance.now();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
-        // The holder may release the lease before it expires, so this asks again soon.
+        // The holder may release the lease before it expires, so this asks again soon. If the signal aborts, the loop
+        // throws its reason.
         await pause(Math.min(leftMs, CLAIM_EVERY_MS), undefined, { signal }).catch(() => undefined);
       }
     }

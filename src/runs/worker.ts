@@ -12,6 +12,7 @@ import { checkOptions, type OptionChecks, wholeFrom } from "../manager/check-opt
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
+import type { RunState } from "./run-state.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import type { Runs } from "./runs.js";
 import { isStop, StopSignal } from "./stops.js";
@@ -68,8 +69,8 @@ export class Worker {
   /** The tasks that this worker couldn't run, and until when it leaves them to others. */
   readonly #refused = new Map<string, number>();
   #slotIsFree: () => void = () => undefined;
-  /** The tasks under way that may have crashed their last workers, and haven't saved yet. */
-  readonly #poison = new Set<string>();
+  /** The task under way that may have crashed its last workers, and hasn't recorded anything yet. */
+  #suspect: string | undefined;
 
   constructor(store: RunStore, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
@@ -88,7 +89,7 @@ export class Worker {
 
   async work(): Promise<void> {
     const { notifications } = this.#store;
-    const saved = ({ taskId }: { readonly taskId: string }) => void this.#poison.delete(taskId);
+    const saved = ({ taskId }: { readonly taskId: string }) => this.#noteProgress(taskId);
     const listening = [notifications.on("stepEnded", saved), notifications.on("waitEnded", saved)];
     try {
       await this.#loop();
@@ -106,8 +107,8 @@ export class Worker {
     let failures = 0;
     let claimed: readonly TaskLease[] = [];
     while (!signal.aborted) {
-      // If a poison task crashes this worker, too, each task beside it loses an attempt.
-      if (this.#poison.size > 0) {
+      // If it crashes this worker, too, each task beside it loses an attempt.
+      if (this.#suspect !== undefined) {
         await this.#store.pause(ANY_TASK, LOOK_MS, signal);
         continue;
       }
@@ -139,68 +140,76 @@ export class Worker {
   }
 
   /**
-   * Tasks that may be poison, judged by their tokens, start first, one after another. Then the others start together. Once
-   * such a task has begun, and after a drain, the rest are released.
+   * Starts the claimed tasks together. If one of them may have crashed its last workers, it starts alone: another crash
+   * would also end the attempts beside it.
    */
   async #startAll(leases: readonly TaskLease[]): Promise<void> {
-    const start = async (lease: TaskLease) => {
-      if (this.#poison.size > 0 || this.#stop.signal.aborted) await this.#store.release(lease);
-      else await this.#start(lease);
-    };
-    const mayBePoison = ({ token }: TaskLease) => this.#mayBePoison(token - 1);
-    for (const lease of leases.filter(mayBePoison)) await start(lease);
-    await Promise.all(leases.filter((lease) => !mayBePoison(lease)).map(start));
+    const { maxAttempts = DEFAULT_MAX_ATTEMPTS } = this.#options;
+    const read = await Promise.all(leases.map((lease) => this.#read(lease)));
+    const suspect = read.find((claim) => claim && claim.state.crashes * 2 > maxAttempts);
+    this.#suspect = suspect?.lease.taskId;
+    for (const claim of read) {
+      if (claim === undefined) continue;
+      if (this.#stop.signal.aborted || (suspect !== undefined && claim !== suspect)) this.#release(claim.lease);
+      else this.#start(claim.lease, claim.state);
+    }
   }
 
-  /** @param starts - How many attempts in a row, at most, have ended without a save. */
-  #mayBePoison(starts: number): boolean {
-    return starts * 2 > (this.#options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS);
+  /** Reads a claimed task's run. If it can't run here, reports that, and leaves the task to others. */
+  async #read(lease: TaskLease): Promise<{ readonly lease: TaskLease; readonly state: RunState } | undefined> {
+    const { taskId } = lease;
+    const { version, ifVersionChanged } = this.#options;
+    try {
+      return { lease, state: await this.#runs.readClaimed(taskId, { version, ifVersionChanged }) };
+    } catch (error) {
+      this.#tell(error, taskId);
+      this.#refuse(taskId, error);
+      this.#release(lease);
+      return undefined;
+    }
   }
 
-  /** Starts a task. Resolves once its run has begun, or has ended before that. */
-  async #start(lease: TaskLease): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const running = this.#run(lease, resolve).finally(() => {
-        this.#running.delete(running);
-        this.#poison.delete(lease.taskId);
-        this.#slotIsFree();
-        resolve();
-      });
-      this.#running.add(running);
+  #start(lease: TaskLease, state: RunState): void {
+    const running = this.#run(lease, state).finally(() => {
+      this.#running.delete(running);
+      this.#noteProgress(lease.taskId);
+      this.#slotIsFree();
     });
+    this.#running.add(running);
   }
 
-  async #run(lease: TaskLease, begun: () => void): Promise<void> {
+  async #run(lease: TaskLease, state: RunState): Promise<void> {
+    const { taskId } = lease;
     const { version, ifVersionChanged, maxAttempts = DEFAULT_MAX_ATTEMPTS } = this.#options;
     const { signal } = this.#stop;
     let isPaused = false;
-    const claimed: ClaimedRun = {
-      lease,
-      maxAttempts,
-      begins: (starts) => {
-        if (this.#mayBePoison(starts)) this.#poison.add(lease.taskId);
-        begun();
-      },
-      childSaved: () => void this.#poison.delete(lease.taskId),
-      isEndSaved: false,
-    };
+    const childSaved = () => this.#noteProgress(taskId);
+    const claimed: ClaimedRun = { lease, state, maxAttempts, childSaved, isEndSaved: false };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, ifVersionChanged, signal });
     } catch (error) {
-      begun();
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
-      if (!isPaused) this.#tell(error, lease.taskId);
-      // The task is still due: it can't begin here, its end can't be stored, or a child run couldn't continue.
-      if (!isPaused && (!claimed.isEndSaved || isStop(error))) {
-        this.#refused.set(lease.taskId, this.#store.options.clock() + refusedMs(error));
-      }
+      if (!isPaused) this.#tell(error, taskId);
+      // The task is still due: its end can't be stored, or a child run couldn't continue.
+      if (!isPaused && (!claimed.isEndSaved || isStop(error))) this.#refuse(taskId, error);
     }
     // An event may have made the task due meanwhile. The next look finds it only if it is released.
     if (isPaused) await this.#store.release(lease);
-    else {
-      const releasing = this.#store.release(lease).finally(() => this.#releasing.delete(releasing));
-      this.#releasing.add(releasing);
-    }
+    else this.#release(lease);
+  }
+
+  /** Call it when the task has recorded something or has ended, so that the worker takes other tasks again. */
+  #noteProgress(taskId: string): void {
+    if (this.#suspect === taskId) this.#suspect = undefined;
+  }
+
+  #release(lease: TaskLease): void {
+    const releasing = this.#store.release(lease).finally(() => this.#releasing.delete(releasing));
+    this.#releasing.add(releasing);
+  }
+
+  #refuse(taskId: string, error: unknown): void {
+    this.#refused.set(taskId, this.#store.options.clock() + refusedMs(error));
   }
 
   #stillRefused(): readonly string[] {

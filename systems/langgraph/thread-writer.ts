@@ -117,6 +117,7 @@ export class ThreadWriter {
   /** Keeps call order when a later payload is ready first. */
   async #inOrder(making: MadePayload | Promise<MadePayload>): Promise<MadePayload> {
     const inOrder = Promise.all([making, this.#lastMade]);
+    // The failure belongs to the caller of this write, not to the next one.
     this.#lastMade = inOrder.catch(() => undefined);
     return (await inOrder)[0];
   }

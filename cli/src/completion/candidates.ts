@@ -67,6 +67,7 @@ async function argumentCandidates(
   const { registeredArguments: all } = command;
   const argument = all[position] ?? all.findLast(({ variadic }) => variadic);
   const name = argument?.name() ?? "";
+  // A completion that can't read the storage offers nothing: a message would disturb the line that is being typed.
   if (name === "task") return taskCandidates(given, current).catch(() => []);
   if (name === "feature") {
     const { CheckpointRepository } = await import("waymark/oneshot");

@@ -64,6 +64,7 @@ function reasonIn(text: string | undefined): Partial<QuarantinedRecord> {
   try {
     return known(JSON.parse(text ?? "{}"));
   } catch {
+    // It was cut short, so the record is shown without its reason.
     return {};
   }
 }
@@ -95,6 +96,7 @@ async function onServer(url: string, schema: string, limit: number): Promise<Qua
     const { rows } = await client.query<Record<string, unknown>>(sql, [limit]);
     return toQuarantine(table, Number(counted.rows[0]?.total ?? 0), toRecords(table, rows), limit);
   } finally {
+    // The answer is read; the process closes the connection at its end, too.
     await client.end().catch(() => undefined);
   }
 }

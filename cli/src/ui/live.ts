@@ -134,6 +134,7 @@ export async function* verifying(
   );
   for (;;) {
     const pause = new AbortController();
+    // An abort only ends the pause.
     const waited = delay(everyMs, undefined, { signal: pause.signal }).catch(() => undefined);
     const message = await Promise.race([ended, waited]);
     pause.abort();
@@ -168,6 +169,7 @@ async function* looks<Message>(
       if (info.message !== failed) yield { kind: "failed", error: info };
       [isFirst, failed] = [true, info.message];
     }
+    // An abort only ends the pause.
     await delay(everyMs, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -63,7 +63,7 @@ class TaskView {
   }
 
   async page(offset: number, limit: number): Promise<TasksAnswer> {
-    // One more tells whether the list ends here.
+    // The error of the page before belongs to its own request. One more item shows whether the list ends here.
     const reading = this.#reading.catch(() => undefined).then(() => this.#readTo(offset + limit + 1));
     this.#reading = reading;
     await reading;

@@ -387,6 +387,53 @@ it.each<[string, (manager: CheckpointManager, run: Run, steps: (run: Run) => Pro
   await worker.drain();
 });
 
+it.each([
+  ["first", ["q/poison", "q/a", "q/b"]],
+  ["last", ["q/a", "q/b", "q/poison"]],
+])(
+  "a task that crashes each of its workers ends the attempts beside it three times, and fails (due %s)",
+  async (_, due) => {
+    const storage = new MemoryAdapter();
+    const { manager } = managerOn(storage);
+    for (const taskId of due) await manager.enqueue(taskId);
+    const crashes: string[][] = [];
+    while ((await manager.latest("q/poison"))?.status !== "failed") {
+      const [running, over] = [new Set<string>(), deferred()];
+      let isDead = false;
+      const mortal = withWrites(storage, async (call) => {
+        if (isDead) throw new StorageError("The process was killed.");
+        return call();
+      });
+      const runner = managerOn(mortal).manager;
+      const failed = ends(runner, "failed");
+      const worker = working(
+        runner,
+        async (run) => {
+          running.add(run.taskId);
+          await run.step("first", async () => {
+            // The worker has time to begin other tasks.
+            for (let turn = 0; turn < 100; turn += 1) await nextTurn();
+            if (run.taskId === "q/poison") {
+              isDead = true;
+              crashes.push([...running].sort());
+              over.resolve();
+            } else if (running.has("q/poison")) await over.promise;
+          });
+          running.delete(run.taskId);
+        },
+        { concurrency: 3 },
+      );
+      await Promise.race([over.promise, failed]);
+      await worker.drain();
+    }
+    const together = ["q/a", "q/b", "q/poison"];
+    expect(crashes).toEqual([together, together, together, ["q/poison"], ["q/poison"]]);
+    const last = working(manager, (run) => run.step("first", () => 1), { concurrency: 3 });
+    await Promise.all(["q/a", "q/b"].map((taskId) => manager.result(taskId)));
+    await last.drain();
+  },
+);
+
 it("a run that ends its workers without progress is failed after so many attempts", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
