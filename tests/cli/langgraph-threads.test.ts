@@ -1,5 +1,5 @@
 // The command on idle threads of LangGraph, and copies of threads.
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
@@ -12,13 +12,26 @@ import { newPlace } from "./waymark.js";
 const URL = "sqlite:agent.db";
 const DAY_MS = 86_400_000;
 
+let filled: Promise<Buffer> | undefined;
+
+/** A database with three threads, one of which is done. It is made once, because that takes long. */
+async function fillDatabase(): Promise<Buffer> {
+  const { cwd, manager } = await newPlace(URL);
+  await manager.save("build-42", "a state");
+  await manager.close();
+  const saver = saverOn(cwd, URL);
+  await fill(saver);
+  await saver.close();
+  return readFileSync(join(cwd, "agent.db"));
+}
+
 /** Three threads of 31 days ago, one of which is done, and one of now. */
 async function placeWithThreads() {
+  filled ??= fillDatabase();
   const place = await newPlace(URL);
+  writeFileSync(join(place.cwd, "agent.db"), await filled);
   const saver = saverOn(place.cwd, URL);
   const clock = stopClock();
-  await place.manager.save("build-42", "a state");
-  await fill(saver);
   clock.pass(31 * DAY_MS);
   await agentOn(saver).invoke({ log: ["new"] }, thread("new"));
   const idsOf = async () => (await saver.threads()).map(({ id }) => id).sort();

@@ -28,8 +28,8 @@ const PAUSES_MS = [250, 500, 1000, 2000];
 /** Shortens those pauses of this process until the test is over. Leases and time limits keep their time. */
 export function shortenPauses(): void {
   const { setTimeout } = globalThis;
-  vi.stubGlobal("setTimeout", (act: (...rest: unknown[]) => void, ms = 0, ...rest: unknown[]) =>
-    setTimeout(act, PAUSES_MS.includes(ms) ? 1 : ms, ...rest),
-  );
+  const shortened = (act: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
+    setTimeout(act, PAUSES_MS.includes(ms) ? 1 : ms, ...args);
+  vi.stubGlobal("setTimeout", shortened);
   onTestFinished(() => void vi.unstubAllGlobals());
 }

@@ -65,8 +65,7 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
     await adapter.append(waiting("t", NEVER));
     settle();
     expect(await due(NOON)).toEqual([]);
-    await elsewhere("append", ofRun("t", { id: "c2" }));
-    await elsewhere("append", ofRun("u"));
+    await Promise.all([elsewhere("append", ofRun("t", { id: "c2" })), elsewhere("append", ofRun("u"))]);
     expect(await due(NOON)).toEqual(["t", "u"]);
     settle();
     await elsewhere("setStatus", "u", "c1", { status: "completed" });

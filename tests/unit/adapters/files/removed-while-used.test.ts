@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { draft } from "./drafts.js";
+import { draft, idsOf } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 
 /** Steps of another process. Each is done right before the next call that fits, in this order. */
@@ -23,7 +23,7 @@ vi.mock("node:fs", async (original) => {
   return { ...fs, default: fs };
 });
 
-const { cpSync, rmSync } = await vi.importActual<typeof import("node:fs")>("node:fs");
+const { cpSync, renameSync, rmSync, unlinkSync } = await vi.importActual<typeof import("node:fs")>("node:fs");
 
 type Store = Awaited<ReturnType<typeof newJsonStore | typeof newTaskStore>>;
 type Call = (adapter: Store["adapter"]) => Promise<unknown>;
@@ -95,5 +95,53 @@ describe.each<[string, () => Promise<Store>]>([
     const { adapter, remove } = await sharedTask(make);
     meanwhile.steps = [{ call: "open", path: /store.t$/, step: remove }];
     expect(await call(adapter)).toBe(result);
+  });
+
+  it("a save succeeds even if the task is removed right after its commit", async () => {
+    const { root, adapter, open } = await make();
+    await adapter.append(draft("t", "a1"));
+    onTestFinished(() => expect(meanwhile.steps).toEqual([]));
+    // The folder is opened for its sync.
+    meanwhile.steps = [{ call: "open", path: /store.t$/, step: () => rmSync(`${root}/t`, { recursive: true }) }];
+    expect(await adapter.append(draft("t", "a2"))).toBe(2);
+    expect(await adapter.append(draft("t", "b1"))).toBe(1);
+    expect(await open().get("t", "b1")).toMatchObject({ sequence: 1 });
+  });
+});
+
+const NEWEST = { taskId: "t", order: "newest", limit: 1 } as const;
+
+/** A task with checkpoint `a1`. When `a1` is about to be read, another process saves `a2` and removes `a1`. */
+async function storeThatMovesOn() {
+  const { root, adapter } = await newJsonStore();
+  await adapter.append(draft("t", "a1"));
+  await adapter.append(draft("t", "a2"));
+  const [first, second] = [1, 2].map((n) => `${root}/t/${String(n).padStart(12, "0")}-a${n}.json`) as [string, string];
+  renameSync(second, `${root}/aside`);
+  onTestFinished(() => expect(meanwhile.steps).toEqual([]));
+  const step = () => {
+    renameSync(`${root}/aside`, second);
+    unlinkSync(first);
+  };
+  meanwhile.steps = [{ call: "open", path: /-a1[.]json$/, step }];
+  return adapter;
+}
+
+describe("a checkpoint that a newer one replaces while it is read", () => {
+  it("doesn't hide the newer one from a list", async () => {
+    const adapter = await storeThatMovesOn();
+    expect(await idsOf(adapter.list(NEWEST))).toEqual(["a2"]);
+  });
+
+  it("doesn't hide the newer one from a read", async () => {
+    const adapter = await storeThatMovesOn();
+    expect(await idsOf(adapter.read(NEWEST))).toEqual(["a2"]);
+  });
+
+  it("doesn't hide its task", async () => {
+    const adapter = await storeThatMovesOn();
+    const found: unknown[] = [];
+    for await (const task of adapter.tasks({ order: "taskId" })) found.push(task);
+    expect(found).toEqual([expect.objectContaining({ taskId: "t", newest: expect.objectContaining({ id: "a2" }) })]);
   });
 });
