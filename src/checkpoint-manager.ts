@@ -159,7 +159,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Begins a new task with the state of a checkpoint. The new task's first checkpoint also has that checkpoint's stage,
    * label and metadata, and the status `running`. Its `metadata.forkedFrom`, `{ taskId, id }`, names the original,
-   * since `parentId` can't name a checkpoint of another task. If a run saved the checkpoint, the fork goes on in the same
+   * since `parentId` can't name a checkpoint of another task. If a run saved the checkpoint, the fork continues the same
    * turn: it has the turn's first state, and the results that were recorded up to there. From the end of a run, every
    * step runs again.
    *
@@ -290,7 +290,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The tasks that can go on, most recent first: for a prompt like "Resume from …?". The newest checkpoint isn't
+   * The tasks that can continue, most recent first: for a prompt like "Resume from …?". The newest checkpoint isn't
    * `completed`, and the task isn't cancelled. Child runs are left out, because their parent run
    * continues them.
    */
@@ -412,13 +412,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @returns The function's result, as it was stored.
    * @throws The function's error. Then the task is `failed`, and a later call tries the failed step again.
    * @throws {LeaseHeldError} Another runner holds the task's lease.
-   * @throws {LeaseLostError} The lease was lost; another runner may go on.
-   * @throws {CheckpointConflictError} Another writer saved a checkpoint of the task. The next call goes on with its
+   * @throws {LeaseLostError} The lease was lost; another runner may have the task.
+   * @throws {CheckpointConflictError} Another writer saved a checkpoint of the task. The next call continues with its
    *   state.
    * @throws {RunMismatchError} The run began with another version or input.
    * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused the run.
    * @throws {StateNotSerializableError} The function's result can't be stored.
-   * @throws {UnsupportedOperationError} The storage gives no leases.
+   * @throws {UnsupportedOperationError} The storage has no leases.
    */
   async run<Result, Input = undefined, Initial extends Saved | undefined = undefined>(
     taskId: string,
@@ -544,7 +544,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Puts failed tasks back, so that a worker, or the next `run`, goes on with them. Cancelled tasks stay failed.
+   * Puts failed tasks back, so that a worker, or the next `run`, continues them. Cancelled tasks stay failed.
    *
    * @param task - A task's id, or the prefix of all failed tasks to put back.
    * @param options - `from`, for a single task: the title of a step of the current turn, such as `model` or `model 2`. Its
@@ -593,17 +593,17 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *
    * @throws {LeaseHeldError} Another runner holds the lease; the error says who, and for how long.
    * @throws {LeaseLostError} The lease expired before the storage answered, and another runner claimed the task.
-   * @throws {UnsupportedOperationError} The storage gives no leases.
+   * @throws {UnsupportedOperationError} The storage has no leases.
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
     return this.#calls.run(() => this.#runStore.claim(taskId, options));
   }
 
   /**
-   * Returns who holds the task's lease, and when it expires unless it is renewed. Returns `undefined` if nobody holds
-   * it.
+   * Returns who holds the task's lease, and when it expires unless it is renewed. Returns `undefined` if it
+   * is free.
    *
-   * @throws {UnsupportedOperationError} The storage gives no leases.
+   * @throws {UnsupportedOperationError} The storage has no leases.
    */
   async leaseOf(taskId: string): Promise<LeaseInfo | undefined> {
     return this.#calls.run(() => readLease(this.#options.storage, taskId));

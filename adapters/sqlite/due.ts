@@ -39,13 +39,15 @@ export function claimDue(
   ttlMs: number,
 ): readonly ClaimedTask[] {
   return database.atomically(() => {
-    const due = found.filter((taskId) => isDue(database, taskId, query));
-    const taskIds = due.length > 0 ? due : nextDue(database, query, found.length);
-    return taskIds.map((taskId) => {
+    const claim = (taskId: string) => {
+      // One whose lease was released between the two reads that found it is there twice.
+      if (!isDue(database, taskId, query)) return [];
       const lease = nextLease(leaseIn(database, taskId), holder, ttlMs);
       storeLease(database, taskId, lease);
       return { taskId, token: lease.token };
-    });
+    };
+    const claimed = found.flatMap(claim);
+    return claimed.length > 0 ? claimed : nextDue(database, query, found.length).flatMap(claim);
   });
 }
 

@@ -144,7 +144,7 @@ export interface StorageAdapter {
    *
    * - MUST resolve only once the record is as durable as the adapter declares, and MUST be all or nothing.
    *   (cases: append.survives-kill, append.atomic)
-   * - MUST give ascending sequences from 1. While the task exists, no sequence is given twice, even after the newest
+   * - MUST assign ascending sequences from 1. While the task exists, no sequence is assigned twice, even after the newest
    *   checkpoint was removed. Gaps are allowed. (cases: append.sequence, append.never-reuses)
    * - MUST be safe to call concurrently; appends to one task through one instance take sequences in call order.
    *   (cases: append.call-order, append.concurrent, append.many-processes)
@@ -177,7 +177,7 @@ export interface StorageAdapter {
 
   /**
    * Yields whole checkpoints, in constant memory. An adapter may read ahead up to a fixed number of bytes. MUST yield a
-   * CorruptRecord for each record that can't be read, whatever the filters say, and go on. As in `get`, records needn't
+   * CorruptRecord for each record that can't be read, whatever the filters say, and continue. As in `get`, records needn't
    * be verified. (cases: read.filters, corrupt.reported)
    */
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord>;

@@ -164,7 +164,7 @@ export interface SealedSummary extends CheckpointSummary {
  * Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's keys
  * doesn't matter, so the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
  *
- * The seal is a checksum, not a signature: anybody who can write to the store can compute it.
+ * The seal is a checksum, not a signature: anyone who can write to the store can compute it.
  *
  * @returns Lower-case hexadecimal.
  * @throws {RangeError} The metadata nests so deep that the stack overflows, as in no record that Waymark saved.
@@ -189,7 +189,7 @@ function sealedText(record: Omit<SealedSummary, "seal">): string {
 
 /**
  * The sealed text before and after the sequence. The SHA-256 of `before + sequence + after` is the seal. For a store
- * that gives the sequence and computes the seal in one step.
+ * that assigns the sequence and computes the seal in one step.
  */
 export function sealedParts(draft: CheckpointDraft): readonly [before: string, after: string] {
   const text = sealedText({ ...draft, sequence: 0 });

@@ -183,7 +183,7 @@ export class RunMismatchError extends TaskError {
 }
 
 /**
- * A signal stopped the run, and its task was recorded as `paused`. Run it again to go on. `cause` is the signal's
+ * A signal stopped the run, and its task was recorded as `paused`. Run it again to continue. `cause` is the signal's
  * reason.
  */
 export class RunPausedError extends TaskError {
@@ -193,7 +193,7 @@ export class RunPausedError extends TaskError {
   constructor(taskId: string, why: string, options: { readonly cause?: unknown } = {}) {
     super(
       taskId,
-      `The run of task ${JSON.stringify(taskId)} was paused: ${why}. Finished steps are kept; run it again to go on.`,
+      `The run of task ${JSON.stringify(taskId)} was paused: ${why}. Finished steps are kept; run it again to continue.`,
       { ...options, retryable: true },
     );
   }
@@ -295,7 +295,7 @@ export class UnsupportedOperationError extends CodedError {
 
 /**
  * A payload whose seal is valid can't be decrypted; it was left untouched. There are four possible reasons: its key
- * isn't configured, it was saved with another key, somebody changed the record and recomputed its seal, or it isn't
+ * isn't configured, it was saved with another key, the record was changed and its seal recomputed, or it isn't
  * encrypted although encryption is required.
  */
 export class DecryptionFailedError extends CodedError {

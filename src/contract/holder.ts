@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { readCode } from "./errors.js";
 import { processState } from "./process-state.js";
 
-/** `HOST:PID:START-MACHINE-RANDOM`, or `HOST:PID:RANDOM` if the system doesn't tell start and machine. */
+/** `HOST:PID:START-MACHINE-RANDOM`, or `HOST:PID:RANDOM` if the system doesn't report start and machine. */
 const HOLDER = /^(.*):(\d+):(?:(\d+)-([0-9a-f]{12})-)?[0-9a-f]{8}$/s;
 const MACHINE_DIGITS = 12;
 
@@ -68,7 +68,7 @@ function identity(): string {
 
 let machine: { readonly name: string | undefined } | undefined;
 
-/** Identifies this boot and this PID namespace. Only Linux tells it. */
+/** Identifies this boot and this PID namespace. Only Linux reports it. */
 function ownMachine(): string | undefined {
   machine ??= { name: readMachine() };
   return machine.name;

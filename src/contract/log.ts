@@ -296,7 +296,7 @@ export type StoredEvent = Pick<RecordHeader, "sequence" | "name"> & {
  *
  * @param findEvent - The task's event with this id.
  * @param isWithCheckpoint - True for the `records` of a checkpoint or status: there a stored event is a conflict, since
- *   the id of the checkpoint tells a retry. Default false.
+ *   the id of the checkpoint shows a retry. Default false.
  * @returns The last record's sequence if the append is a retry; `undefined` if no id is stored.
  * @throws {CheckpointConflictError} An id belongs to another event or is in the append twice, or only a part of the
  *   append is stored.

@@ -34,7 +34,7 @@ export interface RunNote {
   readonly received?: ReceivedEvents;
 }
 
-/** What a run's checkpoint tells beside its {@link RunNote}. */
+/** What a run's checkpoint records beside its {@link RunNote}. */
 export interface RunMarks {
   /** Given for a transient checkpoint, with the id of the checkpoint that it replaces. */
   readonly transient?: { readonly replaces: string | undefined } | undefined;

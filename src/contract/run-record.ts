@@ -1,4 +1,4 @@
-/** One step of a turn, as its records tell. */
+/** One step of a turn, as it is recorded. */
 export interface StepRecord {
   readonly name: string;
   /** Given for a wait: `sleep` of `run.sleepUntil`, `event` of `run.waitFor`. */

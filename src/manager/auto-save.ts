@@ -168,7 +168,7 @@ export class AutoSave<State> {
   }
 
   /**
-   * Saves with status `paused` after a signal. If the program ignores the signal and goes on, the timer goes on too.
+   * Saves with status `paused` after a signal. If the program ignores the signal and keeps running, so does the timer.
    */
   async #pause(isFinal: boolean): Promise<void> {
     this.#status = "paused";

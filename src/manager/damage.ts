@@ -48,7 +48,7 @@ export function corruptRecord(record: Place, reason: string, cause?: unknown): C
   return { corrupt: true, location, reason, ...named, ...(cause !== undefined && { cause }) };
 }
 
-/** The place of a checkpoint or record for messages, if its adapter doesn't tell one. */
+/** The place of a checkpoint or record for messages, if its adapter doesn't name one. */
 export function describePlace({ kind, id, sequence, taskId }: Place): string {
   const task = `of task ${JSON.stringify(taskId)}`;
   return kind === undefined

@@ -51,7 +51,7 @@ export class KeepLast {
   /** Applies the policy. If the storage doesn't match the memory, removes nothing and returns `undefined`. */
   async #applied(known: Known, saved: CheckpointSummary): Promise<Known | undefined> {
     const { taskId, id, sequence } = saved;
-    // A milestone doesn't tell whether it replaced the transient checkpoint before it, so it needs a plan.
+    // A milestone doesn't show whether it replaced the transient checkpoint before it, so it needs a plan.
     if (sequence !== known.sequence + 1 || known.transient !== replacedBy(saved)) return undefined;
     if (isTransient(saved)) return { ...known, sequence, transient: id };
     const keepLast = this.#keepLast;

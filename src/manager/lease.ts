@@ -238,7 +238,7 @@ export class TaskLease implements Lease {
     // Each step under way may add a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.signal);
     this.#lastsFrom(askedAtMs);
-    // If a renewal fails, the lease goes on. The next renewal may succeed, or the lease expires.
+    // If a renewal fails, the lease stays. The next renewal may succeed, or the lease expires.
     this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
   }
 

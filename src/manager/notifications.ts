@@ -16,7 +16,7 @@ export interface Notifications {
     /** `retention`: automatic retention after a save. `request`: a call of the manager. */
     readonly by: "retention" | "request";
   };
-  /** A stored record can't be read. It was left untouched, and reading went on with the next record. */
+  /** A stored record can't be read. It was left untouched, and reading continued with the next record. */
   corrupt: CorruptRecord;
   /** An auto-save failed; the next tick tries again. */
   autoSaveFailed: { readonly taskId: string; readonly error: unknown };
@@ -45,7 +45,7 @@ export interface Notifications {
    * recorded.
    */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
-  /** A run begins to wait, or goes on to wait after a resume. `until` is a sleep's end, or the time limit of a wait. */
+  /** A run begins to wait, or waits again after a resume. `until` is a sleep's end, or the time limit of a wait. */
   waitStarted: Notifications["stepStarted"] & { readonly waitsFor: "sleep" | "event"; readonly until?: string };
   /** A wait's end is stored. Without `event`, its time has come. */
   waitEnded: Notifications["stepStarted"] & {
@@ -55,7 +55,7 @@ export interface Notifications {
   };
   /** An event was sent to a task; it is as durable as the adapter promises. */
   eventSent: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };
-  /** The schema of a wait refused an event's value. The event is kept as refused, and the wait goes on. */
+  /** The schema of a wait refused an event's value. The event is kept as refused, and the wait stays open. */
   eventRefused: { readonly taskId: string; readonly name: string; readonly id: string; readonly error: unknown };
   /** An event of the process stopped the run, or it only waits and was suspended; its task is recorded as `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
@@ -73,7 +73,7 @@ export interface Notifications {
 type NotificationListener<Name extends keyof Notifications> = (details: Notifications[Name]) => void;
 
 /**
- * Keeps listeners and calls them. If a listener throws, the error is logged; the other listeners and the save go on.
+ * Keeps listeners and calls them. If a listener throws, the error is logged; the other listeners and the save continue.
  */
 export class NotificationHub {
   readonly #listeners: { [Name in keyof Notifications]: Set<NotificationListener<Name>> } = {

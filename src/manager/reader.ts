@@ -101,7 +101,7 @@ export class CheckpointReader<State = unknown> {
     this.reportDamage(used);
     throw new CheckpointCorruptError(
       `${describeCheckpoint({ id, taskId })} can't be read: ${used.reason} (${used.location}). ` +
-        "It was left untouched; latest() gives the newest intact one.",
+        "It was left untouched; latest() returns the newest intact one.",
       { cause: used.cause },
     );
   }

@@ -45,7 +45,7 @@ const CHUNKS: readonly RecordKind[] = ["chunk"];
 const EVENTS: readonly RecordKind[] = ["event"];
 const OTHERS = REMOVABLE.filter((kind) => kind !== "event");
 
-/** What a task's run needs to go on. A policy removes nothing of it. */
+/** What a task's run needs to resume. A policy removes nothing of it. */
 export interface RunNeeds {
   /** The sequences of checkpoints: the newest one of the run, and the one at which its open turn started. */
   readonly checkpoints: readonly number[];

@@ -271,7 +271,7 @@ function judge(
 /**
  * Applies the rules for the whole task, which concern its newest checkpoint, its run and its size.
  *
- * @param needed - The sequences of the checkpoints that its run needs to go on.
+ * @param needed - The sequences of the checkpoints that its run needs to resume.
  */
 function settle(verdicts: readonly Verdict[], needed: readonly number[], maxBytes = Number.POSITIVE_INFINITY): void {
   const [newest, ...older] = verdicts;
@@ -285,7 +285,7 @@ function settle(verdicts: readonly Verdict[], needed: readonly number[], maxByte
 
   const isNeeded = ({ checkpoint }: Verdict) => needed.includes(checkpoint.sequence);
   for (const verdict of older.filter(isNeeded)) {
-    verdict.claims.push("its run goes on from here");
+    verdict.claims.push("its run resumes from here");
     verdict.stays = true;
   }
 

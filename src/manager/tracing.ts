@@ -51,7 +51,7 @@ export interface DiagnosticsMessages {
     readonly taskId: string;
     readonly attempt: number;
     readonly turn: number;
-    /** The `traceparent` of the attempt that saved the checkpoint from which this attempt goes on; from the start. */
+    /** The `traceparent` of the attempt that saved the checkpoint from which this attempt resumes; from the start. */
     readonly previousTraceparent?: string;
     /** A subscriber of `start` may set it to the W3C trace context of its span. The run's checkpoints keep it. */
     traceparent?: string;

@@ -29,7 +29,7 @@ import { checkSaveOptions, copyMetadata, readToken, type SaveOptions } from "./s
 import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 import { traced, tracedFields, tracing } from "./tracing.js";
 
-/** The longest time for which saves may go on without a turn of the event loop. */
+/** The longest time for which saves may take place without a turn of the event loop. */
 const MAX_BLOCKING_MS = 20;
 
 /** A checkpoint without its payload. */
@@ -201,7 +201,7 @@ export class CheckpointWriter {
   async #findRetry(draft: CheckpointDraft, digest: string, conflict: unknown): Promise<number> {
     if (!(conflict instanceof CheckpointConflictError)) throw conflict;
     const { storage, transforms } = this.#options;
-    // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry. Hence the
+    // Encrypting the same state twice yields different bytes, so the adapter can't recognise a retry. Hence the
     // decrypted texts are compared here.
     const stored = await storage.get(draft.taskId, draft.id);
     if (stored === undefined || isCorrupt(stored)) throw conflict;

@@ -317,7 +317,7 @@ export class Attempt {
     });
   }
 
-  /** Notes that the end of the attempt is stored, and tells whoever waits for the result. */
+  /** Notes that the end of the attempt is stored, and wakes the calls that wait for the result. */
   #noteEnd(): void {
     const { store, taskId } = this.#parts;
     store.wake(taskId);

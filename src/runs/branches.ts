@@ -27,7 +27,7 @@ import type { RunStore } from "./run-store.js";
 type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
 type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease">;
 
-/** The point of a task from which a branch goes on. */
+/** The point of a task from which a branch continues. */
 interface BranchPoint {
   /** The newest checkpoint up to there. */
   readonly checkpoint: StoredCheckpoint;
@@ -35,7 +35,7 @@ interface BranchPoint {
   readonly source: StoredCheckpoint;
   /** Given if a run saved the checkpoint. */
   readonly note: RunNote | undefined;
-  /** The recorded steps of the turn, if the branch goes on in the middle of it. */
+  /** The recorded steps of the turn, if the branch continues in the middle of it. */
   readonly turn: RecordedTurn | undefined;
   readonly upTo: number;
 }

@@ -2,6 +2,7 @@ import type { StorageAdapter } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { withMembers } from "../support/with-members.js";
 import { type Noted, nowMs } from "./ledger.js";
 
 export type StorageName = "postgres" | "sqlite" | "json-file";
@@ -57,17 +58,6 @@ export function observed(storage: StorageAdapter, note: (fact: Noted) => void, b
       note({ is: "saved", task: draft.taskId, token, sequence, sentAtMs });
       sent.delete(draft.id);
       return sequence;
-    },
-  });
-}
-
-/** The object with some members replaced. A proxy, because the methods of a class need their own `this`. */
-function withMembers<Of extends object>(object: Of, members: Partial<Of>): Of {
-  return new Proxy(object, {
-    get(target, name) {
-      if (Object.hasOwn(members, name)) return Reflect.get(members, name);
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === "function" ? value.bind(target) : value;
     },
   });
 }

@@ -234,7 +234,7 @@ describe("a thread, by the beginning of its id,", () => {
     expect((await run("show", "supp", "--path", "values.log")).stdout).toContain("by hand");
     const third = (await json("list", "supp")).at(-3);
     expect((await run("show", "supp", `@${third.sequence}`)).stdout).toMatch(
-      /^thread +support-42\ncheckpoint +\S+ \(@\d+\)\nsaved .*\nstatus +paused\nasks +"Approve\?" and .*\nstage +loop\nlabel +step 1\ngoes on from +\S+\nmetadata +\{"source":"loop","step":1,"parents":\{\}\}\nstate +\{ values: \{ log, .*plan.* \}, pendingWrites: an array of \d+ \}, .* --state prints it\n$/m,
+      /^thread +support-42\ncheckpoint +\S+ \(@\d+\)\nsaved .*\nstatus +paused\nasks +"Approve\?" and .*\nstage +loop\nlabel +step 1\ncontinues from +\S+\nmetadata +\{"source":"loop","step":1,"parents":\{\}\}\nstate +\{ values: \{ log, .*plan.* \}, pendingWrites: an array of \d+ \}, .* --state prints it\n$/m,
     );
     expect((await run("show", "langgraph/support-42/c/m")).stdout).toMatch(/^thread +support-42\nsubgraph +mail\n/m);
   });

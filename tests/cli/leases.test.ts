@@ -36,7 +36,7 @@ async function placeToChange(url?: string) {
 
 describe("a task that a process runs", () => {
   it.runIf(process.platform === "linux").each(["sqlite:checkpoints.db", "files:store"])(
-    "on %s is shown with its stage and its process, and as died once the process is killed",
+    "on %s is shown with its stage and its process, and as died once the process is killed (skipped without /proc)",
     async (url) => {
       const { cwd, run } = await placeToChange(url);
       const runner = await startRunner(cwd, url);

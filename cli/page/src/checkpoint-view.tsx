@@ -364,7 +364,7 @@ function Doing({ answer, go, reload }: DoingProps) {
           }}
         >
           <p>
-            <StoredText text={name} /> gets a new checkpoint with the state of @{sequence}, and goes on from there.
+            <StoredText text={name} /> gets a new checkpoint with the state of @{sequence}, and continues from there.
             Nothing is removed.
           </p>
         </Question>

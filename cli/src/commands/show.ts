@@ -101,7 +101,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   for (const [index, event] of events.entries()) row(index === 0 ? "events" : "", eventText(event));
   row("stage", stage);
   row("label", label);
-  row("goes on from", parentId);
+  row("continues from", parentId);
   row("metadata", metadataText(checkpoint));
   row("run", run && runText(run));
   row("input", valueText(run?.input));

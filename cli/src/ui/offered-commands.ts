@@ -132,10 +132,10 @@ function adviceFor(
     stepText({ name, occurrence, status: "completed" });
   const where =
     failedStep !== undefined
-      ? `it goes on at ${titleOf(failedStep)}`
+      ? `it resumes at ${titleOf(failedStep)}`
       : last === undefined
-        ? "it goes on from this state"
-        : `it goes on ${last.status === "started" ? "at" : "after"} ${titleOf(last)}`;
+        ? "it continues from this state"
+        : `it resumes ${last.status === "started" ? "at" : "after"} ${titleOf(last)}`;
   const start = isChildRun
     ? "Start its parent run again"
     : its === "failed"

@@ -242,7 +242,7 @@ it("shows the step that ended a run, with its tries, its time and its error", as
     "complete",
   ]);
   expect(commands[0]?.text).toBe(
-    'Start the program again: it goes on at deploy. Finished steps return their recorded results. Workers take it again after "waymark retry".',
+    'Start the program again: it resumes at deploy. Finished steps return their recorded results. Workers take it again after "waymark retry".',
   );
   expect(commands.at(-1)).toMatchObject({ loses: "no room" });
   expect((await run("list", "agent", "--timeline")).stdout).toMatch(/deploy · \S+ ms · failed after 3 tries/);
@@ -368,7 +368,7 @@ it("says at which wait a stopped run goes on", async () => {
   await expect(running).rejects.toThrow();
   const page = await served("sqlite:checkpoints.db", { cwd });
   const { commands } = await page.ask("task", { taskId: "w/1" });
-  expect(commands[0]?.text).toContain("start the program again: it goes on at approve. Finished steps");
+  expect(commands[0]?.text).toContain("start the program again: it resumes at approve. Finished steps");
   await manager.close();
 });
 
@@ -389,7 +389,7 @@ it("says of a fork and of a stopped run what a worker does with them", async () 
 
   const { commands } = await page.ask("task", { taskId: "w/1" });
   expect(commands[0]?.text).toBe(
-    "A worker takes it, or start the program again: it goes on after plan. Finished steps return their recorded results.",
+    "A worker takes it, or start the program again: it resumes after plan. Finished steps return their recorded results.",
   );
   const takes = "If a worker's prefix covers the new task, the worker begins it at once";
   expect(commands.find(({ action }) => action === "fork")?.note).toContain(takes);

@@ -1,10 +1,11 @@
 import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
-import { type BaseCheckpointSaver, type CheckpointTuple, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { type BaseCheckpointSaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
 import { CheckpointConflictError } from "waymark";
 import type { WaymarkSaver } from "waymark/langgraph";
 import { deferred } from "../../support/deferred.js";
 import { collect } from "../../support/postgres.js";
+import { withMembers } from "../../support/with-members.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";
 
 const State = Annotation.Root({
@@ -333,19 +334,13 @@ async function expectRefused(run: Promise<unknown>): Promise<void> {
 
 /** A saver whose run is held back after it has read the thread. */
 function holdingBack(saver: WaymarkSaver, hasRead: () => void, until: Promise<void>): WaymarkSaver {
-  return new Proxy(saver, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== "function") return value;
-      if (name !== "getTuple") return value.bind(target);
-      return async (config: Parameters<WaymarkSaver["getTuple"]>[0]): Promise<CheckpointTuple | undefined> => {
-        const tuple = await target.getTuple(config);
-        hasRead();
-        await until;
-        return tuple;
-      };
-    },
-  });
+  const getTuple: WaymarkSaver["getTuple"] = async (config) => {
+    const tuple = await saver.getTuple(config);
+    hasRead();
+    await until;
+    return tuple;
+  };
+  return withMembers(saver, { getTuple });
 }
 
 function pick(values: Readonly<Record<string, unknown>>, keys: readonly string[]): Record<string, unknown> {

@@ -75,3 +75,17 @@ it("the saves of a running task keep its place in the line, and leave the index 
   await adapter.append(draft("q/t", "plain-2"));
   expect([stored(), changes.length]).toEqual([null, 3]);
 });
+
+it("a task that its holder releases between the two reads of a claim is claimed once", async () => {
+  const reading = (sql: string) => {
+    if (sql.includes("ORDER BY t.due_at LIMIT")) other.exec("UPDATE waymark_leases SET expires_at_ms = renewed_at_ms");
+  };
+  const { adapter, path } = await newStore({ driver: spyingDriver({ reading }) });
+  await adapter.append(ofRun("q/t", "c1", 2, "paused"));
+  await adapter.leases.claim("q/t", "another worker", LONG_MS);
+  const other = connect(path);
+  // Its lease has expired.
+  other.exec("UPDATE waymark_leases SET renewed_at_ms = 1, expires_at_ms = 2");
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 4)).toEqual([{ taskId: "q/t", token: 2 }]);
+  other.close();
+});

@@ -44,6 +44,7 @@ export function payloadBytes(path: string): unknown {
 export function spyingDriver(spy: {
   readonly prepared?: (sql: string, database: Database.Database) => void;
   readonly running?: (sql: string, database: Database.Database) => void;
+  readonly reading?: (sql: string, database: Database.Database) => void;
   readonly opening?: () => void;
 }): SqliteDriver {
   return class extends Database {
@@ -64,6 +65,11 @@ export function spyingDriver(spy: {
       statement.iterate = (...values: unknown[]) => {
         spy.running?.(sql, this);
         return iterate(...values);
+      };
+      const all = statement.all.bind(statement);
+      statement.all = (...values: unknown[]) => {
+        spy.reading?.(sql, this);
+        return all(...values);
       };
       // The declared type is generic in a parameter that isn't used here.
       return statement as never;

@@ -25,6 +25,7 @@ import { CheckpointWriter } from "../../../src/manager/writer.js";
 import { collect } from "../../support/collect.js";
 import { draftRecord, type NewRecord } from "../../support/draft-record.js";
 import { tempFolder } from "../../support/temp-folder.js";
+import { withMembers } from "../../support/with-members.js";
 
 type Options = Partial<CheckpointManagerOptions>;
 
@@ -48,16 +49,6 @@ async function managerOn(open: (folder: string) => StorageAdapter, options: Opti
     return storage.log?.append(records[0]?.taskId ?? "", drafts);
   };
   return { folder, storage, manager, append };
-}
-
-/** The storage without one of its optional parts. */
-function hide(storage: StorageAdapter, part: "log" | "maintenance"): StorageAdapter {
-  return new Proxy(storage, {
-    get: (adapter, key) => {
-      const value = key === part ? undefined : Reflect.get(adapter, key, adapter);
-      return typeof value === "function" ? value.bind(adapter) : value;
-    },
-  });
 }
 
 const step = (name: string, value: unknown): NewRecord => ({
@@ -284,7 +275,7 @@ it("verify counts the records of a storage without maintenance, and finds damage
   const { storage, manager, append, folder } = await managerOn(STORAGES["sqlite"] ?? expect.fail());
   await append(step("a", 1), step("b", 2));
   await manager.save("t", 3);
-  const bare = hide(storage, "maintenance");
+  const bare = withMembers(storage, { maintenance: undefined });
   const verify = (quick = false) =>
     new CheckpointManager({ storage: bare, ownsStorage: false }).maintenance.verify({ quick });
   expect(await verify()).toEqual({ tasks: 1, checkpoints: 1, records: 2, bytes: 3, findings: [] });
@@ -336,7 +327,7 @@ function writerOn(storage: StorageAdapter): CheckpointWriter {
 }
 
 describe("a storage without a log", () => {
-  const storage = hide(new MemoryAdapter(), "log");
+  const storage = withMembers(new MemoryAdapter(), { log: undefined });
 
   it("refuses records before anything is called", async () => {
     const manager = new CheckpointManager({ storage });

@@ -1,10 +1,11 @@
 // Runs that begin within the runs of workers.
 import { once } from "node:events";
 import { beforeEach, expect, it } from "vitest";
-import { type CheckpointManager, type Run, StorageError, type WorkOptions } from "waymark";
+import { type CheckpointManager, type Run, type StorageAdapter, StorageError, type WorkOptions } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { shortenPauses } from "../../support/stopped-clock.js";
+import { withMembers } from "../../support/with-members.js";
 import { managerOn, runOf, STORAGES } from "./run-support.js";
 
 beforeEach(shortenPauses);
@@ -176,17 +177,11 @@ it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
 /** An attempt whose process is killed in the inner step with this number. */
 async function killedIn(step: number, storage: MemoryAdapter): Promise<void> {
   let isDead = false;
-  const dying = new Proxy(storage, {
-    get(target, key) {
-      const value: unknown = Reflect.get(target, key);
-      if (typeof value !== "function") return value;
-      const method = value.bind(target);
-      return key !== "append"
-        ? method
-        : (...args: unknown[]) =>
-            isDead ? Promise.reject(new StorageError("The process was killed.")) : method(...args);
-    },
-  });
+  const append: StorageAdapter["append"] = async (...args) => {
+    if (isDead) throw new StorageError("The process was killed.");
+    return storage.append(...args);
+  };
+  const dying = withMembers(storage, { append });
   const { manager } = managerOn(dying);
   const ended = new Promise<void>((resolve) => {
     manager.on("runPaused", ({ taskId }) => taskId === "q/t" && resolve());

@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { type CheckpointManager, type StorageAdapter, StorageError } from "waymark";
 import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { withMembers } from "../../support/with-members.js";
 import { managerOn } from "./run-support.js";
 
 type Leaf = { readonly kind: "step" | "caught" | "flaky"; readonly name: string };
@@ -127,19 +128,13 @@ interface World {
 
 function dying(storage: StorageAdapter, { after, isStored }: Kill): StorageAdapter {
   let left = after;
-  return new Proxy(storage, {
-    get(target, key) {
-      const value: unknown = Reflect.get(target, key);
-      if (typeof value !== "function") return value;
-      if (key !== "append") return value.bind(target);
-      return async (...args: Parameters<StorageAdapter["append"]>) => {
-        left -= 1;
-        if (left === 0 && isStored) await target.append(...args);
-        if (left <= 0) throw new StorageError("killed");
-        return target.append(...args);
-      };
-    },
-  });
+  const append: StorageAdapter["append"] = async (...args) => {
+    left -= 1;
+    if (left === 0 && isStored) await storage.append(...args);
+    if (left <= 0) throw new StorageError("killed");
+    return storage.append(...args);
+  };
+  return withMembers(storage, { append });
 }
 
 /** Runs the program through all kills until it is done, and compares it with the interpreter. */

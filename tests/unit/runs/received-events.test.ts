@@ -1,13 +1,13 @@
 // Which wait receives an event: after a pause, a changed function, a refusal, and beside a write.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import type { Run } from "waymark";
-import type { CheckpointQuery } from "waymark/adapter";
+import type { Run, StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { listEventHeaders } from "../../../src/runs/event-headers.js";
 import { collect } from "../../support/collect.js";
 import { deferred } from "../../support/deferred.js";
+import { withMembers } from "../../support/with-members.js";
 import { managerOn, withWrites } from "./run-support.js";
 
 /** The value of the next event; `undefined` if there is none. */
@@ -135,21 +135,12 @@ it("a run that is suspended while an event is sent is due for it", async () => {
   const working = manager.work({ prefix: "q/", signal: drain.signal, pauseOnSignal: false }, async (run) => {
     return (await run.waitFor("msg")).value;
   });
-  const late = managerOn(
-    new Proxy(storage, {
-      get(target, key) {
-        if (key === "list") {
-          return async function* (query: CheckpointQuery) {
-            const items = await collect(target.list(query));
-            await suspended;
-            yield* items;
-          };
-        }
-        const value: unknown = Reflect.get(target, key);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    }),
-  ).manager;
+  const list: StorageAdapter["list"] = async function* (query) {
+    const items = await collect(storage.list(query));
+    await suspended;
+    yield* items;
+  };
+  const late = managerOn(withMembers<StorageAdapter>(storage, { list })).manager;
   await late.send("q/t", "msg", "A");
   expect(await manager.result("q/t")).toBe("A");
   drain.abort();

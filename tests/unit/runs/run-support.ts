@@ -13,6 +13,7 @@ import { readRun } from "../../../src/runs/run-view.js";
 import { newStore } from "../../support/postgres.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
+import { withMembers } from "../../support/with-members.js";
 
 export const STORAGES: Record<string, () => Promise<StorageAdapter>> = {
   memory: async () => new MemoryAdapter(),
@@ -50,24 +51,10 @@ export function withWrites(
   const titlesOf = (records: readonly RecordDraft[] = []) => records.map(({ kind, name = "" }) => `${kind} ${name}`);
   const append: StorageAdapter["append"] = (...args) =>
     write(() => storage.append(...args), false, titlesOf(args[2]?.records));
-  const records = new Proxy(log ?? {}, {
-    get(target, key) {
-      if (key === "append") {
-        return (...args: Parameters<TaskLog["append"]>) =>
-          write(() => log?.append(...args) ?? Promise.resolve(0), args[3]?.lazy === true, titlesOf(args[1]));
-      }
-      const value: unknown = Reflect.get(target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-  return new Proxy(storage, {
-    get(target, key) {
-      if (key === "append") return append;
-      if (key === "log") return records;
-      const value: unknown = Reflect.get(target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+  const appendRecords = (of: TaskLog): TaskLog["append"] => {
+    return (...args) => write(() => of.append(...args), args[3]?.lazy === true, titlesOf(args[1]));
+  };
+  return withMembers(storage, { append, log: log && withMembers(log, { append: appendRecords(log) }) });
 }
 
 /**

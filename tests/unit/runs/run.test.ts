@@ -1,10 +1,17 @@
 // manager.run and run.step: what a run records, and how a later attempt uses it.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type CheckpointManager, LeaseHeldError, StorageError, UnsupportedOperationError } from "waymark";
+import {
+  type CheckpointManager,
+  LeaseHeldError,
+  type StorageAdapter,
+  StorageError,
+  UnsupportedOperationError,
+} from "waymark";
 import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
+import { withMembers } from "../../support/with-members.js";
 import { dyingAfter, managerOn, runOf, STORAGES } from "./run-support.js";
 
 describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
@@ -179,13 +186,8 @@ it("a run under the caller's lease doesn't release it", async () => {
 });
 
 /** A storage without a part that its adapter may lack. */
-function without(part: "leases" | "log") {
-  return new Proxy(new MemoryAdapter(), {
-    get: (target, key) => {
-      const value: unknown = key === part ? undefined : Reflect.get(target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+function without(part: "leases" | "log"): StorageAdapter {
+  return withMembers<StorageAdapter>(new MemoryAdapter(), { [part]: undefined });
 }
 
 it("a run needs a storage with leases", async () => {

@@ -14,6 +14,7 @@ import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
 import { readWaits } from "../../../src/contract/transient.js";
 import { shortenPauses } from "../../support/stopped-clock.js";
+import { withMembers } from "../../support/with-members.js";
 import { managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
 
 beforeEach(shortenPauses);
@@ -340,13 +341,7 @@ it("a storage that fails while a run looks for events stops the run, and doesn't
     if (query.kinds?.includes("event")) throw new StorageError("The server is gone.");
     return log.read(query);
   };
-  const failing = new Proxy(storage, {
-    get: (target, key) => {
-      if (key === "log") return { ...log, read };
-      const value: unknown = Reflect.get(target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+  const failing = withMembers(storage, { log: { ...log, read } });
   const program = (of: MemoryAdapter) => managerOn(of).manager.run("t", async (run) => (await run.waitFor("go")).value);
   await expect(program(failing)).rejects.toThrow("The server is gone.");
   const { manager } = managerOn(storage);

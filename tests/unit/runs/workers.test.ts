@@ -9,6 +9,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
 import { shortenPauses, stopTimeouts } from "../../support/stopped-clock.js";
+import { withMembers } from "../../support/with-members.js";
 import { dyingAfter, managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
@@ -146,23 +147,15 @@ it.each(["before", "after"])("an event that comes right %s the record of a pause
   const inner = new MemoryAdapter();
   const sender = managerOn(inner).manager;
   let sent = 0;
-  const storage = new Proxy(inner, {
-    get(target, key) {
-      if (key === "append") {
-        return async (...args: Parameters<StorageAdapter["append"]>) => {
-          const isFirst = args[0].label?.startsWith("Run waits") && sent === 0;
-          if (isFirst) sent += 1;
-          if (isFirst && when === "before") await sender.send("q/t", "approve", 7);
-          const sequence = await target.append(...args);
-          if (isFirst && when === "after") await sender.send("q/t", "approve", 7);
-          return sequence;
-        };
-      }
-      const value: unknown = Reflect.get(target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-  const { manager } = managerOn(storage);
+  const append: StorageAdapter["append"] = async (...args) => {
+    const isFirst = args[0].label?.startsWith("Run waits") && sent === 0;
+    if (isFirst) sent += 1;
+    if (isFirst && when === "before") await sender.send("q/t", "approve", 7);
+    const sequence = await inner.append(...args);
+    if (isFirst && when === "after") await sender.send("q/t", "approve", 7);
+    return sequence;
+  };
+  const { manager } = managerOn(withMembers(inner, { append }));
   await sender.enqueue("q/t");
   const completed = ends(manager, "completed");
   const worker = working(manager, async (run) => (await run.waitFor("approve")).value);
@@ -1094,21 +1087,14 @@ it("a worker looks after growing pauses while its storage is away, and then as o
 /** A storage in which somebody saves a checkpoint of the task right before the first change of a status. */
 function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
   let isSaved = false;
-  return new Proxy(inner, {
-    get(target, key) {
-      if (key === "setStatus") {
-        return async (...args: Parameters<StorageAdapter["setStatus"]>) => {
-          if (!isSaved) {
-            isSaved = true;
-            await managerOn(inner).manager.save(taskId, { mine: true });
-          }
-          return target.setStatus(...args);
-        };
-      }
-      const value: unknown = Reflect.get(target, key);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+  const setStatus: StorageAdapter["setStatus"] = async (...args) => {
+    if (!isSaved) {
+      isSaved = true;
+      await managerOn(inner).manager.save(taskId, { mine: true });
+    }
+    return inner.setStatus(...args);
+  };
+  return withMembers(inner, { setStatus });
 }
 
 it("an event leaves the checkpoint of a pause as it is if somebody saves before the event is stored", async () => {
@@ -1134,18 +1120,11 @@ it("an event leaves the checkpoint of a pause as it is if somebody saves before 
 it("a run that can't look for events before its pause goes on in another worker, and receives them", async () => {
   const inner = new MemoryAdapter();
   let isAway = false;
-  const storage = new Proxy(inner, {
-    get(target, key) {
-      const value: unknown = Reflect.get(target, key);
-      if (key !== "log") return typeof value === "function" ? value.bind(target) : value;
-      const read: typeof inner.log.read = (query) => {
-        if (isAway && query.kinds?.includes("event")) throw new StorageError("The storage is away.");
-        return inner.log.read(query);
-      };
-      return { ...inner.log, read };
-    },
-  });
-  const { manager } = managerOn(storage);
+  const read: typeof inner.log.read = (query) => {
+    if (isAway && query.kinds?.includes("event")) throw new StorageError("The storage is away.");
+    return inner.log.read(query);
+  };
+  const { manager } = managerOn(withMembers(inner, { log: { ...inner.log, read } }));
   await managerOn(inner).manager.enqueue("q/t");
   const stopped = new Promise((resolve) => manager.on("runPaused", resolve));
   manager.on("waitStarted", () => {

@@ -112,7 +112,7 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
     expect(await due(NOON)).toEqual([]);
   });
 
-  it.runIf(process.platform === "linux")("finds a killed worker's task at once", async () => {
+  it.runIf(process.platform === "linux")("finds a killed worker's task at once (skipped without /proc)", async () => {
     const { root, adapter, due, settle } = await queueOn(make);
     await adapter.append(waiting("t", NEVER));
     const worker = await startHolder(`${url}:${root}`);
