@@ -1,3 +1,6 @@
-// `waymark/testing`: stops and resumes a run at every point, in memory.
+// `waymark/testing`: stops and resumes a run at every point, in memory, and checks the history of real processes.
+export type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./history/calls.js";
+export { checkHistory, type HistoryViolation } from "./history/check.js";
+export { parseHistory, type RecordHistoryOptions, recordHistory } from "./history/record.js";
 export type { InterruptedStep, Rehearsal, RehearsalProblem, StepThatRanTwice } from "./rehearsal.js";
 export { type RehearsedFunction, type RehearseOptions, rehearse } from "./rehearse.js";

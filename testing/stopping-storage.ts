@@ -3,6 +3,7 @@ import type { StorageAdapter } from "../src/contract/adapter.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import type { LeaseStore } from "../src/contract/leases.js";
 import type { RecordDraft, TaskLog } from "../src/contract/log.js";
+import { withMembers } from "./with-members.js";
 
 /** A write of a run: a checkpoint, or records of the log. */
 export type RunWrite = CheckpointDraft | readonly RecordDraft[];
@@ -87,14 +88,4 @@ export function stoppingStorage(
       for (const { taskId, token } of claimed) await inner.leases.release(taskId, token);
     },
   };
-}
-
-/** The same object with some members replaced. */
-function withMembers<Target extends object>(target: Target, members: Partial<Target>): Target {
-  return new Proxy(target, {
-    get(_, key) {
-      const member: unknown = Reflect.get(key in members ? members : target, key);
-      return typeof member === "function" ? member.bind(target) : member;
-    },
-  });
 }

@@ -1,0 +1,318 @@
+import type { HistoryCall, SeenItem } from "./calls.js";
+import { describeCall, describeItem } from "./describe.js";
+import { Order } from "./order.js";
+import { Removals } from "./removals.js";
+import { checkRuns } from "./run-rules.js";
+import { type ActionOf, firstOf, isRefused, type Timed, type Write, WrittenItems } from "./written.js";
+
+/** Something in a history that no correct store could have done. */
+export interface HistoryViolation {
+  readonly taskId: string;
+  /**
+   * - `order`: calls of which each must have come before the next, and the last one ended before the first one began.
+   * - `twice`: a sequence, or a fencing token, was returned for two things.
+   * - `unknown`, `changed`: a read returned something that no call has stored, or in another form.
+   * - `missing`: a read lacks something that was stored and that nobody removed.
+   * - `removed`: a read returned something that had been removed.
+   * - `condition`: a write succeeded although its condition didn't hold, or was refused although it did.
+   * - `fencing`: a write succeeded under an older token than one before it.
+   * - `holders`: a task was claimed while another process held it.
+   * - `step`: the recorded result of a step changed though nothing had dropped it.
+   * - `event`: an event was received twice, or passed over.
+   */
+  readonly rule:
+    | "order"
+    | "twice"
+    | "unknown"
+    | "changed"
+    | "missing"
+    | "removed"
+    | "condition"
+    | "fencing"
+    | "holders"
+    | "step"
+    | "event";
+  /** What is wrong, in words, with the calls that show it. */
+  readonly message: string;
+  /** The smallest part of the history that shows it. */
+  readonly calls: readonly HistoryCall[];
+}
+
+/**
+ * Decides whether a correct store could have produced a history: the calls of all processes since its tasks were new, in
+ * any order. Takes time in proportion to the history.
+ *
+ * It checks that the appends, reads and leases of each task are linearizable: each call took effect at one moment between
+ * its begin and its end, and what it returned agrees with that order. Calls without an answer may have taken effect, or
+ * not. A task that was removed as a whole is checked for its leases only.
+ *
+ * @returns The violations of each task; none if the history is possible.
+ */
+export function checkHistory(calls: Iterable<HistoryCall>): HistoryViolation[] {
+  const tasks = new Map<string, HistoryCall[]>();
+  /** When each process made its last call. */
+  const lastSeen = new Map<string, number>();
+  for (const call of calls) {
+    const own = tasks.get(call.taskId);
+    if (own === undefined) tasks.set(call.taskId, [call]);
+    else own.push(call);
+    lastSeen.set(call.process, Math.max(call.beginMs, lastSeen.get(call.process) ?? 0));
+  }
+  return [...tasks].flatMap(([taskId, own]) => new TaskHistory(taskId, own, lastSeen).check());
+}
+
+type Claim = Timed<ActionOf<"claim">> & { readonly token: number };
+
+class TaskHistory {
+  readonly #taskId: string;
+  readonly #timed: readonly Timed[];
+  readonly #lastSeen: ReadonlyMap<string, number>;
+  readonly #violations: HistoryViolation[] = [];
+
+  constructor(taskId: string, calls: readonly HistoryCall[], lastSeen: ReadonlyMap<string, number>) {
+    this.#taskId = taskId;
+    this.#lastSeen = lastSeen;
+    this.#timed = calls.map((call) => {
+      const { beginMs, endMs, action, error } = call;
+      // A call that failed may still have taken effect, and later than it failed.
+      const isUncertain = endMs === undefined || (error !== undefined && !isRefused(call));
+      return { call, action, beginMs, endMs: isUncertain ? Number.POSITIVE_INFINITY : endMs };
+    });
+  }
+
+  check(): readonly HistoryViolation[] {
+    const claims = this.#grantedClaims();
+    this.#checkHolders(claims);
+    const removals = new Removals(this.#timed);
+    if (removals.hasAll) return this.#violations;
+    const reads = this.#select("read").filter(({ call }) => call.error === undefined && call.endMs !== undefined);
+    const written = new WrittenItems(this.#timed, reads);
+    for (const { rule, item, calls } of written.disputes) {
+      const what = {
+        twice: `Sequence ${item.sequence} was returned for two different writes.`,
+        unknown: `A read returned ${describeItem(item)}, which no call has stored.`,
+        changed: `A read returned ${describeItem(item)}, which was stored in another form.`,
+      };
+      this.#report(rule, what[rule], calls);
+    }
+    if (this.#violations.length > 0) return this.#violations;
+    const writes = written.all();
+    const order = new Order<Timed | Write>();
+    for (const [at, write] of writes.entries()) order.require(write, writes[at + 1]);
+    this.#checkFencing(writes, claims, order);
+    this.#checkConditions(writes, removals);
+    for (const read of reads) this.#checkRead(read, written, writes, removals, order);
+    if (this.#violations.length === 0) this.#checkOrder(order);
+    for (const { rule, what, calls } of checkRuns(writes)) this.#report(rule, what, calls);
+    return this.#violations;
+  }
+
+  #select<Is extends Timed["action"]["is"]>(is: Is): Timed<ActionOf<Is>>[] {
+    return this.#timed.filter((one): one is Timed<ActionOf<Is>> => one.action.is === is);
+  }
+
+  /** By their tokens. */
+  #grantedClaims(): readonly Claim[] {
+    const granted = this.#select("claim").flatMap((claim) =>
+      claim.action.token === undefined ? [] : { ...claim, token: claim.action.token },
+    );
+    return granted.sort((a, b) => a.token - b.token);
+  }
+
+  /** The tokens ascend, and each lease has ended before the next one began, unless that was taken by force. */
+  #checkHolders(claims: readonly Claim[]): void {
+    const [renewals, releases] = [this.#select("renew"), this.#select("release")];
+    for (const [at, claim] of claims.slice(1).entries()) {
+      const before = claims[at];
+      if (before === undefined) continue;
+      if (before.token === claim.token) {
+        this.#report("twice", `Token ${claim.token} was given twice.`, [before.call, claim.call]);
+        continue;
+      }
+      if (claim.beginMs > before.endMs || before.beginMs <= claim.endMs) {
+        const ofLease = (one: { readonly action: { readonly token: number } }) => one.action.token === before.token;
+        const isReleased = releases.some((one) => ofLease(one) && one.beginMs <= claim.endMs);
+        const renewed = renewals.filter(
+          (one) => ofLease(one) && one.action.isRenewed === true && one.endMs < claim.beginMs,
+        );
+        const heldFor = [before, ...renewed].map((one) => one.beginMs + one.action.ttlMs);
+        const hasExpired = Math.max(...heldFor) <= claim.endMs;
+        // The lease of a process that has ended is free at once. One that made calls later hadn't ended.
+        const isAlive = (this.#lastSeen.get(before.call.process) ?? 0) > claim.endMs;
+        if (isReleased || hasExpired || !isAlive || claim.action.isForced) continue;
+        this.#report(
+          "holders",
+          `Token ${claim.token} was given while ${before.call.process} held the task under token ${before.token}.`,
+          [before.call, ...renewed.slice(-1).map(({ call }) => call), claim.call],
+        );
+      } else {
+        this.#report("order", `Token ${before.token} was given after token ${claim.token}.`, [claim.call, before.call]);
+      }
+    }
+  }
+
+  /** Writes under a token come after its claim, and before the next one. */
+  #checkFencing(writes: readonly Write[], claims: readonly Claim[], order: Order<Timed | Write>): void {
+    let last: Write | undefined;
+    for (const write of writes) {
+      if (write.token === undefined) continue;
+      if (last?.token !== undefined && last.token > write.token) {
+        this.#report(
+          "fencing",
+          `Sequence ${firstOf(write)} was stored under token ${write.token}, after sequence ${firstOf(last)} under token ${last.token}.`,
+          [...last.calls, ...write.calls],
+        );
+      }
+      last = write;
+    }
+    if (this.#violations.length > 0) return;
+    const between = (token: number, moment: Timed | Write) => {
+      order.require(
+        claims.findLast((claim) => claim.token <= token),
+        moment,
+      );
+      order.require(
+        moment,
+        claims.find((claim) => claim.token > token),
+      );
+    };
+    for (const write of writes) if (write.token !== undefined) between(write.token, write);
+    for (const [at, claim] of claims.entries()) order.require(claim, claims[at + 1]);
+    for (const renewal of this.#select("renew")) if (renewal.action.isRenewed) between(renewal.action.token, renewal);
+  }
+
+  /** The newest checkpoint was the expected one at each write that succeeded. */
+  #checkConditions(writes: readonly Write[], removals: Removals): void {
+    let newest: { readonly item: SeenItem; readonly write: Write } | undefined;
+    for (const write of writes) {
+      const conditions = new Set(write.calls.map((call) => expectedBy(call)));
+      const [expected] = conditions;
+      const isRemoved = newest !== undefined && removals.mayHaveRemoved(newest.item, write.endMs);
+      if (conditions.size === 1 && expected !== undefined && !isRemoved) {
+        const found = newest?.item.sequence ?? 0;
+        if (found !== expected) {
+          this.#report(
+            "condition",
+            `Sequence ${firstOf(write)} was stored on the condition that the newest checkpoint had sequence ${expected}, and it had ${found}.`,
+            [...(newest?.write.calls ?? []), ...write.calls],
+          );
+        }
+      }
+      const checkpoint = write.items.find(({ kind }) => kind === "checkpoint");
+      if (checkpoint) newest = { item: checkpoint, write };
+    }
+  }
+
+  /** A read saw everything in its range that was stored before it, and nothing that came later or had been removed. */
+  #checkRead(
+    read: Timed<ActionOf<"read">>,
+    written: WrittenItems,
+    writes: readonly Write[],
+    removals: Removals,
+    order: Order<Timed | Write>,
+  ): void {
+    const { items = [] } = read.action;
+    const seen = new Set(items.map(({ sequence }) => sequence));
+    const last = Math.max(0, ...seen);
+    order.require(written.at(last), read);
+    for (const item of items) {
+      const write = written.at(item.sequence);
+      const removal = removals.findRemoval(item, write?.endMs ?? 0, read.beginMs);
+      if (removal === undefined || write === undefined) continue;
+      this.#report("removed", `A read returned ${describeItem(item)}, which had been removed.`, [
+        ...write.calls,
+        removal.call,
+        read.call,
+      ]);
+    }
+    for (const item of missingFrom(read.action, seen, writes)) {
+      const write = written.at(item.sequence);
+      if (write === undefined || removals.mayHaveRemoved(item, read.endMs)) continue;
+      if (item.sequence > last) {
+        // All later ones are missing, too.
+        order.require(read, write);
+        return;
+      }
+      this.#report(
+        "missing",
+        `A read returned sequence ${last}, and not ${describeItem(item)}, which was stored before it.`,
+        [...write.calls, ...(written.at(last)?.calls ?? []), read.call],
+      );
+    }
+  }
+
+  #checkOrder(order: Order<Timed | Write>): void {
+    const conflict = order.findConflict();
+    if (conflict === undefined) return;
+    const shown = withoutSteps(conflict);
+    const calls = shown.flatMap((one) => ("call" in one ? one.call : one.calls.slice(0, 1)));
+    this.#report(
+      "order",
+      "Each of these calls must have come before the next one, and the last one ended before the first one began.",
+      calls,
+    );
+  }
+
+  #report(rule: HistoryViolation["rule"], what: string, calls: readonly HistoryCall[]): void {
+    const distinct = [...new Set(calls)];
+    const message = [`Task ${JSON.stringify(this.#taskId)}: ${what}`, ...distinct.map(describeCall)].join("\n  ");
+    this.#violations.push({ taskId: this.#taskId, rule, message, calls: distinct });
+  }
+}
+
+/** The chain without the writes between two others: their sequences say that they are in order. */
+function withoutSteps(chain: readonly (Timed | Write)[]): readonly (Timed | Write)[] {
+  const isWrite = (one: Timed | Write | undefined) => one !== undefined && "items" in one;
+  return chain.filter((one, at) => !(isWrite(chain[at - 1]) && isWrite(one) && isWrite(chain[at + 1])));
+}
+
+function expectedBy({ action }: HistoryCall): number | undefined {
+  return action.is === "append" || action.is === "setStatus" ? action.condition?.expectedSequence : undefined;
+}
+
+/** The items that a read must have returned if they were stored, the oldest first. */
+function* missingFrom(
+  { query, items = [], isWhole, id }: ActionOf<"read">,
+  seen: ReadonlySet<number>,
+  writes: readonly Write[],
+): Generator<SeenItem> {
+  const {
+    order,
+    afterSequence = 0,
+    beforeSequence = Number.POSITIVE_INFINITY,
+    kinds,
+    name,
+    stage,
+    status,
+    skip,
+  } = query;
+  // Whether a checkpoint matches these may have changed since.
+  if (stage !== undefined || status !== undefined || skip !== undefined) return;
+  const end = items.at(-1)?.sequence;
+  const isCut = !isWhole || items.length === query.limit;
+  if (isCut && end === undefined) return;
+  const from = isCut && order === "newest" ? Math.max(afterSequence, (end ?? 0) - 1) : afterSequence;
+  const below = isCut && order === "oldest" ? Math.min(beforeSequence, (end ?? 0) + 1) : beforeSequence;
+  for (const write of fromSequence(writes, from)) {
+    if (firstOf(write) >= below) return;
+    for (const item of write.items) {
+      const isInRange = item.sequence > from && item.sequence < below;
+      const isSelected = (kinds?.includes(item.kind) ?? true) && (name === undefined || item.name === name);
+      if (isInRange && isSelected && (id === undefined || item.id === id) && !seen.has(item.sequence)) yield item;
+    }
+  }
+}
+
+/** The writes from the first one that has an item above a sequence. */
+function* fromSequence(writes: readonly Write[], sequence: number): Generator<Write> {
+  let [from, to] = [0, writes.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if ((writes[middle]?.items.at(-1)?.sequence ?? 0) > sequence) to = middle;
+    else from = middle + 1;
+  }
+  for (let at = from; at < writes.length; at++) {
+    const write = writes[at];
+    if (write) yield write;
+  }
+}

@@ -1,0 +1,75 @@
+import type { HistoryAction, HistoryCall, SeenItem } from "./calls.js";
+
+/** A call in one line: `12.3–14.1 ms, worker 2: appended step "plan" (answer: 7)`. */
+export function describeCall({ process, beginMs, endMs, action, error }: HistoryCall): string {
+  const time = `${beginMs.toFixed(1)}–${endMs === undefined ? "" : endMs.toFixed(1)} ms`;
+  const answer = error ?? (endMs === undefined ? "no answer" : describeAnswer(action));
+  return `${time}, ${process}: ${describeAction(action)} → ${answer}`;
+}
+
+/** `step "plan" at sequence 7`. */
+export function describeItem({ kind, name, id, sequence }: SeenItem): string {
+  const title = name ?? id;
+  return `${kind}${title === undefined ? "" : ` ${JSON.stringify(title)}`} at sequence ${sequence}`;
+}
+
+function describeAction(action: HistoryAction): string {
+  switch (action.is) {
+    case "append":
+      return `append ${listItems(action.items)}${describeCondition(action.condition)}`;
+    case "setStatus":
+      return `setStatus of ${JSON.stringify(action.id)}${describeCondition(action.condition)}`;
+    case "read":
+      return `read ${JSON.stringify(action.id ?? action.query)}`;
+    case "remove":
+      return `remove ${JSON.stringify(action.what)}`;
+    case "claim":
+      return `${action.isForced ? "claim by force" : "claim"} for ${action.ttlMs} ms`;
+    case "renew":
+      return `renew token ${action.token} for ${action.ttlMs} ms`;
+    case "release":
+      return `release token ${action.token}`;
+  }
+}
+
+function describeAnswer(action: HistoryAction): string {
+  switch (action.is) {
+    case "append":
+      return action.sequence === undefined ? "done" : `sequence ${action.sequence}`;
+    case "setStatus":
+      return action.isChanged ? "changed" : "no such checkpoint";
+    case "read": {
+      const sequences = action.items?.map(({ sequence }) => sequence) ?? [];
+      return sequences.length > 10
+        ? `${sequences.length} items, from sequence ${sequences[0]} to ${sequences.at(-1)}`
+        : `sequences ${sequences.join(", ") || "none"}`;
+    }
+    case "remove":
+      return `${action.count ?? 0} removed`;
+    case "claim":
+      return action.token === undefined ? "refused" : `token ${action.token}`;
+    case "renew":
+      return action.isRenewed ? "renewed" : "refused";
+    case "release":
+      return "released";
+  }
+}
+
+function listItems(items: readonly Pick<SeenItem, "kind" | "name" | "id">[]): string {
+  const titles = items.slice(0, 3).map(({ kind, name, id }) => [kind, JSON.stringify(name ?? id)].join(" ").trim());
+  return titles.join(", ") + (items.length > 3 ? ` and ${items.length - 3} more` : "");
+}
+
+function describeCondition({
+  expectedSequence,
+  fencingToken,
+}: {
+  expectedSequence?: number | undefined;
+  fencingToken?: number | undefined;
+} = {}) {
+  const parts = [
+    ...(expectedSequence === undefined ? [] : [`if the newest checkpoint has sequence ${expectedSequence}`]),
+    ...(fencingToken === undefined ? [] : [`under token ${fencingToken}`]),
+  ];
+  return parts.length === 0 ? "" : `, ${parts.join(", ")}`;
+}

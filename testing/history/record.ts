@@ -1,0 +1,270 @@
+import type { StorageAdapter } from "../../src/contract/adapter.js";
+import type { CheckpointDraft, CheckpointSummary, Payload, StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
+import { CheckpointError } from "../../src/contract/errors.js";
+import type { LeaseStore } from "../../src/contract/leases.js";
+import type { LogRecord, RecordDraft, RecordHeader, TaskLog } from "../../src/contract/log.js";
+import { readRunNote } from "../../src/contract/run-note.js";
+import type { TaskQueue } from "../../src/contract/task-queue.js";
+import { readDropped } from "../../src/runs/recorded-turn.js";
+import { withMembers } from "../with-members.js";
+import type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./calls.js";
+
+export interface RecordHistoryOptions {
+  /** A name that no other process of the history has, and no other life of this one. */
+  readonly process: string;
+  /**
+   * Called with a line of JSON at the begin of each call, and with another one at its end. Write it at once, so that it
+   * survives a kill: `appendFileSync(file, line)`. The lines of all processes together are a history: see `parseHistory`.
+   */
+  readonly write: (line: string) => void;
+}
+
+/** A line of a history: the begin of a call, or its end. */
+interface HistoryLine extends Omit<HistoryCall, "endMs" | "process"> {
+  readonly process: string;
+  /** Of the call, in its process. */
+  readonly number: number;
+  readonly endMs?: number;
+}
+
+/** The same storage, which records its calls for `checkHistory`. Needs a clock that all processes of the machine share. */
+export function recordHistory(storage: StorageAdapter, { process: name, write }: RecordHistoryOptions): StorageAdapter {
+  let count = 0;
+  const begin = (taskId: string, action: HistoryAction) => {
+    count += 1;
+    const line: HistoryLine = { process: name, number: count, taskId, beginMs: nowMs(), action };
+    write(`${JSON.stringify(line)}\n`);
+    return (end: Pick<HistoryLine, "action" | "error">) =>
+      write(`${JSON.stringify({ ...line, endMs: nowMs(), ...end })}\n`);
+  };
+  const record = async <Answer>(
+    taskId: string,
+    action: HistoryAction,
+    call: () => Promise<Answer>,
+    answered: (answer: Answer) => HistoryAction,
+  ): Promise<Answer> => {
+    const end = begin(taskId, action);
+    try {
+      const answer = await call();
+      end({ action: answered(answer) });
+      return answer;
+    } catch (error) {
+      end({ action, error: error instanceof CheckpointError ? error.code : "OTHER" });
+      throw error;
+    }
+  };
+  async function* recordRead<Item extends Parameters<typeof toSeen>[0]>(
+    taskId: string,
+    query: Extract<HistoryAction, { is: "read" }>["query"],
+    read: () => AsyncIterable<Item | CorruptRecord>,
+  ): AsyncGenerator<Item | CorruptRecord, void, void> {
+    const end = begin(taskId, { is: "read", query });
+    const items: SeenItem[] = [];
+    let isWhole = false;
+    try {
+      for await (const item of read()) {
+        const seen = isCorrupt(item) ? undefined : toSeen(item);
+        if (seen) items.push(seen);
+        yield item;
+      }
+      isWhole = true;
+    } finally {
+      end({ action: { is: "read", query, items, isWhole } });
+    }
+  }
+  const { leases, log, queue } = storage;
+  return withMembers(storage, {
+    append(draft, condition, options = {}) {
+      const items = [...(options.records ?? []).map(toItem), toItem({ ...draft, kind: "checkpoint" })];
+      const { replaces } = options;
+      const action = {
+        is: "append",
+        items,
+        ...conditionOf(condition),
+        ...(replaces !== undefined && { replaces }),
+      } as const;
+      return record(
+        draft.taskId,
+        action,
+        () => storage.append(draft, condition, options),
+        (sequence) => ({ ...action, sequence }),
+      );
+    },
+    setStatus(taskId, id, change, condition, options = {}) {
+      const items = (options.records ?? []).map(toItem);
+      const action = { is: "setStatus", id, items, ...conditionOf(condition) } as const;
+      const call = () => storage.setStatus(taskId, id, change, condition, options);
+      return record(taskId, action, call, (isChanged) => ({ ...action, isChanged }));
+    },
+    get(taskId, id) {
+      const action = { is: "read", id, query: { order: "newest", kinds: ["checkpoint"] } } as const;
+      return record(
+        taskId,
+        action,
+        () => storage.get(taskId, id),
+        (found) => {
+          const seen = found && !isCorrupt(found) ? toSeen(found) : undefined;
+          return { ...action, items: seen ? [seen] : [], isWhole: true };
+        },
+      );
+    },
+    read: ({ taskId, ...query }) =>
+      recordRead(taskId, { ...query, kinds: ["checkpoint"] }, () => storage.read({ taskId, ...query })),
+    list: ({ taskId, ...query }) =>
+      recordRead(taskId, { ...query, kinds: ["checkpoint"] }, () => storage.list({ taskId, ...query })),
+    remove(taskId, what, condition) {
+      const action = { is: "remove", what, ...conditionOf(condition) } as const;
+      return record(
+        taskId,
+        action,
+        () => storage.remove(taskId, what, condition),
+        (count) => ({ ...action, count }),
+      );
+    },
+    ...(log && { log: recordLog(log) }),
+    ...(leases && { leases: recordLeases(leases) }),
+    ...(queue && { queue: recordQueue(queue) }),
+  });
+
+  function recordLog(log: TaskLog): TaskLog {
+    return withMembers(log, {
+      append(taskId, records, condition, options = {}) {
+        const action = {
+          is: "append",
+          items: records.map(toItem),
+          ...conditionOf(condition),
+          ...(options.lazy && { isLazy: true }),
+        } as const;
+        const call = () => log.append(taskId, records, condition, options);
+        return record(taskId, action, call, (sequence) => ({ ...action, sequence }));
+      },
+      read: ({ taskId, headersOnly, durableOnly, ...query }) =>
+        recordRead(taskId, query, () => log.read({ taskId, headersOnly, durableOnly, ...query })),
+      remove(taskId, what, condition) {
+        const action = { is: "remove", what, ...conditionOf(condition) } as const;
+        return record(
+          taskId,
+          action,
+          () => log.remove(taskId, what, condition),
+          (count) => ({ ...action, count }),
+        );
+      },
+    });
+  }
+
+  function recordLeases(leases: LeaseStore): LeaseStore {
+    return withMembers(leases, {
+      claim(taskId, holder, ttlMs, options) {
+        const action = { is: "claim", holder, ttlMs, ...(options?.force && { isForced: true }) } as const;
+        const call = () => leases.claim(taskId, holder, ttlMs, options);
+        return record(taskId, action, call, ({ isGranted, token }) => ({ ...action, ...(isGranted && { token }) }));
+      },
+      renew(taskId, token, ttlMs) {
+        const action = { is: "renew", token, ttlMs } as const;
+        return record(
+          taskId,
+          action,
+          () => leases.renew(taskId, token, ttlMs),
+          (isRenewed) => ({ ...action, isRenewed }),
+        );
+      },
+      release(taskId, token) {
+        const action = { is: "release", token } as const;
+        return record(
+          taskId,
+          action,
+          () => leases.release(taskId, token),
+          () => action,
+        );
+      },
+    });
+  }
+
+  function recordQueue(queue: TaskQueue): TaskQueue {
+    return withMembers(queue, {
+      async claimNext(query, holder, ttlMs, limit) {
+        const beginMs = nowMs();
+        const claimed = await queue.claimNext(query, holder, ttlMs, limit);
+        for (const { taskId, token } of claimed) {
+          count += 1;
+          const action = { is: "claim", holder, ttlMs, token } as const;
+          const line: HistoryLine = { process: name, number: count, taskId, beginMs, endMs: nowMs(), action };
+          write(`${JSON.stringify(line)}\n`);
+        }
+        return claimed;
+      },
+    });
+  }
+}
+
+/** The calls in the lines of a history, of all its processes. @throws {SyntaxError} A line isn't JSON. */
+export function parseHistory(lines: Iterable<string>): HistoryCall[] {
+  const calls = new Map<string, HistoryCall>();
+  for (const text of lines) {
+    if (text.trim() === "") continue;
+    const { number, ...call }: HistoryLine = JSON.parse(text);
+    // The line of its end replaces the one of its begin.
+    calls.set(JSON.stringify([call.process, number]), call);
+  }
+  return [...calls.values()];
+}
+
+function nowMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
+function conditionOf(condition: AppendCondition | undefined) {
+  return condition && { condition };
+}
+
+function toItem(draft: RecordDraft | (CheckpointDraft & { readonly kind: "checkpoint" })): HistoryItem {
+  if (draft.kind === "checkpoint") return toCheckpoint(draft);
+  const { kind, id, name, recordKey, createdAt, payload } = draft;
+  return {
+    kind,
+    ...(id !== undefined && { id }),
+    ...(name !== undefined && { name }),
+    ...(recordKey !== undefined && { recordKey }),
+    createdAt,
+    sha256: payload.sha256,
+    ...(kind === "run" && { dropped: droppedBy(payload.body) }),
+  };
+}
+
+function toCheckpoint(
+  summary: Omit<CheckpointSummary, "sequence"> & { readonly payload?: Pick<Payload, "sha256"> },
+): HistoryItem {
+  const { id, createdAt, payload } = summary;
+  const { generation, turn, received } = readRunNote(summary) ?? {};
+  return {
+    kind: "checkpoint",
+    id,
+    createdAt,
+    ...(payload && { sha256: payload.sha256 }),
+    ...(generation !== undefined && turn !== undefined && { run: { generation, turn, ...(received && { received }) } }),
+  };
+}
+
+function toSeen(item: LogRecord | RecordHeader | StoredCheckpoint | CheckpointSummary): SeenItem {
+  const { sequence } = item;
+  if (!("kind" in item)) return { ...toCheckpoint(item), sequence };
+  const { kind, id, name, recordKey, createdAt, payload } = item;
+  return {
+    sequence,
+    kind,
+    ...(id !== undefined && { id }),
+    ...(name !== undefined && { name }),
+    ...(recordKey !== undefined && { recordKey }),
+    createdAt,
+    sha256: payload.sha256,
+  };
+}
+
+/** The results that a `run` record drops; none if its payload is encrypted or compressed. */
+function droppedBy(body: string | Uint8Array): NonNullable<HistoryItem["dropped"]> {
+  if (typeof body !== "string") return [];
+  const value: unknown = JSON.parse(body);
+  return readDropped(value);
+}

@@ -1,0 +1,150 @@
+import { isReceived, NOTHING_RECEIVED, type ReceivedEvents } from "../../src/contract/run-note.js";
+import { parseRunKey, type RunKey, stepTitle } from "../../src/contract/run-record.js";
+import type { HistoryCall, SeenItem } from "./calls.js";
+import { describeItem } from "./describe.js";
+import type { Write } from "./written.js";
+
+/** What is wrong with the records of a run, and the calls that show it. */
+export interface RunFault {
+  readonly rule: "step" | "event";
+  readonly what: string;
+  readonly calls: readonly HistoryCall[];
+}
+
+interface Stored {
+  readonly item: SeenItem;
+  readonly write: Write;
+}
+
+/**
+ * The rules for a run's records: a step's result stays until a `run` record drops it, and each event is received at most
+ * once, after the events of its name that were sent before it.
+ */
+export function checkRuns(writes: readonly Write[]): readonly RunFault[] {
+  const rules = new RunRules();
+  for (const write of writes) for (const item of write.items) rules.take({ item, write });
+  return rules.faults;
+}
+
+class RunRules {
+  readonly faults: RunFault[] = [];
+  #generation = "";
+  #turn = 0;
+  /** The results of the turn, by generation, turn, name and occurrence. */
+  readonly #steps = new Map<string, Stored>();
+  #received: ReceivedEvents = NOTHING_RECEIVED;
+  /** The events that the turn has received, by their sequences. */
+  readonly #receipts = new Map<number, Stored>();
+  readonly #events = new Map<number, Stored>();
+  /** The pending events of each name, in the order of their sequences. */
+  readonly #pending = new Map<string, Map<number, Stored>>();
+
+  take(stored: Stored): void {
+    const { item } = stored;
+    if (item.kind === "event") {
+      this.#events.set(item.sequence, stored);
+      this.#addPending(stored);
+    }
+    if (item.run !== undefined) this.#begin(item.run);
+    if (item.kind !== "step" && item.kind !== "run") return;
+    const key = parseRunKey(item);
+    if (key === undefined) return;
+    if (item.kind === "run") this.#drop(key, item);
+    else this.#end(key, stored);
+  }
+
+  /** A checkpoint of a run: a turn that it begins has received what it says. */
+  #begin({ generation, turn, received = NOTHING_RECEIVED }: NonNullable<SeenItem["run"]>): void {
+    if (generation === this.#generation && turn === this.#turn) return;
+    const isNewRun = generation !== this.#generation;
+    [this.#generation, this.#turn, this.#received] = [generation, turn, received];
+    for (const [event, { item }] of this.#receipts) {
+      // A fork or a rewind has the receipts of its turn directly before its checkpoint.
+      const key = parseRunKey(item);
+      if (key?.generation === generation && key.turn === turn) continue;
+      this.#receipts.delete(event);
+      if (!this.#isSettled(event)) this.#restore(event);
+    }
+    if (!isNewRun) return;
+    this.#pending.clear();
+    for (const [event, stored] of this.#events) if (!this.#isSettled(event)) this.#addPending(stored);
+  }
+
+  #drop({ event }: RunKey, { name, dropped = [] }: SeenItem): void {
+    // A refusal has a name.
+    if (event !== undefined && name !== undefined) this.#pending.get(name)?.delete(event);
+    for (const [first, last] of dropped) {
+      const isDropped = ({ item: { sequence } }: Stored) => sequence >= first && sequence <= last;
+      for (const [key, step] of this.#steps) if (isDropped(step)) this.#steps.delete(key);
+      for (const [received, receipt] of this.#receipts) {
+        if (!isDropped(receipt)) continue;
+        this.#receipts.delete(received);
+        this.#restore(received);
+      }
+    }
+  }
+
+  #end({ generation, turn, occurrence = 1, event }: RunKey, stored: Stored): void {
+    const { item } = stored;
+    const title = JSON.stringify(stepTitle(item.name ?? "", occurrence));
+    const key = JSON.stringify([generation, turn, title]);
+    const before = this.#steps.get(key);
+    if (before !== undefined)
+      this.#report("step", `${title} has a second result, though nothing has dropped the first one.`, [before, stored]);
+    this.#steps.set(key, stored);
+    if (event !== undefined) this.#receive(event, stored);
+  }
+
+  #receive(event: number, receipt: Stored): void {
+    const sent = this.#events.get(event);
+    // The event may have been sent before the history began.
+    if (sent === undefined) return;
+    const { name = "" } = sent.item;
+    const other = this.#receipts.get(event);
+    if (other !== undefined || isReceived(this.#received, event, name)) {
+      this.#report("event", `${describeItem(sent.item)} was received twice.`, [
+        sent,
+        ...(other ? [other] : []),
+        receipt,
+      ]);
+    }
+    this.#receipts.set(event, receipt);
+    const pending = this.#pending.get(name);
+    pending?.delete(event);
+    for (const [sequence, passed] of pending ?? []) {
+      if (sequence > event) break;
+      // One for a certain wait is left out by the others.
+      if (passed.item.recordKey !== undefined) continue;
+      this.#report("event", `${describeItem(passed.item)} was passed over: a later one was received first.`, [
+        passed,
+        sent,
+        receipt,
+      ]);
+      break;
+    }
+  }
+
+  #isSettled(event: number): boolean {
+    const name = this.#events.get(event)?.item.name ?? "";
+    return this.#receipts.has(event) || isReceived(this.#received, event, name);
+  }
+
+  #addPending(stored: Stored): void {
+    const { name = "", sequence } = stored.item;
+    const pending = this.#pending.get(name) ?? new Map<number, Stored>();
+    this.#pending.set(name, pending.set(sequence, stored));
+  }
+
+  /** Makes a received event pending again, in its place. */
+  #restore(event: number): void {
+    const stored = this.#events.get(event);
+    if (stored === undefined) return;
+    this.#addPending(stored);
+    const { name = "" } = stored.item;
+    this.#pending.set(name, new Map([...(this.#pending.get(name) ?? [])].sort(([a], [b]) => a - b)));
+  }
+
+  #report(rule: RunFault["rule"], what: string, stored: readonly Stored[]): void {
+    this.faults.push({ rule, what, calls: stored.flatMap(({ write }) => write.calls.slice(0, 1)) });
+  }
+}

@@ -1,0 +1,131 @@
+import type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./calls.js";
+import type { Moment } from "./order.js";
+
+/** A call with its action and the time of its moment. */
+export interface Timed<Action = HistoryAction> extends Moment {
+  readonly call: HistoryCall;
+  readonly action: Action;
+}
+
+/** The action with this name. */
+export type ActionOf<Is extends HistoryAction["is"]> = Extract<HistoryAction, { readonly is: Is }>;
+
+/** Items that were stored in one step. */
+export interface Write extends Moment {
+  /** The calls that may have stored them: the one that was answered, and earlier tries. */
+  readonly calls: HistoryCall[];
+  readonly items: readonly SeenItem[];
+  readonly token: number | undefined;
+}
+
+/** Two calls that disagree about an item. */
+export interface Dispute {
+  readonly rule: "twice" | "unknown" | "changed";
+  readonly item: SeenItem;
+  readonly calls: readonly HistoryCall[];
+}
+
+/**
+ * What is known to be stored of a task: what calls were told that they had stored, and what reads have seen of the calls
+ * without an answer.
+ */
+export class WrittenItems {
+  /** By the sequences of their items. */
+  readonly #writes = new Map<number, Write>();
+  readonly #calls = new Map<string, Timed<ActionOf<"append" | "setStatus">>[]>();
+  readonly disputes: Dispute[] = [];
+
+  constructor(calls: readonly Timed[], reads: readonly Timed<ActionOf<"read">>[]) {
+    for (const { call, action, ...moment } of calls) {
+      if ((action.is !== "append" && action.is !== "setStatus") || isRefused(call)) continue;
+      const timed = { ...moment, call, action };
+      for (const item of action.items) {
+        const key = identify(item);
+        const same = this.#calls.get(key) ?? [];
+        this.#calls.set(key, same);
+        if (!same.some(({ call: known }) => known === call)) same.push(timed);
+      }
+    }
+    for (const { call, action } of calls) {
+      if (action.is !== "append" || action.sequence === undefined) continue;
+      this.#place(call, action.items, action.sequence - action.items.length + 1);
+    }
+    for (const { call, action } of reads) for (const item of action.items ?? []) this.#see(call, item);
+  }
+
+  /** In the order of their sequences. */
+  all(): readonly Write[] {
+    return [...new Set(this.#writes.values())].sort((a, b) => firstOf(a) - firstOf(b));
+  }
+
+  at(sequence: number): Write | undefined {
+    return this.#writes.get(sequence);
+  }
+
+  #see(reader: HistoryCall, item: SeenItem): void {
+    const key = identify(item);
+    const known = this.#itemAt(item.sequence);
+    if (known !== undefined) {
+      if (isSame(known, item)) return;
+      const calls = [...(this.at(item.sequence)?.calls ?? []), reader];
+      this.disputes.push({ rule: "changed", item, calls });
+      return;
+    }
+    const [writer] = this.#calls.get(key) ?? [];
+    const at = writer?.action.items.findIndex((one) => identify(one) === key) ?? -1;
+    if (writer === undefined) this.disputes.push({ rule: "unknown", item, calls: [reader] });
+    else this.#place(writer.call, writer.action.items, item.sequence - at);
+  }
+
+  #place(call: HistoryCall, items: readonly HistoryItem[], first: number): void {
+    const seen = items.map((item, at) => ({ ...item, sequence: first + at }));
+    for (const item of seen) {
+      const other = this.#itemAt(item.sequence);
+      if (other === undefined || isSame(other, item)) continue;
+      this.disputes.push({ rule: "twice", item, calls: [...(this.at(item.sequence)?.calls ?? []), call] });
+      return;
+    }
+    const [item] = seen;
+    if (item === undefined || this.#writes.has(item.sequence)) return;
+    // An earlier try that failed, or whose answer was lost, may have stored them.
+    const tries = (this.#calls.get(identify(item)) ?? []).filter(({ action }) => !isAnsweredElsewhere(action, seen));
+    const answered = tries.filter(({ action }) => "sequence" in action && action.sequence !== undefined);
+    const token = tries.find((one) => one.call === call)?.action.condition?.fencingToken;
+    const write = {
+      calls: tries.map((one) => one.call),
+      items: seen,
+      token,
+      beginMs: Math.min(...tries.map(({ beginMs }) => beginMs)),
+      endMs: Math.min(...answered.map(({ endMs }) => endMs)),
+    };
+    for (const { sequence } of seen) this.#writes.set(sequence, write);
+  }
+
+  #itemAt(sequence: number): SeenItem | undefined {
+    return this.at(sequence)?.items.find((item) => item.sequence === sequence);
+  }
+}
+
+/** Whether the call was refused, so that it has surely changed nothing. */
+export function isRefused({ error }: HistoryCall): boolean {
+  return error === "LEASE_LOST" || error === "CHECKPOINT_CONFLICT";
+}
+
+export function firstOf({ items: [first] }: Write): number {
+  return first?.sequence ?? 0;
+}
+
+/** Whether the call was told another sequence, since the task has several records that look the same. */
+function isAnsweredElsewhere(action: ActionOf<"append" | "setStatus">, seen: readonly SeenItem[]): boolean {
+  return action.is === "append" && action.sequence !== undefined && action.sequence !== seen.at(-1)?.sequence;
+}
+
+/** What tells an item from the task's others. Two records without an id may have the same. */
+function identify({ kind, id, name, recordKey, createdAt, sha256 }: HistoryItem): string {
+  return JSON.stringify(id === undefined ? [kind, name, recordKey, createdAt, sha256] : [kind, id]);
+}
+
+function isSame(one: HistoryItem, other: HistoryItem): boolean {
+  if (identify(one) !== identify(other)) return false;
+  return one.sha256 === undefined || other.sha256 === undefined || one.sha256 === other.sha256;
+}

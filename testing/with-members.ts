@@ -1,0 +1,9 @@
+/** The same object with some members replaced. */
+export function withMembers<Target extends object>(target: Target, members: Partial<Target>): Target {
+  return new Proxy(target, {
+    get(_, key) {
+      const member: unknown = Reflect.get(key in members ? members : target, key);
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+}

@@ -1,0 +1,303 @@
+// Histories made by hand: possible ones, and ones that no correct store could have made.
+import { expect, it } from "vitest";
+import {
+  checkHistory,
+  type HistoryAction,
+  type HistoryCall,
+  type HistoryItem,
+  type HistoryViolation,
+  type SeenItem,
+} from "waymark/testing";
+
+type Times = readonly [beginMs: number, endMs?: number];
+type Appended = Extract<HistoryAction, { is: "append" }>;
+
+const createdAt = "2026-01-01T00:00:00.000Z";
+const saved = (id: string, run?: HistoryItem["run"]): HistoryItem => ({
+  kind: "checkpoint",
+  id,
+  createdAt,
+  sha256: `of ${id}`,
+  ...(run && { run }),
+});
+const sent = (id: string, name = "m"): HistoryItem => ({ kind: "event", id, name, createdAt, sha256: `of ${id}` });
+const step = (name: string, value: string, event?: number, turn = 1): HistoryItem => ({
+  kind: "step",
+  name,
+  recordKey: JSON.stringify(["g", turn, 1, 1, ...(event === undefined ? [] : [event])]),
+  createdAt,
+  sha256: value,
+});
+const dropping = (first: number, last: number): HistoryItem => ({
+  kind: "run",
+  recordKey: JSON.stringify(["g", 1, 1]),
+  createdAt,
+  sha256: "drop",
+  dropped: [[first, last]],
+});
+
+const call = (
+  process: string,
+  [beginMs, endMs]: Times,
+  action: HistoryAction,
+  error?: HistoryCall["error"],
+): HistoryCall => ({
+  process,
+  taskId: "t",
+  beginMs,
+  ...(endMs !== undefined && { endMs }),
+  action,
+  ...(error && { error }),
+});
+const append = (
+  process: string,
+  times: Times,
+  items: readonly HistoryItem[],
+  sequence?: number,
+  more: Partial<Appended> = {},
+) => call(process, times, { is: "append", items, ...(sequence !== undefined && { sequence }), ...more });
+const read = (process: string, times: Times, items: readonly SeenItem[], query: object = {}) =>
+  call(process, times, { is: "read", query: { order: "oldest", ...query }, items, isWhole: true });
+const at = (sequence: number, item: HistoryItem): SeenItem => ({ ...item, sequence });
+const claim = (process: string, times: Times, token: number, more: object = {}) =>
+  call(process, times, { is: "claim", holder: process, ttlMs: 100, token, ...more });
+const under = (fencingToken: number) => ({ condition: { fencingToken } });
+const after = (expectedSequence: number) => ({ condition: { expectedSequence } });
+/** A process that made no call since would count as ended. */
+const alive = (process: string, ms: number) =>
+  call(process, [ms, ms + 1], { is: "renew", token: 99, ttlMs: 100, isRenewed: false });
+
+const [a, b, c] = [saved("a"), saved("b"), saved("c")];
+
+it.each<readonly [string, readonly HistoryCall[]]>([
+  ["appends at the same time, in either order", [append("p", [1, 9], [a], 2), append("q", [2, 8], [b], 1)]],
+  ["a read beside an append that sees it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [at(1, a)])]],
+  ["a read beside an append that doesn't see it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [])]],
+  ["an append without an answer that was stored", [append("p", [1], [a]), read("q", [5, 6], [at(1, a)])]],
+  [
+    "an append without an answer that wasn't stored",
+    [append("p", [1], [a]), append("q", [5, 6], [b], 1), read("q", [7, 8], [at(1, b)])],
+  ],
+  [
+    "a retry that returns the sequence of the first try",
+    [append("p", [1], [a]), append("p", [5, 6], [a], 1), append("p", [7, 8], [b], 2)],
+  ],
+  [
+    "gaps in the numbering",
+    [append("p", [1, 2], [a], 3), append("p", [3, 4], [b], 9), read("q", [5, 6], [at(3, a), at(9, b)])],
+  ],
+  [
+    "a checkpoint that another one has replaced",
+    [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2, { replaces: "a" }), read("q", [5, 6], [at(2, b)])],
+  ],
+  [
+    "records that were removed",
+    [
+      append("p", [1, 2], [step("s", "1"), a], 2),
+      call("p", [3, 4], { is: "remove", what: { kinds: ["step"], beforeSequence: 2 }, count: 1 }),
+      read("q", [5, 6], [at(2, a)]),
+    ],
+  ],
+  [
+    "a read with a limit",
+    [
+      append("p", [1, 2], [a], 1),
+      append("p", [3, 4], [b], 2),
+      read("q", [5, 6], [at(2, b)], { order: "newest", limit: 1 }),
+    ],
+  ],
+  ["a claim after the lease has expired", [claim("p", [1, 2], 1), claim("q", [150, 151], 2), alive("p", 160)]],
+  [
+    "a claim after a release",
+    [claim("p", [1, 2], 1), call("p", [3, 4], { is: "release", token: 1 }), claim("q", [5, 6], 2), alive("p", 9)],
+  ],
+  ["a claim from a process that has ended", [claim("p", [1, 2], 1), claim("q", [5, 6], 2)]],
+  ["a claim by force", [claim("p", [1, 2], 1), claim("q", [5, 6], 2, { isForced: true }), alive("p", 9)]],
+  [
+    "a step whose result was dropped and recorded again",
+    [
+      append("p", [1, 2], [step("s", "1")], 1),
+      append("p", [3, 4], [dropping(1, 1)], 2),
+      append("p", [5, 6], [step("s", "2")], 3),
+    ],
+  ],
+  [
+    "an event whose receipt was taken back, and that the next wait received",
+    [
+      append("p", [1, 2], [sent("e")], 1),
+      append("p", [3, 4], [step("m", "1", 1)], 2),
+      append("p", [5, 6], [dropping(2, 2)], 3),
+      append("p", [7, 8], [step("m", "2", 1)], 4),
+    ],
+  ],
+  [
+    "an event that the end of a turn gave back",
+    [
+      append("p", [1, 2], [sent("e"), saved("a", { generation: "g", turn: 1 })], 2),
+      append("p", [3, 4], [step("m", "1", 1)], 3),
+      append("p", [5, 6], [saved("b", { generation: "g", turn: 2 })], 4),
+      append("p", [7, 8], [step("m", "2", 1, 2)], 5),
+    ],
+  ],
+])("accepts %s", (_, history) => {
+  expect(checkHistory(history)).toEqual([]);
+});
+
+/** What is wrong, the rule, the history, and the calls that show it. Default: all. */
+const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly HistoryCall[], (readonly number[])?])[] =
+  [
+    ["a sequence that was returned twice", "twice", [append("p", [1, 2], [a], 1), append("q", [3, 4], [b], 1)]],
+    ["a token that was given twice", "twice", [claim("p", [1, 2], 1), claim("q", [3, 4], 1)]],
+    [
+      "a checkpoint from nowhere",
+      "unknown",
+      [append("p", [1, 2], [a], 1), read("q", [3, 4], [at(1, a), at(2, b)])],
+      [1],
+    ],
+    [
+      "a record with another value",
+      "changed",
+      [append("p", [1, 2], [a], 1), read("q", [3, 4], [at(1, { ...a, sha256: "other" })])],
+    ],
+    [
+      "a read with a gap",
+      "missing",
+      [
+        append("p", [1, 2], [a], 1),
+        append("p", [3, 4], [b], 2),
+        append("p", [5, 6], [c], 3),
+        read("q", [7, 8], [at(1, a), at(3, c)]),
+      ],
+      [1, 2, 3],
+    ],
+    ["half of a batch", "missing", [append("p", [1], [step("s", "1"), a]), read("q", [2, 3], [at(2, a)])]],
+    [
+      "a read that lacks what was acknowledged",
+      "order",
+      [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2), read("q", [5, 6], [at(1, a)])],
+      [2, 1],
+    ],
+    [
+      "a checkpoint that a kill has lost",
+      "order",
+      [append("p", [1, 2], [a], 1), append("q", [5], [b]), read("q", [7, 8], [])],
+      [2, 0],
+    ],
+    ["sequences against the time", "order", [append("p", [1, 2], [a], 2), append("q", [3, 4], [b], 1)], [1, 0]],
+    [
+      "a read that goes back",
+      "order",
+      [append("p", [1], [a]), read("q", [2, 3], [at(1, a)]), read("q", [4, 5], [])],
+      [2, 0, 1],
+    ],
+    ["a read of the future", "order", [read("q", [1, 2], [at(1, a)]), append("p", [3, 4], [a], 1)], [1, 0]],
+    [
+      "a removed checkpoint that came back",
+      "removed",
+      [
+        append("p", [1, 2], [a], 1),
+        call("p", [3, 4], { is: "remove", what: ["a"], count: 1 }),
+        read("q", [5, 6], [at(1, a)]),
+      ],
+    ],
+    [
+      "a write on a wrong condition",
+      "condition",
+      [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2), append("q", [5, 6], [c], 3, after(1))],
+      [1, 2],
+    ],
+    [
+      "a first save of a task that exists",
+      "condition",
+      [append("p", [1, 2], [a], 1), append("q", [3, 4], [b], 2, after(0))],
+    ],
+    [
+      "an older token after a newer one",
+      "fencing",
+      [
+        claim("p", [1, 2], 1),
+        claim("q", [150, 160], 2),
+        append("q", [161, 162], [a], 1, under(2)),
+        append("p", [163, 164], [b], 2, under(1)),
+      ],
+      [2, 3],
+    ],
+    [
+      "an older token after the claim of a newer one",
+      "order",
+      [claim("p", [1, 2], 1), claim("q", [150, 160], 2), append("p", [161, 162], [b], 1, under(1))],
+      [2, 1],
+    ],
+    [
+      "a lease that was renewed after another claim",
+      "order",
+      [
+        claim("p", [1, 2], 1),
+        claim("q", [150, 160], 2),
+        call("p", [161, 162], { is: "renew", token: 1, ttlMs: 100, isRenewed: true }),
+      ],
+      [2, 1],
+    ],
+    ["two holders at once", "holders", [claim("p", [1, 2], 1), claim("q", [50, 60], 2), alive("p", 70)], [0, 1]],
+    [
+      "two holders at once, after a renewal",
+      "holders",
+      [
+        claim("p", [1, 2], 1),
+        call("p", [90, 91], { is: "renew", token: 1, ttlMs: 100, isRenewed: true }),
+        claim("q", [150, 160], 2),
+        alive("p", 170),
+      ],
+      [0, 1, 2],
+    ],
+    ["tokens against the time", "order", [claim("p", [150, 160], 1), claim("q", [1, 2], 2)], [1, 0]],
+    [
+      "a step with two results",
+      "step",
+      [append("p", [1, 2], [step("s", "1")], 1), append("q", [3, 4], [step("s", "2")], 2)],
+    ],
+    [
+      "an event that was received twice in a turn",
+      "event",
+      [
+        append("p", [1, 2], [sent("e")], 1),
+        append("p", [3, 4], [step("m", "1", 1)], 2),
+        append("p", [5, 6], [step("n", "2", 1)], 3),
+      ],
+    ],
+    [
+      "an event that was received in two turns",
+      "event",
+      [
+        append("p", [1, 2], [sent("e"), saved("a", { generation: "g", turn: 1 })], 2),
+        append("p", [3, 4], [step("m", "1", 1)], 3),
+        append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: { upTo: 1 } })], 4),
+        append("p", [7, 8], [step("m", "2", 1, 2)], 5),
+      ],
+      [0, 3],
+    ],
+    [
+      "an event that was passed over",
+      "event",
+      [
+        append("p", [1, 2], [sent("e")], 1),
+        append("p", [3, 4], [sent("f")], 2),
+        append("p", [5, 6], [step("m", "1", 2)], 3),
+      ],
+    ],
+  ];
+
+it.each(REJECTED.map(([what, ...rest]) => [what, rest] as const))("rejects %s", (_, [rule, history, shown]) => {
+  const found = checkHistory(history);
+  expect(found.map((violation) => violation.rule)).toEqual([rule]);
+  expect(found[0]?.calls.map((one) => history.indexOf(one))).toEqual(shown ?? history.map((_call, index) => index));
+});
+
+it("says in words what is wrong, with the calls that show it", () => {
+  const history = [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2, under(1)), read("q", [5, 6], [at(1, a)])];
+  expect(checkHistory(history)[0]?.message).toMatchInlineSnapshot(`
+    "Task "t": Each of these calls must have come before the next one, and the last one ended before the first one began.
+      5.0–6.0 ms, q: read {"order":"oldest"} → sequences 1
+      3.0–4.0 ms, p: append checkpoint "b", under token 1 → sequence 2"
+  `);
+});
