@@ -9,6 +9,7 @@ import { type PostgresServer, startPostgres } from "../../examples/two-machines/
 import { readRun } from "../../src/runs/run-view.js";
 import { killServer } from "../support/postgres-server.js";
 import { Fleet, type Programs } from "./fleet.js";
+import { historyIn, recorded } from "./history.js";
 import { factsIn, nowMs } from "./ledger.js";
 import { childPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
 import { openStorage, type StorageName } from "./store.js";
@@ -46,7 +47,7 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
   // With syncs, because it is killed.
   const server = storage === "postgres" ? await startPostgres() : undefined;
   const place = server?.url ?? join(folder, storage);
-  const ledgers = join(folder, "ledgers");
+  const [ledgers, histories] = [join(folder, "ledgers"), join(folder, "histories")];
   mkdirSync(ledgers);
   const spreadMs = seconds * 1000 * SPREAD;
   const beganAtMs = nowMs();
@@ -54,6 +55,7 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
     storage,
     place,
     ledgers,
+    histories,
     seed,
     tasks,
     spreadMs,
@@ -61,7 +63,7 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
     beganAtMs,
   };
   const fleet = new Fleet(programs, told);
-  const store = openStorage(storage, place);
+  const store = recorded(openStorage(storage, place), histories, "end");
   const manager = new CheckpointManager({ storage: store });
   try {
     fleet.start(workers);
@@ -80,8 +82,14 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
       "stops before a save": fleet.stopsBeforeSaves,
       "killed by a task": fleet.killedByTasks,
     };
-    const violations = [...left, ...missingFaults(seen, seconds), ...violationsOf({ storage, plans, facts, stored })];
-    return { violations, counts: { ...seen, ...countsOf(facts) } };
+    const history = historyIn(histories);
+    const violations = [
+      ...left,
+      ...missingFaults(seen, seconds),
+      ...violationsOf({ storage, plans, facts, stored }),
+      ...history.violations,
+    ];
+    return { violations, counts: { ...seen, ...countsOf(facts), "calls in the history": history.calls } };
   } finally {
     fleet.end();
     await manager.close();
@@ -172,5 +180,7 @@ async function storedOf(
   }
   const { status, error } = newest;
   const run = await readRun(manager, newest);
+  // For the history: everything that is stored.
+  for await (const _item of store.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []);
   return { taskId, status, error, result: run?.result, saves, events: await manager.events(taskId) };
 }

@@ -2,6 +2,7 @@
 // ledgers what was acknowledged, and does the rest again.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
+import { recorded } from "./history.js";
 import { factsIn, type Noted, nowMs, openLedger } from "./ledger.js";
 import { EVENT, type Plan, planOf } from "./plan.js";
 import { openStorage } from "./store.js";
@@ -16,10 +17,10 @@ interface Sending {
 
 const AT_ONCE = 10;
 
-const { name, storage, place, ledgers, seed, tasks, spreadMs, beganAtMs } = told();
+const { name, storage, place, ledgers, histories, seed, tasks, spreadMs, beganAtMs } = told();
 const acknowledged = new Set(factsIn(ledgers, "sender-").flatMap((fact) => idOf(fact) ?? []));
 const note = openLedger(ledgers, name);
-const manager = new CheckpointManager({ storage: openStorage(storage, place) });
+const manager = new CheckpointManager({ storage: recorded(openStorage(storage, place), histories, name) });
 const left = Array.from({ length: tasks }, (_, number) => sendingsOf(planOf(seed, number, spreadMs)))
   .flat()
   .filter(({ fact }) => !acknowledged.has(idOf(fact) ?? ""))

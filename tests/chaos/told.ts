@@ -8,6 +8,8 @@ export interface Told {
   readonly place: string;
   /** The folder of the ledgers. */
   readonly ledgers: string;
+  /** The folder of the history. */
+  readonly histories: string;
   readonly seed: number;
   readonly tasks: number;
   readonly spreadMs: number;

@@ -2,6 +2,7 @@
 import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type NextTurn, type Run, type StepCall } from "waymark";
+import { recorded } from "./history.js";
 import { openLedger } from "./ledger.js";
 import {
   CHILD_STEPS,
@@ -32,11 +33,11 @@ type StepsRun = Pick<ChaosRun, "taskId" | "step" | "sleepUntil" | "waitFor">;
 const LOST = "lost";
 /** Whether this process stops itself before its next save. The save is sent when its lease has expired. */
 let stopsBeforeSave = false;
-const { name, storage, place, ledgers, seed, spreadMs, ttlMs } = told(() => {
+const { name, storage, place, ledgers, histories, seed, spreadMs, ttlMs } = told(() => {
   stopsBeforeSave = true;
 });
 const note = openLedger(ledgers, name);
-const store = observed(openStorage(storage, place), note, () => {
+const store = observed(recorded(openStorage(storage, place), histories, name), note, () => {
   if (!stopsBeforeSave) return;
   stopsBeforeSave = false;
   // The parent lets it go on.

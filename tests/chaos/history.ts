@@ -1,0 +1,19 @@
+// The history of a chaos run: a file per process with its calls of the storage.
+import { mkdirSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import type { StorageAdapter } from "waymark";
+import { checkHistory, parseHistory, recordHistory } from "waymark/testing";
+
+/** The storage, which writes its calls into a file of this folder. A line is one write, so it is whole after a kill. */
+export function recorded(storage: StorageAdapter, folder: string, process: string): StorageAdapter {
+  mkdirSync(folder, { recursive: true });
+  const file = openSync(join(folder, process), "a");
+  return recordHistory(storage, { process, write: (line) => writeSync(file, line) });
+}
+
+/** What the history of all processes shows that no correct store could have done, and the number of calls. */
+export function historyIn(folder: string): { readonly violations: readonly string[]; readonly calls: number } {
+  const lines = readdirSync(folder).flatMap((name) => readFileSync(join(folder, name), "utf8").split("\n"));
+  const calls = parseHistory(lines);
+  return { violations: checkHistory(calls).map(({ rule, message }) => `${rule}: ${message}`), calls: calls.length };
+}
