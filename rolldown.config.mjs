@@ -22,7 +22,7 @@ export default defineConfig({
     // They are in the types.
     comments: { jsdoc: false },
     // Without indentation, so that an installation stays below 2 MB. Names stay as they are, for stack traces.
-    minify: { compress: false, mangle: false, codegen: { removeWhitespace: true } },
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
     codeSplitting: {
       groups: [
         { name: "core", test: /\/src\/(contract|manager|codec|checkpoint-manager)\b/ },
