@@ -79,7 +79,12 @@ export type HistoryAction =
       readonly token?: number;
     }
   | { readonly is: "renew"; readonly token: number; readonly ttlMs: number; readonly isRenewed?: boolean }
-  | { readonly is: "release"; readonly token: number };
+  | { readonly is: "release"; readonly token: number }
+  /**
+   * The machine or the database server stopped, so that lazy records may be lost that no durable write followed. Of no
+   * task: `taskId` is empty.
+   */
+  | { readonly is: "crash" };
 
 /** A call of a storage by one process. */
 export interface HistoryCall {

@@ -1,6 +1,6 @@
 import type { HistoryCall, SeenItem } from "./calls.js";
 import { describeCall, describeItem } from "./describe.js";
-import { Order } from "./order.js";
+import { type Moment, Order } from "./order.js";
 import { Removals } from "./removals.js";
 import { checkRuns } from "./run-rules.js";
 import { type ActionOf, firstOf, isRefused, type Timed, type Write, WrittenItems } from "./written.js";
@@ -52,13 +52,18 @@ export function checkHistory(calls: Iterable<HistoryCall>): HistoryViolation[] {
   const tasks = new Map<string, HistoryCall[]>();
   /** When each process made its last call. */
   const lastSeen = new Map<string, number>();
+  const crashes: Moment[] = [];
   for (const call of calls) {
+    if (call.action.is === "crash") {
+      crashes.push({ beginMs: call.beginMs, endMs: call.endMs ?? call.beginMs });
+      continue;
+    }
     const own = tasks.get(call.taskId);
     if (own === undefined) tasks.set(call.taskId, [call]);
     else own.push(call);
     lastSeen.set(call.process, Math.max(call.beginMs, lastSeen.get(call.process) ?? 0));
   }
-  return [...tasks].flatMap(([taskId, own]) => new TaskHistory(taskId, own, lastSeen).check());
+  return [...tasks].flatMap(([taskId, own]) => new TaskHistory(taskId, own, lastSeen, crashes).check());
 }
 
 type Claim = Timed<ActionOf<"claim">> & { readonly token: number };
@@ -67,10 +72,17 @@ class TaskHistory {
   readonly #taskId: string;
   readonly #timed: readonly Timed[];
   readonly #lastSeen: ReadonlyMap<string, number>;
+  readonly #crashes: readonly Moment[];
   readonly #violations: HistoryViolation[] = [];
 
-  constructor(taskId: string, calls: readonly HistoryCall[], lastSeen: ReadonlyMap<string, number>) {
+  constructor(
+    taskId: string,
+    calls: readonly HistoryCall[],
+    lastSeen: ReadonlyMap<string, number>,
+    crashes: readonly Moment[],
+  ) {
     this.#taskId = taskId;
+    this.#crashes = crashes;
     this.#lastSeen = lastSeen;
     this.#timed = calls.map((call) => {
       const { beginMs, endMs, action, error } = call;
@@ -86,7 +98,7 @@ class TaskHistory {
     const removals = new Removals(this.#timed);
     if (removals.hasAll) return this.#violations;
     const reads = this.#select("read").filter(({ call }) => call.error === undefined && call.endMs !== undefined);
-    const written = new WrittenItems(this.#timed, reads);
+    const written = new WrittenItems(this.#timed, reads, this.#crashes);
     for (const { rule, item, calls } of written.disputes) {
       const what = {
         twice: `Sequence ${item.sequence} was returned for two different writes.`,
@@ -211,7 +223,7 @@ class TaskHistory {
     removals: Removals,
     order: Order<Timed | Write>,
   ): void {
-    const { items = [] } = read.action;
+    const items = (read.action.items ?? []).filter((item) => !written.isLost(item));
     const seen = new Set(items.map(({ sequence }) => sequence));
     const last = Math.max(0, ...seen);
     order.require(written.at(last), read);
@@ -227,7 +239,7 @@ class TaskHistory {
     }
     for (const item of missingFrom(read.action, seen, writes)) {
       const write = written.at(item.sequence);
-      if (write === undefined || removals.mayHaveRemoved(item, read.endMs)) continue;
+      if (write === undefined || write.mayBeLost || removals.mayHaveRemoved(item, read.endMs)) continue;
       if (item.sequence > last) {
         // All later ones are missing, too.
         order.require(read, write);

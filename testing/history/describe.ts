@@ -29,6 +29,8 @@ function describeAction(action: HistoryAction): string {
       return `renew token ${action.token} for ${action.ttlMs} ms`;
     case "release":
       return `release token ${action.token}`;
+    case "crash":
+      return "crash";
   }
 }
 
@@ -52,6 +54,8 @@ function describeAnswer(action: HistoryAction): string {
       return action.isRenewed ? "renewed" : "refused";
     case "release":
       return "released";
+    case "crash":
+      return "what wasn't synced is lost";
   }
 }
 

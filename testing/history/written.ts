@@ -16,6 +16,8 @@ export interface Write extends Moment {
   readonly calls: HistoryCall[];
   readonly items: readonly SeenItem[];
   readonly token: number | undefined;
+  /** Whether a crash may have lost them. */
+  readonly mayBeLost: boolean;
 }
 
 /** Two calls that disagree about an item. */
@@ -33,9 +35,11 @@ export class WrittenItems {
   /** By the sequences of their items. */
   readonly #writes = new Map<number, Write>();
   readonly #calls = new Map<string, Timed<ActionOf<"append" | "setStatus">>[]>();
+  /** The items that a crash has lost, since others have their sequences. */
+  readonly #lost = new Set<string>();
   readonly disputes: Dispute[] = [];
 
-  constructor(calls: readonly Timed[], reads: readonly Timed<ActionOf<"read">>[]) {
+  constructor(calls: readonly Timed[], reads: readonly Timed<ActionOf<"read">>[], crashes: readonly Moment[]) {
     for (const { call, action, ...moment } of calls) {
       if ((action.is !== "append" && action.is !== "setStatus") || isRefused(call)) continue;
       const timed = { ...moment, call, action };
@@ -46,10 +50,17 @@ export class WrittenItems {
         if (!same.some(({ call: known }) => known === call)) same.push(timed);
       }
     }
-    for (const { call, action } of calls) {
-      if (action.is !== "append" || action.sequence === undefined) continue;
-      this.#place(call, action.items, action.sequence - action.items.length + 1);
-    }
+    const answered = calls.filter(
+      (one): one is Timed<ActionOf<"append">> => one.action.is === "append" && one.action.sequence !== undefined,
+    );
+    const losable = findLosable(answered, crashes);
+    // What a crash can't have lost is placed first.
+    const sorted = [
+      ...answered.filter(({ call }) => !losable.has(call)),
+      ...answered.filter(({ call }) => losable.has(call)),
+    ];
+    for (const { call, action } of sorted)
+      this.#place(call, action.items, (action.sequence ?? 0) - action.items.length + 1, losable.has(call));
     for (const { call, action } of reads) for (const item of action.items ?? []) this.#see(call, item);
   }
 
@@ -62,9 +73,15 @@ export class WrittenItems {
     return this.#writes.get(sequence);
   }
 
+  /** Whether a crash has lost the item, so that it tells nothing about other items. */
+  isLost(item: SeenItem): boolean {
+    return this.#lost.has(withSequence(item));
+  }
+
   #see(reader: HistoryCall, item: SeenItem): void {
     const key = identify(item);
     const known = this.#itemAt(item.sequence);
+    if (this.isLost(item)) return;
     if (known !== undefined) {
       if (isSame(known, item)) return;
       const calls = [...(this.at(item.sequence)?.calls ?? []), reader];
@@ -77,11 +94,15 @@ export class WrittenItems {
     else this.#place(writer.call, writer.action.items, item.sequence - at);
   }
 
-  #place(call: HistoryCall, items: readonly HistoryItem[], first: number): void {
+  #place(call: HistoryCall, items: readonly HistoryItem[], first: number, mayBeLost = false): void {
     const seen = items.map((item, at) => ({ ...item, sequence: first + at }));
     for (const item of seen) {
       const other = this.#itemAt(item.sequence);
       if (other === undefined || isSame(other, item)) continue;
+      if (mayBeLost) {
+        for (const one of seen) this.#lost.add(withSequence(one));
+        return;
+      }
       this.disputes.push({ rule: "twice", item, calls: [...(this.at(item.sequence)?.calls ?? []), call] });
       return;
     }
@@ -95,6 +116,7 @@ export class WrittenItems {
       calls: tries.map((one) => one.call),
       items: seen,
       token,
+      mayBeLost,
       beginMs: Math.min(...tries.map(({ beginMs }) => beginMs)),
       endMs: Math.min(...answered.map(({ endMs }) => endMs)),
     };
@@ -118,6 +140,25 @@ export function firstOf({ items: [first] }: Write): number {
 /** Whether the call was told another sequence, since the task has several records that look the same. */
 function isAnsweredElsewhere(action: ActionOf<"append" | "setStatus">, seen: readonly SeenItem[]): boolean {
   return action.is === "append" && action.sequence !== undefined && action.sequence !== seen.at(-1)?.sequence;
+}
+
+/** The appends of lazy records that no durable append followed before a crash. */
+function findLosable(
+  answered: readonly Timed<ActionOf<"append">>[],
+  crashes: readonly Moment[],
+): ReadonlySet<HistoryCall> {
+  const losable = new Set<HistoryCall>();
+  for (const crash of crashes) {
+    const before = answered.filter(({ beginMs }) => beginMs < crash.endMs);
+    const durable = before.filter(({ action, endMs }) => !action.isLazy && endMs < crash.beginMs);
+    const safe = Math.max(0, ...durable.map(({ action }) => action.sequence ?? 0));
+    for (const { call, action } of before) if (action.isLazy && (action.sequence ?? 0) > safe) losable.add(call);
+  }
+  return losable;
+}
+
+function withSequence(item: SeenItem): string {
+  return `${item.sequence} ${identify(item)}`;
 }
 
 /** What tells an item from the task's others. Two records without an id may have the same. */

@@ -9,7 +9,7 @@ import { type PostgresServer, startPostgres } from "../../examples/two-machines/
 import { readRun } from "../../src/runs/run-view.js";
 import { killServer } from "../support/postgres-server.js";
 import { Fleet, type Programs } from "./fleet.js";
-import { historyIn, recorded } from "./history.js";
+import { historyIn, noteCrash, recorded } from "./history.js";
 import { factsIn, nowMs } from "./ledger.js";
 import { childPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
 import { openStorage, type StorageName } from "./store.js";
@@ -67,7 +67,7 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
   const manager = new CheckpointManager({ storage: store });
   try {
     fleet.start(workers);
-    const faults = await faultsOn(fleet, options, server);
+    const faults = await faultsOn(fleet, options, server, histories);
     const left = [...(await untilEnded(manager, fleet)), ...(await fleet.drain()), ...fleet.violations];
     const facts = factsIn(ledgers);
     const tokens = new Map(facts.flatMap((fact) => (fact.is === "saving" ? [[fact.id, fact.token]] : [])));
@@ -98,7 +98,12 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
 }
 
 /** Every second a random process gets a fault. The server is killed twice. */
-async function faultsOn(fleet: Fleet, { seed, seconds }: ChaosOptions, server: PostgresServer | undefined) {
+async function faultsOn(
+  fleet: Fleet,
+  { seed, seconds }: ChaosOptions,
+  server: PostgresServer | undefined,
+  histories: string,
+) {
   const random = randomOf(seed);
   const rounds = Math.floor((seconds * 1000) / FAULT_EVERY_MS);
   const kinds = server === undefined ? KINDS : KINDS_WITH_SERVER;
@@ -111,8 +116,10 @@ async function faultsOn(fleet: Fleet, { seed, seconds }: ChaosOptions, server: P
   for (let round = 1; round <= rounds; round++) {
     await pause(Math.max(0, beganAtMs + round * FAULT_EVERY_MS - nowMs()));
     if (server !== undefined && (round === Math.floor(rounds / 3) || round === Math.floor((2 * rounds) / 3))) {
+      const killedAtMs = nowMs();
       await killServer(server);
       await server.restart();
+      noteCrash(histories, round, killedAtMs);
       count("server kills");
       continue;
     }

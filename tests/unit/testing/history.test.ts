@@ -83,6 +83,15 @@ it.each<readonly [string, readonly HistoryCall[]]>([
     [append("p", [1], [a]), append("p", [5, 6], [a], 1), append("p", [7, 8], [b], 2)],
   ],
   [
+    "a lazy record that a crash has lost",
+    [
+      append("p", [1, 2], [a], 1),
+      append("p", [3, 4], [step("s", "1")], 2, { isLazy: true }),
+      { ...call("server", [5, 6], { is: "crash" }), taskId: "" },
+      append("q", [7, 8], [b], 2),
+    ],
+  ],
+  [
     "gaps in the numbering",
     [append("p", [1, 2], [a], 3), append("p", [3, 4], [b], 9), read("q", [5, 6], [at(3, a), at(9, b)])],
   ],
@@ -147,6 +156,17 @@ it.each<readonly [string, readonly HistoryCall[]]>([
 const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly HistoryCall[], (readonly number[])?])[] =
   [
     ["a sequence that was returned twice", "twice", [append("p", [1, 2], [a], 1), append("q", [3, 4], [b], 1)]],
+    [
+      "a lazy record that a crash has lost, though a durable one followed it",
+      "twice",
+      [
+        append("p", [1, 2], [step("s", "1")], 1, { isLazy: true }),
+        append("p", [3, 4], [a], 2),
+        { ...call("server", [5, 6], { is: "crash" }), taskId: "" },
+        append("q", [7, 8], [step("s", "2")], 1),
+      ],
+      [0, 3],
+    ],
     ["a token that was given twice", "twice", [claim("p", [1, 2], 1), claim("q", [3, 4], 1)]],
     [
       "a checkpoint from nowhere",
