@@ -70,6 +70,7 @@ export const groups = [
     title: "In production",
     pages: [
       page("docs/durability.md", "Durability", "The promise, how it is tested, damage, verify and repair."),
+      page("docs/proof.md", "Proof", "Check the history of your own processes or adapter."),
       page("docs/security.md", "Security", "Who can do what to a store; encryption, rotation, redaction."),
       page("docs/performance.md", "Performance", "Measured beside the peers; what a history costs; the event loop."),
       page("docs/postgres.md", "PostgreSQL", "Options, poolers, failover, histories."),

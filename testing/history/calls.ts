@@ -2,7 +2,6 @@ import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import type { AppendCondition } from "../../src/contract/conditions.js";
 import type { CheckpointErrorCode } from "../../src/contract/errors.js";
 import type { RecordKind, RecordQuery, RecordSelection } from "../../src/contract/log.js";
-import type { RunNote } from "../../src/contract/run-note.js";
 
 /** A record or checkpoint, as one call wrote it or another one read it. */
 export interface HistoryItem {
@@ -17,7 +16,15 @@ export interface HistoryItem {
   /** Of a `run` record: the sequences of the results that it drops. */
   readonly dropped?: readonly (readonly [first: number, last: number])[];
   /** Of a run's checkpoint: where the run stands. */
-  readonly run?: Pick<RunNote, "generation" | "turn" | "received">;
+  readonly run?: {
+    readonly generation: string;
+    readonly turn: number;
+    /** The events that it had received; missing for none. */
+    readonly received?: {
+      readonly upTo: number;
+      readonly names?: readonly (readonly [name: string, upTo: number, ...above: number[]])[];
+    };
+  };
 }
 
 /** An item with its sequence, which the storage gave it. */
