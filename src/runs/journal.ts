@@ -141,10 +141,10 @@ export class RunJournal {
   }
 
   /** Appends the record of a finished step or wait. */
-  recordStep({ name, occurrence }: StepPlace, record: Omit<RunRecordDraft, "kind">): Promise<number> {
+  recordStep({ name, occurrence }: StepPlace, record: Omit<RunRecordDraft, "kind">, isLazy = false): Promise<number> {
     this.#lastStep = stepTitle(name, occurrence);
     this.recordedSteps += 1;
-    return this.append({ ...record, kind: "step", name, occurrence });
+    return this.append({ ...record, kind: "step", name, occurrence }, isLazy);
   }
 
   /** Saves a checkpoint, after the writes under way. */

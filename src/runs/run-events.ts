@@ -16,6 +16,12 @@ export interface PendingEvent {
   readonly wait: string | undefined;
 }
 
+interface TakenEvent extends PendingEvent {
+  wait: string | undefined;
+  /** Whether the function has got it, or a schema has refused it. */
+  isSettled: boolean;
+}
+
 /** An event as a wait receives it. */
 export interface FoundEvent {
   /** With a value decoded by the wait's schema. */
@@ -42,7 +48,7 @@ export class RunEvents {
   /** By name, in the order of their sequences. */
   readonly #pending = new Map<string, PendingEvent[]>();
   /** Those that a recorded receipt of the turn names, or a schema has refused in the turn. */
-  readonly #taken = new Map<number, PendingEvent & { isSettled: boolean }>();
+  readonly #taken = new Map<number, TakenEvent>();
   #readTo: number;
   #reading: Promise<boolean> | undefined;
 
@@ -193,8 +199,10 @@ export class RunEvents {
     })) {
       count += 1;
       this.#readTo = sequence;
-      if (this.#taken.has(sequence) || isReceived(this.#received, sequence, name)) continue;
-      this.#addPending({ sequence, name, wait: recordKey });
+      const taken = this.#taken.get(sequence);
+      // A recorded receipt doesn't say which wait the event was sent to.
+      if (taken !== undefined) taken.wait = recordKey;
+      else if (!isReceived(this.#received, sequence, name)) this.#addPending({ sequence, name, wait: recordKey });
     }
     if (count < PAGE_EVENTS) this.#readTo = Math.max(this.#readTo, lastSequence);
     return count > 0;

@@ -68,23 +68,22 @@ export class Waits {
   }
 
   async event(step: NamedStep, options: WaitOptions): Promise<TaskEvent | undefined> {
-    const { name, title, recorded } = step;
-    const { values } = this.#parts;
-    if (this.#isRecorded(step, "event")) {
-      const { event, result } = recorded?.value ?? {};
-      if (recorded?.step.event !== undefined)
-        await this.#deliver(step, recorded.step.event, recorded.step, options.signal);
-      const value = event && values.decodeStored(title, result, options.schema);
-      return event && { name, value, status: "received", ...event };
-    }
-    options.signal?.throwIfAborted();
+    const { signal } = options;
+    if (this.#isRecorded(step, "event")) return this.#replay(step, options);
     const limitMs = options.timeoutMs === undefined ? undefined : this.#nowMs() + options.timeoutMs;
     const wait = await this.#beforePause(this.#begin(step, "event", limitMs));
-    const signal = anySignal(this.#endSignal(), options.signal);
-    const found = await this.#poll(wait, { ...options, signal }, () => this.#takeEvent(step, options.schema));
-    if (found === undefined) signal.throwIfAborted();
-    await this.#finish(step, wait, found, options.signal);
-    return found?.event;
+    let found: TakenEvent | undefined;
+    try {
+      signal?.throwIfAborted();
+      const ending = anySignal(this.#endSignal(), signal);
+      found = await this.#poll(wait, { ...options, signal: ending }, () => this.#takeEvent(step, options.schema));
+      if (found === undefined) ending.throwIfAborted();
+    } catch (error) {
+      if (!signal?.aborted || error !== signal.reason || this.#endSignal().aborted) throw error;
+      throw await this.#recordAbort(step, wait, error);
+    }
+    if (await this.#finish(step, wait, found, signal)) return found?.event;
+    throw await this.#recordAbort(step, wait, signal?.reason);
   }
 
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
@@ -127,16 +126,38 @@ export class Waits {
     return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
   }
 
+  /** The recorded end of a wait for an event. */
+  async #replay(step: NamedStep, { signal, schema }: WaitOptions): Promise<TaskEvent | undefined> {
+    const { recorded, name, title } = step;
+    if (recorded === undefined) return undefined;
+    const { value, step: receipt } = recorded;
+    if (value.status === "failed")
+      throw this.#calls.addThrown(step, signal?.aborted ? signal.reason : value.error, receipt.sequence);
+    if (receipt.event !== undefined && !this.#deliver(step, receipt.event, receipt, signal))
+      throw await this.#recordAbort(step, { waitsFor: "event", startedAt: value.startedAt }, signal?.reason);
+    const { event } = value;
+    return (
+      event && {
+        name,
+        value: this.#parts.values.decodeStored(title, value.result, schema),
+        status: "received",
+        ...event,
+      }
+    );
+  }
+
   /**
-   * Gives an event to the function at the turn of its receipt, or takes the receipt back if the signal has aborted. A
-   * signal may abort earlier or later in a resume, so a second record says which, before anything that depends on it.
+   * Gives an event to the function at the turn of its receipt. A signal may abort earlier or later in a resume, so a second
+   * record says whether the function got the event, before anything that depends on it.
+   *
+   * @returns False if the wait's signal has aborted. The receipt is taken back then.
    */
-  async #deliver(
+  #deliver(
     { occurrence }: NamedStep,
     event: number,
-    receipt: Pick<RecordedStep, "sequence" | "isUndecided">,
+    { sequence, isUndecided }: Pick<RecordedStep, "sequence" | "isUndecided">,
     signal: AbortSignal | undefined,
-  ): Promise<void> {
+  ): boolean {
     const { events, stop, journal } = this.#parts;
     // A pause decides nothing: the resume gives the event.
     stop.signal.throwIfAborted();
@@ -145,17 +166,32 @@ export class Waits {
       this.#over.abort();
       this.#over.signal.throwIfAborted();
     }
-    if (signal !== undefined && receipt.isUndecided) {
+    if (signal !== undefined && isUndecided) {
       const place = { occurrence, event };
       if (signal.aborted) {
-        const fields = { type: "dropped", dropped: [[receipt.sequence, receipt.sequence]] };
-        await journal.append({ kind: "run", ...place, fields }, true);
+        void journal.note({ kind: "run", ...place, fields: { type: "dropped", dropped: [[sequence, sequence]] } });
         events.giveBack(event);
-        signal.throwIfAborted();
+        return false;
       }
       void journal.note({ kind: "mark", ...place });
     }
     events.settle(event);
+    return true;
+  }
+
+  /**
+   * Records that its signal has ended a wait, so that a resume ends it at the same place among the results.
+   *
+   * @returns The signal's reason, at its turn.
+   */
+  async #recordAbort(step: NamedStep, { waitsFor, startedAt }: WaitMark, reason: unknown): Promise<unknown> {
+    const { journal, values, stop } = this.#parts;
+    const fields = { status: "failed", waitsFor, startedAt };
+    const encoded = ["error", values.encodeError(step, reason)] as const;
+    const sequence = await journal.recordStep(step, { fields, encoded }, true);
+    await this.#calls.inOrder(sequence);
+    stop.signal.throwIfAborted();
+    return this.#calls.addThrown(step, reason, sequence);
   }
 
   /** Whether the function has ended. */
@@ -314,8 +350,12 @@ export class Waits {
     await journal.append({ kind: "mark", name, occurrence, fields }, mark.until === undefined);
   }
 
-  /** Records the end of a wait, and gives its event to the function in the order of the log. */
-  async #finish(step: NamedStep, wait: OpenWait, found?: TakenEvent, signal?: AbortSignal): Promise<void> {
+  /**
+   * Records the end of a wait, and gives its event to the function in the order of the log.
+   *
+   * @returns False if the wait's signal has aborted meanwhile, and the event is given back.
+   */
+  async #finish(step: NamedStep, wait: OpenWait, found?: TakenEvent, signal?: AbortSignal): Promise<boolean> {
     const { journal, values, store } = this.#parts;
     const { waitsFor, startedAt, until } = wait;
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
@@ -324,10 +364,13 @@ export class Waits {
     const fields = { status: "completed", waitsFor, ...times, ...event, ...(found && signal && { hasSignal: true }) };
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
     const sequence = await journal.recordStep(step, { event: found?.sequence, fields, encoded });
-    await this.#calls.inOrder(sequence, async () => {
-      if (found !== undefined) await this.#deliver(step, found.sequence, { sequence, isUndecided: true }, signal);
-    });
-    store.notifications.emit("waitEnded", { ...this.#details(wait), waitsFor, durationMs, ...event });
+    const receipt = { sequence, isUndecided: true };
+    const isGiven = await this.#calls.inOrder(
+      sequence,
+      async () => found === undefined || this.#deliver(step, found.sequence, receipt, signal),
+    );
+    if (isGiven) store.notifications.emit("waitEnded", { ...this.#details(wait), waitsFor, durationMs, ...event });
+    return isGiven;
   }
 
   #hasOnlyWaits(): boolean {

@@ -3,7 +3,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { CheckpointManager, type Run, type StorageAdapter, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { isJsonObject } from "../../../src/contract/checkpoint.js";
 import { listEventHeaders } from "../../../src/runs/event-headers.js";
+import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { managerOn, withWrites } from "./run-support.js";
 
@@ -73,6 +75,105 @@ it("an event that a run has received stays received, if the signal of its wait i
   closing.abort();
   expect(await attempt()).toBe("J1");
   expect(charged).toEqual(["J1"]);
+});
+
+it("a wait that its signal has ended ends again at a resume, and leaves a later event for the next wait", async () => {
+  const { manager } = managerOn();
+  const attempt = (signal: AbortSignal) =>
+    manager.run("t", async (run) => {
+      const first = await run.waitFor("msg", { signal }).catch((error: unknown) => String(error));
+      await run.step("handle", () => first);
+      if (run.attempt === 1) throw new Error("stop");
+      return [first, (await run.waitFor("msg", { timeoutMs: 0 }))?.value];
+    });
+  const aborted = AbortSignal.abort("closed");
+  await expect(attempt(aborted)).rejects.toThrow("stop");
+  await manager.send("t", "msg", "hello");
+  expect(await attempt(new AbortController().signal)).toEqual(["closed", "hello"]);
+});
+
+it("a race with a wait that its signal ends has the same winner at a resume", async () => {
+  const { manager } = managerOn();
+  const winners: string[] = [];
+  const attempt = () =>
+    manager.run("t", async (run) => {
+      const slowDone = deferred<void>();
+      const over = new AbortController();
+      const wait = run.waitFor("msg", { signal: over.signal }).then(
+        () => "event",
+        () => "aborted",
+      );
+      const slow = run.step("slow", () => slowDone.promise.then(() => "slow"));
+      await run.step("tick", () => nextTurn());
+      over.abort();
+      const winner = await Promise.race([wait, slow]);
+      winners.push(winner);
+      await run.step(`after ${winner}`, () => 1);
+      slowDone.resolve();
+      await slow;
+      if (run.attempt === 1) throw new Error("stop");
+    });
+  await expect(attempt()).rejects.toThrow("stop");
+  await attempt();
+  expect(winners).toEqual(["aborted", "aborted"]);
+});
+
+it("a wait whose signal has ended the run is open again in the next run", async () => {
+  const { manager } = managerOn();
+  const attempt = (signal?: AbortSignal) =>
+    manager.run("t", async (run) => (await run.waitFor("msg", { signal })).value);
+  const reason = new Error("closed");
+  await expect(attempt(AbortSignal.abort(reason))).rejects.toBe(reason);
+  await manager.send("t", "msg", "hello");
+  expect(await attempt()).toBe("hello");
+});
+
+it("an event that a run has received stays received in a fork, if the signal of its wait is aborted there", async () => {
+  const { manager } = managerOn();
+  const attempt = (taskId: string, signal: AbortSignal) =>
+    manager.run(taskId, async (run) => {
+      const { value } = await run.waitFor("job", { signal });
+      await run.step("charge", () => value);
+      if (run.taskId === "t") throw new Error("stop");
+      return value;
+    });
+  await manager.send("t", "job", "J1");
+  await expect(attempt("t", new AbortController().signal)).rejects.toThrow("stop");
+  await manager.fork("t", (await manager.latest("t"))?.sequence ?? 0, "copy");
+  expect(await attempt("copy", AbortSignal.abort())).toBe("J1");
+});
+
+it("an answer to one wait, which gives it back at a resume, isn't received by another wait", async () => {
+  const storage = new MemoryAdapter();
+  const managerOf = (store: StorageAdapter) =>
+    new CheckpointManager({ storage: store, ownsStorage: false, logger: recordingLogger() });
+  const second = managerOf(storage);
+  let isDead = false;
+  const mortal = withWrites(storage, async (call, _isLazy, titles) => {
+    if (isDead) throw new StorageError("killed");
+    const sequence = await call();
+    isDead = titles.includes("step approve");
+    if (!titles.includes("mark approve")) return sequence;
+    for await (const { value } of second.records("t", { kinds: ["mark"], name: "approve" }))
+      if (isJsonObject(value)) await first.send("t", "approve", "yes", { wait: String(value["key"]) });
+    return sequence;
+  });
+  const first = managerOf(mortal);
+  const attempt = (manager: CheckpointManager) =>
+    manager.run("t", async (run) => {
+      const over = new AbortController();
+      if (run.attempt === 2) {
+        await run.waitFor("other", { timeoutMs: 0 });
+        over.abort("withdrawn");
+      }
+      const one = await run.waitFor("approve", { signal: over.signal }).catch((error: unknown) => {
+        if (error !== "withdrawn") throw error;
+        return error;
+      });
+      return [one, await run.waitFor("approve", { timeoutMs: 0 })];
+    });
+  await expect(attempt(first)).rejects.toThrow("killed");
+  expect(await attempt(second)).toEqual(["withdrawn", undefined]);
 });
 
 it("a wait is refused while another one with its name is open, with advice for waits", async () => {
