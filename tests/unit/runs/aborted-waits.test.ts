@@ -143,6 +143,32 @@ it("an event that a run has received stays received in a fork, if the signal of 
   expect(await attempt("copy", AbortSignal.abort())).toBe("J1");
 });
 
+it("an event that a wait receives again after a changed input is given back, if its signal aborts before the delivery", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const attempt = (runner: CheckpointManager, input: number, signal?: AbortSignal) =>
+    runner.run("t", async (run) => {
+      if (run.state === 1) return (await run.waitFor("job", { timeoutMs: 0 }))?.value;
+      await run.step("look", () => input, { input });
+      const listening = signal ?? new AbortController().signal;
+      const event = await run.waitFor("job", { signal: listening }).catch((error: unknown) => {
+        if (error !== "closed") throw error;
+      });
+      if (event !== undefined) throw new Error("stop");
+      return run.next(1);
+    });
+  await manager.send("t", "job", "J1");
+  await expect(attempt(manager, 1)).rejects.toThrow("stop");
+  let isDead = false;
+  const mortal = withWrites(storage, async (call, _isLazy, titles) => {
+    if (isDead) throw new StorageError("killed");
+    isDead = titles.includes("step job");
+    return call();
+  });
+  await expect(attempt(managerOn(mortal).manager, 2)).rejects.toThrow("stop");
+  expect(await attempt(manager, 2, AbortSignal.abort("closed"))).toBe("J1");
+});
+
 it("an answer to one wait, which gives it back at a resume, isn't received by another wait", async () => {
   const storage = new MemoryAdapter();
   const managerOf = (store: StorageAdapter) =>

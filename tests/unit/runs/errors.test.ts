@@ -393,3 +393,18 @@ it("an error of the function's own leaves no failed step", async () => {
   await expect(program).rejects.toThrow("of the function");
   expect(await runOf(manager, "t")).not.toHaveProperty("failedStep");
 });
+
+it("retry from a step runs all later ones again, also those that a killed process had recorded", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const ran: string[] = [];
+  const program = async (run: Run) => {
+    for (const name of ["a", "b", "c"]) await run.step(name, () => ran.push(name));
+  };
+  // The start and three steps; the end isn't stored.
+  await expect(managerOn(dyingAfter(4, storage)).manager.run("t", program)).rejects.toThrow("killed");
+  await manager.fail("t", new Error("by hand"));
+  await manager.retry("t", { from: "b" });
+  await manager.run("t", program);
+  expect(ran).toEqual(["a", "b", "c", "b", "c"]);
+});

@@ -50,3 +50,23 @@ it("a fork of a failed run doesn't count the attempts of its steps that had ende
   await expect(program("t")).rejects.toThrow("stop");
   expect(attempts).toEqual([1, 1, 2]);
 });
+
+it("an event whose receipt a fork has, and whose wait its function no longer has, is received by the next turn", async () => {
+  const { manager } = managerOn();
+  await manager.send("t", "msg", "hello");
+  const stopping = async (run: Run) => {
+    await run.waitFor("msg");
+    await run.step("work", () => 1);
+    throw new Error("stop");
+  };
+  await expect(manager.run("t", stopping)).rejects.toThrow("stop");
+  const steps = await collect(manager.records("t", { kinds: ["step"] }));
+  await manager.fork("t", steps.at(-1)?.sequence ?? 0, "copy");
+  const changed = async (run: Run) => {
+    if (run.state === undefined) return run.next(await run.step("work", () => 2));
+    if (run.attempt === 1) throw new Error("stop");
+    return (await run.waitFor("msg", { timeoutMs: 0 }))?.value;
+  };
+  await expect(manager.run("copy", changed)).rejects.toThrow("stop");
+  expect(await manager.run("copy", changed)).toBe("hello");
+});
