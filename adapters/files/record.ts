@@ -21,13 +21,13 @@ import { SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { toFileName } from "./names.js";
 
-/** Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
+/** @internal Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
 export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
 
 /** The range, the order and the skipped checkpoints of a query. */
 export type RecordQuery = Pick<CheckpointQuery, "order" | "skip" | "beforeSequence" | "afterSequence">;
 
-/** A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
+/** @internal A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
@@ -141,7 +141,7 @@ export function readEntry<Item>(
 }
 
 /**
- * The transient checkpoint with this id, and the transient checkpoints that it replaced but that a kill has left. Each
+ * @internal The transient checkpoint with this id, and the transient checkpoints that it replaced but that a kill has left. Each
  * names the one that it replaced.
  */
 export function findReplaced(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
@@ -195,7 +195,7 @@ export function parseJson(source: string): JsonValue {
 }
 
 /**
- * Yields `read(entry)` for each entry that the query finds, and leaves out entries that are gone. If the first entry is
+ * @internal Yields `read(entry)` for each entry that the query finds, and leaves out entries that are gone. If the first entry is
  * gone, another process removed it after the task was loaded, and may have saved a newer checkpoint before that. So the
  * task is loaded again. Otherwise a task that always has a checkpoint could seem empty.
  */
@@ -223,7 +223,7 @@ export function* readEntries<Item>(
   }
 }
 
-/** Yields the results of `read` that match a query, and CorruptRecords. */
+/** @internal Yields the results of `read` that match a query, and CorruptRecords. */
 export async function* selectRecords<Item extends CheckpointSummary>(
   load: () => LoadedTask | undefined,
   query: CheckpointQuery,
