@@ -40,7 +40,7 @@ export interface HistoryViolation {
 
 /**
  * Decides whether a correct store could have produced a history: the calls of all processes since its tasks were new, in
- * any order. Takes time in proportion to the history.
+ * any order.
  *
  * It checks that the appends, reads and leases of each task are linearizable: each call took effect at one moment between
  * its begin and its end, and what it returned agrees with that order. Calls without an answer may have taken effect, or

@@ -114,19 +114,22 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
       recordRead(taskId, { ...query, kinds: ["checkpoint"] }, () => storage.read({ taskId, ...query })),
     list: ({ taskId, ...query }) =>
       recordRead(taskId, { ...query, kinds: ["checkpoint"] }, () => storage.list({ taskId, ...query })),
-    remove(taskId, what, condition) {
-      const action = { is: "remove", what, ...conditionOf(condition) } as const;
-      return record(
-        taskId,
-        action,
-        () => storage.remove(taskId, what, condition),
-        (count) => ({ ...action, count }),
-      );
-    },
+    remove: (taskId, what, condition) =>
+      recordRemoval(taskId, what, condition, () => storage.remove(taskId, what, condition)),
     ...(log && { log: recordLog(log) }),
     ...(leases && { leases: recordLeases(leases) }),
     ...(queue && { queue: recordQueue(queue) }),
   });
+
+  function recordRemoval(
+    taskId: string,
+    what: Extract<HistoryAction, { is: "remove" }>["what"],
+    condition: AppendCondition | undefined,
+    remove: () => Promise<number>,
+  ): Promise<number> {
+    const action = { is: "remove", what, ...conditionOf(condition) } as const;
+    return record(taskId, action, remove, (count) => ({ ...action, count }));
+  }
 
   function recordLog(log: TaskLog): TaskLog {
     return withMembers(log, {
@@ -142,15 +145,8 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
       },
       read: ({ taskId, headersOnly, durableOnly, ...query }) =>
         recordRead(taskId, query, () => log.read({ taskId, headersOnly, durableOnly, ...query })),
-      remove(taskId, what, condition) {
-        const action = { is: "remove", what, ...conditionOf(condition) } as const;
-        return record(
-          taskId,
-          action,
-          () => log.remove(taskId, what, condition),
-          (count) => ({ ...action, count }),
-        );
-      },
+      remove: (taskId, what, condition) =>
+        recordRemoval(taskId, what, condition, () => log.remove(taskId, what, condition)),
     });
   }
 
@@ -221,7 +217,10 @@ function conditionOf(condition: AppendCondition | undefined) {
 
 function toItem(draft: RecordDraft | (CheckpointDraft & { readonly kind: "checkpoint" })): HistoryItem {
   if (draft.kind === "checkpoint") return toCheckpoint(draft);
-  const { kind, id, name, recordKey, createdAt, payload } = draft;
+  return { ...toRecord(draft), ...(draft.kind === "run" && { dropped: droppedBy(draft.payload.body) }) };
+}
+
+function toRecord({ kind, id, name, recordKey, createdAt, payload }: RecordDraft | RecordHeader): HistoryItem {
   return {
     kind,
     ...(id !== undefined && { id }),
@@ -229,7 +228,6 @@ function toItem(draft: RecordDraft | (CheckpointDraft & { readonly kind: "checkp
     ...(recordKey !== undefined && { recordKey }),
     createdAt,
     sha256: payload.sha256,
-    ...(kind === "run" && { dropped: droppedBy(payload.body) }),
   };
 }
 
@@ -248,18 +246,7 @@ function toCheckpoint(
 }
 
 function toSeen(item: LogRecord | RecordHeader | StoredCheckpoint | CheckpointSummary): SeenItem {
-  const { sequence } = item;
-  if (!("kind" in item)) return { ...toCheckpoint(item), sequence };
-  const { kind, id, name, recordKey, createdAt, payload } = item;
-  return {
-    sequence,
-    kind,
-    ...(id !== undefined && { id }),
-    ...(name !== undefined && { name }),
-    ...(recordKey !== undefined && { recordKey }),
-    createdAt,
-    sha256: payload.sha256,
-  };
+  return { ...("kind" in item ? toRecord(item) : toCheckpoint(item)), sequence: item.sequence };
 }
 
 /** The results that a `run` record drops; none if its payload is encrypted or compressed. */
