@@ -196,6 +196,25 @@ describe("statements", () => {
   });
 });
 
+it("a page of a log is read in the order of the index, also by a plan made without statistics", async () => {
+  const { url, schema, adapter } = await newStore();
+  await adapter.log.append("t", [event("e")]);
+  // The server's plan for any values, as it keeps it for a prepared statement. Autovacuum would bring statistics.
+  await administer(url, `ALTER TABLE "${schema}".records SET (autovacuum_enabled = off)`);
+  await administer(
+    url,
+    `INSERT INTO "${schema}".records (task_id, sequence, kind, name, created_at, encoding, sha256, seal, size_bytes, is_text, body)
+     SELECT 'u', n, 'step', 's', created_at, encoding, sha256, seal, 1000, true, convert_to(repeat('x', 1000), 'UTF8')
+     FROM generate_series(1, 100000) n, "${schema}".records WHERE task_id = 't'`,
+  );
+  const { oldest, newest } = statementsOn(schema).records.read;
+  for (const page of [oldest.whole, oldest.headers, newest.whole, newest.headers]) {
+    const plan = await planOf(url, page, [], ", GENERIC_PLAN");
+    expect(plan).toMatch(/Index Scan (Backward )?using records_pkey/);
+    expect(plan).not.toMatch(/Bitmap/);
+  }
+});
+
 describe("statements about due tasks", () => {
   const dueBy = "2026-01-02T03:04:05.678Z";
 
