@@ -49,7 +49,7 @@ export class LogIndex {
 
   /** The highest sequence, also of removed records. */
   get lastSequence(): number {
-    return Math.max(this.scan.first?.lastSequence ?? 0, this.scan.position.lastSequence);
+    return Math.max(this.scan.first?.lastSequence ?? 0, this.scan.lastSequence);
   }
 
   /** The highest removed sequence; 0 if none was removed. */
@@ -72,9 +72,9 @@ export class LogIndex {
     // A copy, since the bytes are a part of a large buffer.
     if (offset === 0) this.#beginning = Buffer.from(bytes);
     for (const entry of this.scan.take(bytes, offset)) this.#note(entry);
-    const { position } = this.scan;
-    const [segment] = this.segments.slice(-1);
-    if (this.scan.isBetween && position.offset - (segment?.offset ?? 0) >= SEGMENT_BYTES) this.segments.push(position);
+    const { scan } = this;
+    const from = this.segments.at(-1)?.offset ?? 0;
+    if (scan.offset - from >= SEGMENT_BYTES && scan.isBetween) this.segments.push(scan.position);
   }
 
   /** When the task is due, if this is its newest checkpoint. */
@@ -149,7 +149,7 @@ function readSlice(path: string, file: number, size: number): LogIndex {
     if (known.size >= MAX_LOGS) known.clear();
     known.set(path, index);
   }
-  const start = index.scan.position.offset;
+  const start = index.scan.offset;
   index.isComplete = true;
   index.size = size;
   for (const { bytes, offset } of readLines(file, start, size)) {

@@ -1,7 +1,9 @@
+import { isUtf8 } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import {
+  joinBody,
   type LogRecord,
   RECORD_KINDS,
   type RecordDraft,
@@ -173,13 +175,10 @@ export function joinLogRecord(line: LogLine, taskId: string): LogRecord | Record
   const { record, value, fields } = line;
   if (record === undefined) return undefined;
   if (value === undefined) return { ...record, taskId };
-  const { sizeBytes: _size, payload, ...rest } = record;
-  const text = attempt(() => decodeText(value));
   // If the text isn't UTF-8, its digest shows the damage.
-  const body = text instanceof UnreadableError ? value.toString("latin1") : text;
-  const isBase64 = fields["bodyIs"] === "base64";
-  const decoded = isBase64 ? new Uint8Array(Buffer.from(body.slice(1, -1), "base64")) : body;
-  return { ...rest, taskId, payload: { ...payload, body: decoded } };
+  const text = value.toString(isUtf8(value) ? "utf8" : "latin1");
+  const body = fields["bodyIs"] === "base64" ? new Uint8Array(Buffer.from(text.slice(1, -1), "base64")) : text;
+  return joinBody({ ...record, taskId }, body);
 }
 
 /** The header of a record's line. */

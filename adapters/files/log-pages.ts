@@ -23,7 +23,7 @@ export interface LogMoment {
  * @param newestBefore - The sequence of the newest checkpoint before the log was read.
  */
 export function findMoment(index: LogIndex, task: LoadedTask | undefined, newestBefore: number): LogMoment {
-  const { position, pending } = index.scan;
+  const { offset, pending } = index.scan;
   const companion = pending && findCompanion(pending, task);
   // All checkpoints below the log's last record were stored before it. All records below `newestBefore` were in the log.
   const lastSequence = Math.max(
@@ -32,7 +32,7 @@ export function findMoment(index: LogIndex, task: LoadedTask | undefined, newest
     companion?.sequence ?? 0,
     (companion && pending?.entries.at(-1)?.sequence) ?? 0,
   );
-  return { index, end: position.offset, pending: companion && pending, lastSequence };
+  return { index, end: offset, pending: companion && pending, lastSequence };
 }
 
 /** The checkpoint that a batch was stored with; `undefined` if it wasn't stored. */

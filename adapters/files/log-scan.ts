@@ -52,7 +52,10 @@ export class LogScan {
   firstDamage: string | undefined;
   /** Whether the last line that counts wasn't synced by its writer. */
   isLazy = false;
-  #position: ScanPosition;
+  #log: string | undefined;
+  #offset: number;
+  #lastSequence: number;
+  #last: ScanPosition["last"];
   /** The lines of a batch without its last line, and the number of lines still missing. */
   #batch: { readonly entries: LogEntry[]; next: number } | undefined;
   #pending: PendingBatch | undefined;
@@ -64,11 +67,24 @@ export class LogScan {
 
   constructor(path: string, position: ScanPosition = START) {
     this.#path = path;
-    this.#position = position;
+    this.#log = position.log;
+    this.#offset = position.offset;
+    this.#lastSequence = position.lastSequence;
+    this.#last = position.last;
   }
 
   get position(): ScanPosition {
-    return this.#position;
+    return { log: this.#log, offset: this.#offset, lastSequence: this.#lastSequence, last: this.#last };
+  }
+
+  /** The offset of the next line. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** The highest sequence, also of damaged lines. */
+  get lastSequence(): number {
+    return this.#lastSequence;
   }
 
   /** The batch at the end whose checkpoint must be looked for. */
@@ -84,13 +100,14 @@ export class LogScan {
   /** @throws {UnsupportedFormatError} A newer program wrote the file. */
   take(bytes: Buffer, offset: number): readonly LogEntry[] {
     const end = offset + bytes.length + 1;
-    this.#position = { ...this.#position, offset: end };
+    this.#offset = end;
     if (offset === 0) return this.#takeFirst(bytes, end);
     const line = parseLine(bytes);
-    const { log = line?.log, last } = this.#position;
+    const log = this.#log ?? line?.log;
+    const last = this.#last;
     if (line === undefined || (line.at === offset && line.log === log && !line.isWhole)) {
       if (isLost(bytes)) [this.#batch, this.#isTorn] = [undefined, true];
-      const next = (this.#broken.at(-1)?.sequence ?? this.#position.lastSequence) + 1;
+      const next = (this.#broken.at(-1)?.sequence ?? this.#lastSequence) + 1;
       const sequence = line?.sequence ?? Math.max(next, findSequence(bytes) ?? 0);
       const damage = line ? "its value was cut short or changed" : NO_MATCH;
       this.#broken.push({ offset, bytes, sequence, damage });
@@ -104,7 +121,7 @@ export class LogScan {
       return [...this.#finishBroken(), ...this.#put({ offset, bytes, sequence: line.sequence, damage })];
     }
     // Line one is damaged. Every other line names the file, too.
-    if (this.#position.log === undefined) this.#position = { ...this.#position, log };
+    this.#log = log;
     if (line.of[0] === 1 && line.follows === last.check) this.#broken = [];
     const damaged = this.#finishBroken();
     const counting = this.#takeCounting(entry, line, end);
@@ -124,7 +141,8 @@ export class LogScan {
       return [{ offset: 0, bytes, sequence: 0, damage: first.message }];
     }
     this.first = first;
-    this.#position = { ...this.#position, log: first.log, last: { sequence: 0, check: first.check, end } };
+    this.#log = first.log;
+    this.#last = { sequence: 0, check: first.check, end };
     const rest = bytes.subarray(first.size);
     // Longer than the carriage return of a changed line end: the line feed was damaged, and this is the next line.
     if (rest.length > 1) this.#broken.push({ offset: first.size, bytes: rest, sequence: 1, damage: NO_MATCH });
@@ -157,9 +175,8 @@ export class LogScan {
   /** Notes that a line was the last one of its call to take its place. */
   #count(entries: readonly LogEntry[], { sequence, check, isLazy }: LogLine, end: number): void {
     this.isLazy = isLazy;
-    const taken = Math.max(this.#position.last.sequence, sequence);
-    const lastSequence = Math.max(this.#position.lastSequence, ...entries.map((entry) => entry.sequence));
-    this.#position = { ...this.#position, lastSequence, last: { sequence: taken, check, end } };
+    for (const entry of entries) this.#lastSequence = Math.max(this.#lastSequence, entry.sequence);
+    this.#last = { sequence: Math.max(this.#last.sequence, sequence), check, end };
   }
 
   #finishBroken(): readonly LogEntry[] {
@@ -175,8 +192,7 @@ export class LogScan {
 
   /** Returns an entry, or its whole batch if it stands for a damaged line in one. */
   #put(entry: LogEntry): readonly LogEntry[] {
-    const lastSequence = Math.max(this.#position.lastSequence, entry.sequence);
-    this.#position = { ...this.#position, lastSequence };
+    this.#lastSequence = Math.max(this.#lastSequence, entry.sequence);
     const batch = this.#batch;
     if (batch === undefined) return [entry];
     batch.entries.push(entry);
@@ -200,6 +216,7 @@ function isSame(a: Companion | undefined, b: Companion): boolean {
 }
 
 const CHUNK_BYTES = 256 * 1024;
+const LINE_FEED = 0x0a;
 
 /** Yields the complete lines of an open file between two offsets, without their line feeds. */
 export function* readLines(
@@ -212,7 +229,7 @@ export function* readLines(
     const chunk = Buffer.allocUnsafe(Math.min(size, to - offset));
     const read = chunk.subarray(0, readSync(file, chunk, 0, chunk.length, offset));
     let start = 0;
-    for (let end = read.indexOf("\n"); end !== -1; end = read.indexOf("\n", start)) {
+    for (let end = read.indexOf(LINE_FEED); end !== -1; end = read.indexOf(LINE_FEED, start)) {
       yield { bytes: read.subarray(start, end), offset: offset + start };
       start = end + 1;
     }

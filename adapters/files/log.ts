@@ -6,7 +6,7 @@ import {
   requireNoEvent,
   type TaskPosition,
 } from "../../src/contract/conditions.js";
-import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
   findRecordDamage,
@@ -124,7 +124,7 @@ function renderDrafts(taskId: string, records: readonly RecordDraft[], first: nu
 }
 
 /**
- * Yields a task's records and the summaries of its checkpoints, from one moment.
+ * Yields a task's records and the summaries of its checkpoints, from one moment, page by page.
  *
  * @param load - Loads the task's checkpoints; `undefined` if there is no folder.
  */
@@ -133,21 +133,25 @@ export async function* readLog(
   path: string,
   query: RecordQuery,
   load: () => LoadedTask | undefined,
-): AsyncGenerator<LogItem, void, void> {
+): AsyncGenerator<readonly LogItem[], void, void> {
   let { limit: left = Number.POSITIVE_INFINITY, ...rest } = query;
-  let isOutdated = true;
-  while (isOutdated && left > 0) {
-    isOutdated = false;
+  const bound = query.order === "oldest" ? "afterSequence" : "beforeSequence";
+  while (left > 0) {
     try {
-      for await (const { item, sequence } of readItems(folder, path, rest, load)) {
-        rest = query.order === "oldest" ? { ...rest, afterSequence: sequence } : { ...rest, beforeSequence: sequence };
-        yield item;
-        if (!("corrupt" in item)) left -= 1;
+      for await (const found of readItems(folder, path, rest, load)) {
+        const page: LogItem[] = [];
+        for (const { item } of found) {
+          page.push(item);
+          if (!isCorrupt(item)) left -= 1;
+          if (left === 0) break;
+        }
+        rest = { ...rest, [bound]: found.at(-1)?.sequence ?? rest[bound] };
+        yield page;
         if (left === 0) return;
       }
+      return;
     } catch (error) {
       if (!(error instanceof LogReplacedError)) throw error;
-      isOutdated = true;
     }
   }
 }
@@ -157,12 +161,13 @@ interface OrderedItem {
   readonly sequence: number;
 }
 
+/** Yields the items page by page, since each item that a generator yields costs some promises. */
 async function* readItems(
   folder: string,
   path: string,
   query: Omit<RecordQuery, "limit">,
   load: () => LoadedTask | undefined,
-): AsyncGenerator<OrderedItem, void, void> {
+): AsyncGenerator<readonly OrderedItem[], void, void> {
   const { taskId, order, kinds, afterSequence = 0, durableOnly = false } = query;
   const newestBefore = load()?.newestSequence ?? 0;
   const index = await readIndex(path);
@@ -181,15 +186,17 @@ async function* readItems(
   let checkpoint = checkpoints.next();
   const isNext = (a: number, b: number): boolean => (order === "oldest" ? a < b : a > b);
   for await (const page of moment ? readPages(moment, order, afterSequence, beforeSequence) : []) {
+    const items: OrderedItem[] = [];
     for (const entry of page) {
       for (; !checkpoint.done && isNext(checkpoint.value.sequence, entry.sequence); checkpoint = checkpoints.next()) {
-        yield checkpoint.value;
+        items.push(checkpoint.value);
       }
       const item = toItem(entry, query, path);
-      if (item) yield { item, sequence: entry.sequence };
+      if (item) items.push({ item, sequence: entry.sequence });
     }
+    yield items;
   }
-  for (; !checkpoint.done; checkpoint = checkpoints.next()) yield checkpoint.value;
+  for (; !checkpoint.done; checkpoint = checkpoints.next()) yield [checkpoint.value];
 }
 
 function* readSummaries(
@@ -382,7 +389,7 @@ export async function* readEntries(index: LogIndex, sequence?: number): AsyncGen
 
 /** @throws {LockLostError} Another process has stolen the lock and replaced the log. */
 async function* readHeldPages(index: LogIndex, after?: number, before?: number) {
-  const all = { index, end: index.scan.position.offset, pending: undefined };
+  const all = { index, end: index.scan.offset, pending: undefined };
   try {
     yield* readPages(all, "oldest", after, before);
   } catch (error) {

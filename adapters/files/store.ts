@@ -130,8 +130,8 @@ export abstract class FolderStore implements StorageAdapter {
     },
     read: (query) => {
       const folder = this.findFolder(query.taskId);
-      const items = readLog(folder, this.#findLog(folder), query, () => this.#loadExisting(query.taskId));
-      return this.#calls.iterate(this.#describeRead(query.taskId, "read"), items);
+      const pages = readLog(folder, this.#findLog(folder), query, () => this.#loadExisting(query.taskId));
+      return this.#calls.iteratePages(this.#describeRead(query.taskId, "read"), pages);
     },
     remove: async (taskId, selection, condition) => {
       const [selected, expected] = [{ ...selection }, { ...condition }];

@@ -4,6 +4,7 @@ import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
   findRecordDamage,
+  joinBody,
   type LogItem,
   type LogOptions,
   type LogRecord,
@@ -73,8 +74,7 @@ export function parseRecord(
   // The driver returns a Buffer, and callers get a plain Uint8Array.
   const plain = types.isUint8Array(body) ? new Uint8Array(body.buffer, body.byteOffset, body.length) : body;
   if (!isText(plain) && !types.isUint8Array(plain)) return damagedRow(locate(), header, "its payload is missing");
-  const { sizeBytes: _sizeBytes, ...record } = header;
-  return { ...record, payload: { ...header.payload, body: plain } };
+  return joinBody(header, plain);
 }
 
 /** @throws {CheckpointCorruptError} The record is damaged. */

@@ -257,6 +257,23 @@ export function findRecordDamage(record: LogRecord | RecordHeader): string | und
   return "its payload fails its SHA-256 checksum";
 }
 
+/** The whole record of a header. Names each field, since a copy of the rest takes longer than the row's read. */
+export function joinBody(header: RecordHeader, body: Payload["body"]): LogRecord {
+  const { taskId, sequence, kind, name, recordKey, id, createdAt, payload, seal } = header;
+  const { encoding, sha256 } = payload;
+  return {
+    taskId,
+    sequence,
+    kind,
+    ...(name !== undefined && { name }),
+    ...(recordKey !== undefined && { recordKey }),
+    ...(id !== undefined && { id }),
+    createdAt,
+    payload: { encoding, sha256, body },
+    seal,
+  };
+}
+
 /** Whether a record or checkpoint is in the query's range, and has its kind and name. The caller applies `limit`. */
 export function matchesRecords(
   { sequence, kind, name }: { readonly sequence: number; readonly kind?: RecordKind; readonly name?: string },
