@@ -15,15 +15,21 @@ export function ifIntact<Record extends Stored, Result extends object>(
   record: Record | CorruptRecord,
   use: (record: Record) => Result | Promise<Result>,
 ): Result | CorruptRecord | Promise<Result | CorruptRecord> {
-  if (isCorrupt(record)) return record;
+  const checked = checkSeal(record);
+  if (isCorrupt(checked)) return checked;
   try {
-    const broken = findBrokenSeal(record);
-    if (broken !== undefined) return corruptRecord(record, broken);
-    const used = use(record);
-    return types.isPromise(used) ? used.catch((error: unknown) => corruptOrThrow(record, error)) : used;
+    const used = use(checked);
+    return types.isPromise(used) ? used.catch((error: unknown) => corruptOrThrow(checked, error)) : used;
   } catch (error) {
-    return corruptOrThrow(record, error);
+    return corruptOrThrow(checked, error);
   }
+}
+
+/** Returns the record if its seal holds, else a CorruptRecord. */
+export function checkSeal<Record extends Stored>(record: Record | CorruptRecord): Record | CorruptRecord {
+  if (isCorrupt(record)) return record;
+  const broken = findBrokenSeal(record);
+  return broken === undefined ? record : corruptRecord(record, broken);
 }
 
 function findBrokenSeal(record: Stored): string | undefined {

@@ -21,7 +21,7 @@ import { checkOptions } from "../manager/check-options.js";
 import { checkSaveOptions, readToken, type SaveOptions } from "../manager/save-options.js";
 import type { AppendRequest, CheckpointWriter } from "../manager/writer.js";
 import { RecordedTurn } from "./recorded-turn.js";
-import { findRunRecord, readReceived } from "./run-state.js";
+import { readReceived } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
 
 type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
@@ -145,7 +145,7 @@ export class Branches {
     if (note === undefined || note.isOver || checkpoint.status === "completed") {
       return { checkpoint, source: checkpoint, note, turn: undefined, upTo };
     }
-    const turn = await RecordedTurn.read(this.#store, taskId, note, checkpoint.sequence, upTo);
+    const turn = await RecordedTurn.read(this.#store, taskId, note, checkpoint.sequence, { upTo });
     const source = note.turnStart === undefined ? checkpoint : await this.#readStart(taskId, note.turnStart);
     return { checkpoint, source, note, turn, upTo };
   }
@@ -205,7 +205,7 @@ export class Branches {
       const recordKey = formatRunKey({ ...key, occurrence, event: newEvent });
       records.push(...(await this.#copyRecord(record, taskId, { recordKey })));
     }
-    const input = note.hasInput && (await findRunRecord(this.#store, from, began ?? checkpoint.sequence));
+    const input = note.hasInput && (await this.#store.recordAt(from, (began ?? checkpoint.sequence) - 1, "run"));
     if (input) records.push(...(await this.#copyRecord(input, taskId, { recordKey: formatRunKey(key) })));
     const received = await this.#readReceived(from, receipts, renamed);
     const carried = records.length > 0 ? { carried: records.length } : {};

@@ -51,8 +51,8 @@ interface TurnMarks {
 type Named = Pick<RecordedStep, "name" | "occurrence">;
 
 /**
- * What earlier attempts have recorded of a turn. Only headers are read at first. Results are read page by page as the
- * function asks for them, which is nearly in the order of the log.
+ * What earlier attempts have recorded of a turn. A resume reads its results along, up to a limit. Later ones are read
+ * page by page as the function asks for them, which is nearly in the order of the log.
  */
 export class RecordedTurn {
   readonly #store: RunStore;
@@ -68,7 +68,7 @@ export class RecordedTurn {
   /** The events that a schema has refused. */
   readonly refused: { readonly sequence: number; readonly name: string }[] = [];
   #page = new Map<number, LogRecord | RecordHeader>();
-  #pageStart = 0;
+  #pageEnd = 0;
   #marks: Promise<TurnMarks> | undefined;
 
   private constructor(store: RunStore, taskId: string, note: RunNote, afterSequence: number) {
@@ -82,7 +82,8 @@ export class RecordedTurn {
    * Reads the turn of a run's checkpoint.
    *
    * @param sequence - Of the checkpoint.
-   * @param upTo - Only records up to this sequence. Default: all.
+   * @param options - `upTo`: only records up to this sequence (default: all). `isResumed`: whether the results will be
+   *   needed.
    * @throws {CheckpointCorruptError} A record is damaged.
    */
   static async read(
@@ -90,12 +91,15 @@ export class RecordedTurn {
     taskId: string,
     note: RunNote,
     sequence: number,
-    upTo?: number,
+    { upTo, isResumed = false }: { readonly upTo?: number | undefined; readonly isResumed?: boolean } = {},
   ): Promise<RecordedTurn> {
     const turn = new RecordedTurn(store, taskId, note, findTurnStart(note, sequence));
     const beforeSequence = upTo === undefined ? undefined : upTo + 1;
-    const query = { taskId, order: "oldest", beforeSequence, kinds: ["step", "run"], headersOnly: true } as const;
-    for await (const header of store.records({ ...query, afterSequence: turn.#afterSequence })) turn.#add(header);
+    const afterSequence = isResumed ? await turn.#readPage(turn.#afterSequence) : turn.#afterSequence;
+    if (afterSequence !== undefined) {
+      const query = { taskId, order: "oldest", beforeSequence, kinds: ["step", "run"], headersOnly: true } as const;
+      for await (const header of store.records({ ...query, afterSequence })) turn.#add(header);
+    }
     await turn.#readChanges();
     return turn;
   }
@@ -146,12 +150,9 @@ export class RecordedTurn {
   async findOpenWait(step: Named): Promise<WaitMark | undefined> {
     const [first] = (await this.wasInterrupted(step)) ? (await this.#startsOf(step)).slice(-1) : [];
     if (first === undefined) return undefined;
-    const query = { taskId: this.#taskId, order: "oldest", kinds: ["mark"] } as const;
-    for await (const record of this.#store.records({ ...query, afterSequence: first - 1, beforeSequence: first + 1 })) {
-      const value = await this.#store.readValue(record);
-      if (isWaitMark(value)) return value;
-    }
-    return undefined;
+    const record = await this.#store.recordAt(this.#taskId, first, "mark");
+    const value = record && (await this.#store.readValue(record));
+    return isWaitMark(value) ? value : undefined;
   }
 
   /** Forgets this step and all that were recorded after it, except those that the function has already called. */
@@ -183,16 +184,23 @@ export class RecordedTurn {
 
   /** Reads the page that begins with this record. If the function asks for an older one than before, only that record. */
   async #readFrom(first: number): Promise<void> {
-    const limit = first > this.#pageStart ? PAGE_RECORDS : 1;
-    if (limit > 1) this.#page = new Map();
-    this.#pageStart = Math.max(this.#pageStart, first);
+    const isNext = first > this.#pageEnd;
+    if (isNext) this.#page = new Map();
+    await this.#readPage(first - 1, isNext ? PAGE_RECORDS : 1);
+  }
+
+  /** Reads records with their values, up to a limit. Returns the last one's sequence, `undefined` if none is left. */
+  async #readPage(afterSequence: number, limit?: number): Promise<number | undefined> {
     let bytes = 0;
-    const query = { taskId: this.#taskId, order: "oldest", afterSequence: first - 1, kinds: ["step", "run"] } as const;
-    for await (const record of this.#store.records({ ...query, limit })) {
+    const query = { taskId: this.#taskId, order: "oldest", kinds: ["step", "run"], limit } as const;
+    for await (const record of this.#store.records({ ...query, afterSequence })) {
+      if (limit === undefined) this.#add(record);
       this.#page.set(record.sequence, record);
+      this.#pageEnd = Math.max(this.#pageEnd, record.sequence);
       bytes += "body" in record.payload ? record.payload.body.length : 0;
-      if (bytes >= PAGE_BYTES) break;
+      if (bytes >= PAGE_BYTES) return record.sequence;
     }
+    return undefined;
   }
 
   /** The sequences of the step's starts. */
@@ -251,11 +259,9 @@ export class RecordedTurn {
 
   /** Forgets the results that `run` records of the turn have dropped. */
   async #readChanges(): Promise<void> {
-    const query = { taskId: this.#taskId, order: "oldest", kinds: ["run"] } as const;
     for (const sequence of this.#changes) {
-      const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
-      for await (const record of this.#store.records({ ...query, ...range }))
-        this.#dropped.push(...readDropped(await this.#store.readValue(record)));
+      const record = this.#page.get(sequence) ?? (await this.#store.recordAt(this.#taskId, sequence, "run"));
+      if (record) this.#dropped.push(...readDropped(await this.#store.readValue(record)));
     }
     if (this.#dropped.length === 0) return;
     for (const [key, { sequence }] of this.#steps) if (this.#isDropped(sequence)) this.#steps.delete(key);

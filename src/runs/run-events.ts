@@ -108,27 +108,23 @@ export class RunEvents {
     { sequence, name }: PendingEvent,
     schema: StateSchema | undefined,
   ): Promise<FoundEvent | { readonly refused: StateInvalidError; readonly id: string }> {
-    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: ["event"] } as const;
-    for await (const record of this.#store.records({ taskId: this.#taskId, order: "oldest", ...range })) {
-      const { id = "", createdAt: sentAt } = record;
-      const { by, value: sent } = toEventValue(await this.#store.readValue(record));
-      const event = { name, value: sent, id, sentAt, ...(by !== undefined && { by }), status: "received" } as const;
-      if (schema === undefined) return { event, sent };
-      try {
-        const value = decodeWithSchema(
-          schema,
-          sent,
-          `The schema refuses the value of ${eventTitle(this.#taskId, name)}`,
-        );
-        return { event: { ...event, value }, sent };
-      } catch (error) {
-        if (error instanceof StateInvalidError) return { refused: error, id };
-        throw error;
-      }
+    const record = await this.#store.recordAt(this.#taskId, sequence, "event");
+    if (record === undefined) {
+      throw new CheckpointCorruptError(
+        `Event ${sequence} of task ${JSON.stringify(this.#taskId)} is gone. Nothing was changed; restore it from a backup, or send it again.`,
+      );
     }
-    throw new CheckpointCorruptError(
-      `Event ${sequence} of task ${JSON.stringify(this.#taskId)} is gone. Nothing was changed; restore it from a backup, or send it again.`,
-    );
+    const { id = "", createdAt: sentAt } = record;
+    const { by, value: sent } = toEventValue(await this.#store.readValue(record));
+    const event = { name, value: sent, id, sentAt, ...(by !== undefined && { by }), status: "received" } as const;
+    if (schema === undefined) return { event, sent };
+    try {
+      const value = decodeWithSchema(schema, sent, `The schema refuses the value of ${eventTitle(this.#taskId, name)}`);
+      return { event: { ...event, value }, sent };
+    } catch (error) {
+      if (error instanceof StateInvalidError) return { refused: error, id };
+      throw error;
+    }
   }
 
   /** Takes a pending event for a wait whose receipt is about to be recorded. */

@@ -213,7 +213,7 @@ async function resumeRun(
     start: ofRun.status === "failed" || former.version !== version ? "resume" : undefined,
     state: store.migrateState(newest),
     begin: store.migrateState(await readTurnStart(store, former, newest)),
-    steps: await RecordedTurn.read(store, taskId, former, ofRun.sequence),
+    steps: await RecordedTurn.read(store, taskId, former, ofRun.sequence, { isResumed: true }),
     newest: known,
   };
 }
@@ -308,15 +308,8 @@ export async function readRunError(store: RunStore, summary: CheckpointSummary):
 
 /** The value of the `run` record directly before a checkpoint. */
 export async function readRunRecord(store: RunStore, taskId: string, checkpoint: number): Promise<unknown> {
-  const record = await findRunRecord(store, taskId, checkpoint);
+  const record = await store.recordAt(taskId, checkpoint - 1, "run");
   return record && store.readValue(record);
-}
-
-/** The `run` record directly before a checkpoint. */
-export async function findRunRecord(store: RunStore, taskId: string, checkpoint: number) {
-  const range = { afterSequence: checkpoint - 2, beforeSequence: checkpoint, kinds: ["run"] } as const;
-  for await (const record of store.records({ taskId, order: "oldest", ...range })) return record;
-  return undefined;
 }
 
 function assertInput({ store, taskId, options }: Reading, recorded: EncodedState | undefined): void {

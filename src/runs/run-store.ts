@@ -11,6 +11,7 @@ import {
   type LogRecord,
   type RecordDraft,
   type RecordHeader,
+  type RecordKind,
   type RecordQuery,
   type TaskLog,
 } from "../contract/log.js";
@@ -18,7 +19,7 @@ import { type RunMarks, type RunNote, runMetadata } from "../contract/run-note.j
 import type { DueQuery } from "../contract/task-queue.js";
 import { isOfRun } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
-import { ifIntact } from "../manager/damage.js";
+import { checkSeal } from "../manager/damage.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
@@ -178,7 +179,7 @@ export class RunStore {
   ): AsyncGenerator<LogRecord | RecordHeader, void, void> {
     for await (const item of this.log.read(query)) {
       if (!isCorrupt(item) && !isRecord(item)) continue;
-      const record = await ifIntact(item, (intact) => intact);
+      const record = checkSeal(item);
       if (!isCorrupt(record)) {
         yield record;
         continue;
@@ -190,6 +191,13 @@ export class RunStore {
         { cause: record.cause },
       );
     }
+  }
+
+  /** The record of this kind with this sequence. @throws {CheckpointCorruptError} It is damaged. */
+  async recordAt(taskId: string, sequence: number, kind: RecordKind): Promise<LogRecord | RecordHeader | undefined> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: [kind] };
+    for await (const record of this.records({ taskId, order: "oldest", ...range })) return record;
+    return undefined;
   }
 
   /** Decodes a record's value. @throws {CheckpointCorruptError} It is damaged. */

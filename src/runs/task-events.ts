@@ -124,9 +124,7 @@ export class TaskEvents {
 
   /** The value of a record; `undefined` if the record or its body is gone. */
   async #readValue(taskId: string, sequence: number, kind: RecordKind): Promise<unknown> {
-    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: [kind] };
-    for await (const record of this.#store.records({ taskId, order: "oldest", ...range }))
-      return this.#store.readValue(record);
-    return undefined;
+    const record = await this.#store.recordAt(taskId, sequence, kind);
+    return record && this.#store.readValue(record);
   }
 }
