@@ -70,6 +70,16 @@ export type HistoryAction =
       readonly isWhole?: boolean;
     }
   | {
+      /** `replacePayload` and `log.replacePayloads`. */
+      readonly is: "replace";
+      readonly changes: readonly {
+        /** The checkpoint's id, or the record's sequence. */
+        readonly of: string | number;
+        readonly sha256: string;
+        readonly expectedSha256: string;
+      }[];
+    }
+  | {
       readonly is: "remove";
       /** Checkpoints by their ids, records by a selection, or everything. */
       readonly what: readonly string[] | RecordSelection | "all";

@@ -2,6 +2,7 @@ import type { HistoryCall, SeenItem } from "./calls.js";
 import { describeCall, describeItem } from "./describe.js";
 import { type Moment, Order } from "./order.js";
 import { Removals } from "./removals.js";
+import { Replacements } from "./replacements.js";
 import { checkRuns } from "./run-rules.js";
 import { type ActionOf, firstOf, isRefused, type Timed, type Write, WrittenItems } from "./written.js";
 
@@ -98,7 +99,9 @@ class TaskHistory {
     const removals = new Removals(this.#timed);
     if (removals.hasAll) return this.#violations;
     const reads = this.#select("read").filter(({ call }) => call.error === undefined && call.endMs !== undefined);
-    const written = new WrittenItems(this.#timed, reads, this.#crashes);
+    const replacements = new Replacements(this.#timed);
+    const undo = replacements.undo.bind(replacements);
+    const written = new WrittenItems(this.#timed, reads, this.#crashes, undo);
     for (const { rule, item, calls } of written.disputes) {
       const what = {
         twice: `Sequence ${item.sequence} was returned for two different writes.`,

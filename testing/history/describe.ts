@@ -21,6 +21,8 @@ function describeAction(action: HistoryAction): string {
       return `setStatus of ${JSON.stringify(action.id)}${describeCondition(action.condition)}`;
     case "read":
       return `read ${JSON.stringify(action.id ?? action.query)}`;
+    case "replace":
+      return `replace ${action.changes.length === 1 ? "a payload" : `${action.changes.length} payloads`}`;
     case "remove":
       return `remove ${JSON.stringify(action.what)}`;
     case "claim":
@@ -46,6 +48,8 @@ function describeAnswer(action: HistoryAction): string {
         ? `${sequences.length} items, from sequence ${sequences[0]} to ${sequences.at(-1)}`
         : `sequences ${sequences.join(", ") || "none"}`;
     }
+    case "replace":
+      return "done";
     case "remove":
       return `${action.count ?? 0} removed`;
     case "claim":

@@ -4,7 +4,7 @@ import type { AppendCondition } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointError } from "../../src/contract/errors.js";
 import type { LeaseStore } from "../../src/contract/leases.js";
-import type { LogRecord, RecordDraft, RecordHeader, TaskLog } from "../../src/contract/log.js";
+import type { LogRecord, PayloadChange, RecordDraft, RecordHeader, TaskLog } from "../../src/contract/log.js";
 import { readRunNote } from "../../src/contract/run-note.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { readDropped } from "../../src/runs/recorded-turn.js";
@@ -74,7 +74,7 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
       end({ action: { is: "read", query, items, isWhole } });
     }
   }
-  const { leases, log, queue } = storage;
+  const { leases, log, queue, replacePayload } = storage;
   return withMembers(storage, {
     append(draft, condition, options = {}) {
       const items = [...(options.records ?? []).map(toItem), toItem({ ...draft, kind: "checkpoint" })];
@@ -116,6 +116,12 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
       recordRead(taskId, { ...query, kinds: ["checkpoint"] }, () => storage.list({ taskId, ...query })),
     remove: (taskId, what, condition) =>
       recordRemoval(taskId, what, condition, () => storage.remove(taskId, what, condition)),
+    ...(replacePayload && {
+      replacePayload: (taskId, id, payload, expectedSha256) =>
+        recordReplacement(taskId, [{ of: id, sha256: payload.sha256, expectedSha256 }], () =>
+          replacePayload.call(storage, taskId, id, payload, expectedSha256),
+        ),
+    }),
     ...(log && { log: recordLog(log) }),
     ...(leases && { leases: recordLeases(leases) }),
     ...(queue && { queue: recordQueue(queue) }),
@@ -131,7 +137,17 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
     return record(taskId, action, remove, (count) => ({ ...action, count }));
   }
 
+  function recordReplacement<Answer>(
+    taskId: string,
+    changes: Extract<HistoryAction, { is: "replace" }>["changes"],
+    replace: () => Promise<Answer>,
+  ): Promise<Answer> {
+    const action = { is: "replace", changes } as const;
+    return record(taskId, action, replace, () => action);
+  }
+
   function recordLog(log: TaskLog): TaskLog {
+    const { replacePayloads } = log;
     return withMembers(log, {
       append(taskId, records, condition, options = {}) {
         const action = {
@@ -147,6 +163,10 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
         recordRead(taskId, query, () => log.read({ taskId, headersOnly, durableOnly, ...query })),
       remove: (taskId, what, condition) =>
         recordRemoval(taskId, what, condition, () => log.remove(taskId, what, condition)),
+      ...(replacePayloads && {
+        replacePayloads: (taskId, changes) =>
+          recordReplacement(taskId, changes.map(toReplaced), () => replacePayloads.call(log, taskId, changes)),
+      }),
     });
   }
 
@@ -213,6 +233,10 @@ function nowMs(): number {
 
 function conditionOf(condition: AppendCondition | undefined) {
   return condition && { condition };
+}
+
+function toReplaced({ sequence, payload, expectedSha256 }: PayloadChange) {
+  return { of: sequence, sha256: payload.sha256, expectedSha256 };
 }
 
 function toItem(draft: RecordDraft | (CheckpointDraft & { readonly kind: "checkpoint" })): HistoryItem {

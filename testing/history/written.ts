@@ -39,7 +39,13 @@ export class WrittenItems {
   readonly #lost = new Set<string>();
   readonly disputes: Dispute[] = [];
 
-  constructor(calls: readonly Timed[], reads: readonly Timed<ActionOf<"read">>[], crashes: readonly Moment[]) {
+  /** @param undo - Returns an item of a read with the payload with which it was stored. */
+  constructor(
+    calls: readonly Timed[],
+    reads: readonly Timed<ActionOf<"read">>[],
+    crashes: readonly Moment[],
+    undo: (item: SeenItem, readMs: number) => SeenItem,
+  ) {
     for (const { call, action, ...moment } of calls) {
       if ((action.is !== "append" && action.is !== "setStatus") || isRefused(call)) continue;
       const timed = { ...moment, call, action };
@@ -61,7 +67,8 @@ export class WrittenItems {
     ];
     for (const { call, action } of sorted)
       this.#place(call, action.items, (action.sequence ?? 0) - action.items.length + 1, losable.has(call));
-    for (const { call, action } of reads) for (const item of action.items ?? []) this.#see(call, item);
+    for (const { call, action, endMs } of reads)
+      for (const item of action.items ?? []) this.#see(call, undo(item, endMs));
   }
 
   /** In the order of their sequences. */

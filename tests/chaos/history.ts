@@ -1,16 +1,10 @@
-// The history of a chaos run: a file per process with its calls of the storage.
-import { appendFileSync, mkdirSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+// The histories of processes that are killed: a file per process with its calls of the storage.
+import { appendFileSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { StorageAdapter } from "waymark";
-import { checkHistory, parseHistory, recordHistory } from "waymark/testing";
+import { checkHistory, parseHistory } from "waymark/testing";
 import { nowMs } from "./ledger.js";
 
-/** The storage, which writes its calls into a file of this folder. A line is one write, so it is whole after a kill. */
-export function recorded(storage: StorageAdapter, folder: string, process: string): StorageAdapter {
-  mkdirSync(folder, { recursive: true });
-  const file = openSync(join(folder, process), "a");
-  return recordHistory(storage, { process, write: (line) => writeSync(file, line) });
-}
+export { recorded } from "../support/recorded.mjs";
 
 /** Notes that the server was killed, and had started again. */
 export function noteCrash(folder: string, number: number, beginMs: number): void {

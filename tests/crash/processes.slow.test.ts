@@ -6,6 +6,8 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { findRecordDamage, isRecord } from "../../src/contract/log.js";
+import { historyIn } from "../chaos/history.js";
+import { recorded } from "../support/recorded.mjs";
 import { randomFrom, SEED } from "../support/seeded.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
@@ -31,10 +33,11 @@ interface Saved {
 describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, (kind) => {
   it("lose nothing and number each task's checkpoints once, while two of them are killed and started again", async () => {
     const folder = await tempFolder(DISK);
+    const histories = await tempFolder();
     const saved: Saved[] = [];
     const random = randomFrom(SEED);
     const writers = await Promise.all(
-      Array.from({ length: PROCESSES }, (_, at) => Writer.start(kind, folder, `p${at}`, saved)),
+      Array.from({ length: PROCESSES }, (_, at) => Writer.start([kind, folder, `p${at}`, histories], saved)),
     );
     let killed = 0;
     for (; killed < KILLS; killed++) {
@@ -43,11 +46,11 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
       await writers[victim]?.kill();
       // The killed process may have held the lock. The others continue, or they fail, which ends them.
       await Writer.more(saved, PROCESSES, "shared");
-      writers[victim] = await Writer.start(kind, folder, `p${victim}-again${killed}`, saved);
+      writers[victim] = await Writer.start([kind, folder, `p${victim}-again${killed}`, histories], saved);
     }
     for (const writer of writers) expect(await writer.stop()).toEqual({ code: 0, stderr: "" });
 
-    const { wrong, found } = await wrongsIn(kind, folder, saved);
+    const { wrong, found } = await wrongsIn(kind, folder, histories, saved);
     count({ what: "processes killed", store: kind, operation: "append", tried: killed, lost: wrong.length });
     count({
       what: "acknowledged meanwhile",
@@ -58,6 +61,9 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
     });
     expect(wrong).toEqual([]);
     expect(found).toBeGreaterThanOrEqual(saved.length);
+    const { violations, calls } = historyIn(histories);
+    expect(violations.slice(0, 3)).toEqual([]);
+    expect(calls).toBeGreaterThan(saved.length);
   });
 });
 
@@ -137,9 +143,9 @@ class Writer {
   }
 
   /** Starts a process, and waits for its first save. */
-  static async start(kind: StoreKind, folder: string, name: string, saved: Saved[]): Promise<Writer> {
-    const writer = new Writer(startScript("writer.mjs", [kind, folder, name]), saved);
-    await Writer.#until(() => saved.some(({ id }) => id === `${name}-1`));
+  static async start(args: readonly [StoreKind, folder: string, name: string, histories: string], saved: Saved[]) {
+    const writer = new Writer(startScript("writer.mjs", args), saved);
+    await Writer.#until(() => saved.some(({ id }) => id === `${args[2]}-1`));
     return writer;
   }
 
@@ -188,9 +194,9 @@ function startScript(name: string, args: readonly string[]) {
 }
 
 /** Checks a store in a new process, given its acknowledged saves. Returns what is wrong. */
-async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]) {
+async function wrongsIn(kind: StoreKind, folder: string, histories: string, saved: readonly Saved[]) {
   // The last killed process must leave no lock: there is no time to wait for it.
-  const adapter = await openAdapter(kind, folder);
+  const adapter = recorded(await openAdapter(kind, folder), histories, "reader");
   onTestFinished(() => adapter.close());
   const wrong: string[] = [];
   const found = new Map<string, Pick<StoredCheckpoint, "sequence">>();

@@ -1,12 +1,14 @@
-// node random-calls.mjs <storage> <schema> <seed> <name>: calls a storage at random until it is killed, for two tasks of
+// node random-calls.mjs <storage> <schema> <seed> <name> <histories>: calls a storage at random until it is killed, for two tasks of
 // its own and for one that it shares with others. Prints each call before it makes it, and its result once it is done.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { openStorage } from "waymark/adapters";
 import { PostgresAdapter } from "waymark/adapters/postgres";
+import { recorded } from "../support/recorded.mjs";
 
-const [, , url = "", schema = "", seed = "", name = ""] = process.argv;
-const storage = url.startsWith("postgres") ? new PostgresAdapter({ url, schema }) : openStorage(url);
+const [, , url = "", schema = "", seed = "", name = "", histories = ""] = process.argv;
+const opened = url.startsWith("postgres") ? new PostgresAdapter({ url, schema }) : openStorage(url);
+const storage = recorded(opened, histories, `${name}-${seed}`);
 const { log } = storage;
 const TASKS = [`${name}-one`, `${name}-two`];
 /** A removal from json-file takes one file after another. */

@@ -9,7 +9,9 @@ import { isCorrupt } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { findRecordDamage, isRecord } from "../../src/contract/log.js";
+import { historyIn } from "../chaos/history.js";
 import { newSchema, openAdapter } from "../support/postgres.js";
+import { recorded } from "../support/recorded.mjs";
 import { SEED } from "../support/seeded.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { count } from "./counts.js";
@@ -50,13 +52,14 @@ interface Calls {
  */
 async function killAtRandom(place: { url: string; schema: string }, open: () => StorageAdapter): Promise<void> {
   const model = new MemoryAdapter();
+  const histories = await tempFolder();
   const shared = new Map<string, number>();
   let calls = 0;
   for (let kill = 0; kill < KILLS; kill++) {
     const ended = await Promise.all(
-      PROCESSES.map((name, at) => runUntilKilled(place, 2 * (SEED + kill) + at, name, shared)),
+      PROCESSES.map((name, at) => runUntilKilled(place, 2 * (SEED + kill) + at, name, { shared, histories })),
     );
-    const storage = open();
+    const storage = recorded(open(), histories, `reader-${kill}`);
     for (const [at, { done, begun }] of ended.entries()) {
       const tasks = ["one", "two"].map((own) => `${PROCESSES[at]}-${own}`);
       for (const call of done) await perform(model, call);
@@ -74,6 +77,9 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
     expect(new Set(numbered.values()).size).toBe(numbered.size);
     await storage.close();
   }
+  const history = historyIn(histories);
+  expect(history.violations.slice(0, 3)).toEqual([]);
+  expect(history.calls).toBeGreaterThan(calls);
   const store = place.url.split(":")[0] ?? "";
   count({ what: "calls before kills of histories", store, operation: "any", tried: calls, lost: 0 });
 }
@@ -83,12 +89,12 @@ async function runUntilKilled(
   place: { url: string; schema: string },
   seed: number,
   name: string,
-  shared: Map<string, number>,
+  { shared, histories }: { readonly shared: Map<string, number>; readonly histories: string },
 ): Promise<Calls> {
   const done: Call[] = [];
   let begun: Call | undefined;
   const program = fileURLToPath(new URL("random-calls.mjs", import.meta.url));
-  const child = spawn(process.execPath, [program, place.url, place.schema, String(seed), name]);
+  const child = spawn(process.execPath, [program, place.url, place.schema, String(seed), name, histories]);
   const stderr = text(child.stderr);
   const closed = once(child, "close");
   const wanted = 1 + ((seed * 7919) % 90);

@@ -1,11 +1,12 @@
-// Saves to one task that all processes save to, and to many others, in turn, and appends events to their logs: node writer.mjs <adapter> <folder> <name>.
+// Saves to one task that all processes save to, and to many others, in turn, and appends events to their logs: node writer.mjs <adapter> <folder> <name> <histories>.
 // Prints `<task> <id> <sequence>` once a save is acknowledged. Continues until its stdin ends, or it is killed.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { recorded } from "../support/recorded.mjs";
 import { openAdapter } from "./open-adapter.mjs";
 
-const [, , kind, folder, name] = process.argv;
+const [, , kind, folder, name, histories] = process.argv;
 const MANY = 5;
 
 let isOver = false;
@@ -14,7 +15,7 @@ process.stdin.on("end", () => {
 });
 process.stdin.resume();
 
-const adapter = await openAdapter(kind, folder);
+const adapter = recorded(await openAdapter(kind, folder), histories, name);
 for (let number = 1; !isOver; number++) {
   const taskId = number % 2 === 0 ? "shared" : `many-${number % MANY}`;
   const id = `${name}-${number}`;

@@ -67,6 +67,9 @@ const after = (expectedSequence: number) => ({ condition: { expectedSequence } }
 const alive = (process: string, ms: number) =>
   call(process, [ms, ms + 1], { is: "renew", token: 99, ttlMs: 100, isRenewed: false });
 
+const replace = (times: Times, of: string | number, from: string, to: string) =>
+  call("r", times, { is: "replace", changes: [{ of, sha256: to, expectedSha256: from }] });
+
 const [a, b, c] = [saved("a"), saved("b"), saved("c")];
 
 it.each<readonly [string, readonly HistoryCall[]]>([
@@ -74,6 +77,16 @@ it.each<readonly [string, readonly HistoryCall[]]>([
   ["a read beside an append that sees it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [at(1, a)])]],
   ["a read beside an append that doesn't see it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [])]],
   ["an append without an answer that was stored", [append("p", [1], [a]), read("q", [5, 6], [at(1, a)])]],
+  [
+    "payloads that were replaced, also twice",
+    [
+      append("p", [1, 2], [step("s", "1"), a], 2),
+      replace([3, 4], "a", "of a", "other"),
+      replace([3, 4], 1, "1", "2"),
+      replace([5, 6], 1, "2", "3"),
+      read("q", [7, 8], [at(1, step("s", "3")), at(2, { ...a, sha256: "other" })]),
+    ],
+  ],
   [
     "an append without an answer that wasn't stored",
     [append("p", [1], [a]), append("q", [5, 6], [b], 1), read("q", [7, 8], [at(1, b)])],
@@ -178,6 +191,16 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
       "a record with another value",
       "changed",
       [append("p", [1, 2], [a], 1), read("q", [3, 4], [at(1, { ...a, sha256: "other" })])],
+    ],
+    [
+      "a payload before it was replaced",
+      "changed",
+      [
+        append("p", [1, 2], [a], 1),
+        read("q", [3, 4], [at(1, { ...a, sha256: "other" })]),
+        replace([5, 6], "a", "of a", "other"),
+      ],
+      [0, 1],
     ],
     [
       "a read with a gap",

@@ -1,0 +1,38 @@
+import type { SeenItem } from "./calls.js";
+import { isRefused, type Timed } from "./written.js";
+
+interface Replacement {
+  readonly sha256: string;
+  readonly expectedSha256: string;
+  readonly beginMs: number;
+}
+
+/** The calls that replaced payloads. */
+export class Replacements {
+  /** Of each checkpoint by its id, and each record by its sequence; the newest first. */
+  readonly #of = new Map<string | number, Replacement[]>();
+
+  constructor(calls: readonly Timed[]) {
+    for (const { action, beginMs, call } of calls) {
+      if (action.is !== "replace" || isRefused(call)) continue;
+      for (const { of, sha256, expectedSha256 } of action.changes) {
+        const same = this.#of.get(of) ?? [];
+        this.#of.set(of, same);
+        same.push({ sha256, expectedSha256, beginMs });
+      }
+    }
+    for (const same of this.#of.values()) same.sort((a, b) => b.beginMs - a.beginMs);
+  }
+
+  /** The item with the payload with which it was stored, if calls until `untilMs` may have replaced that by its own. */
+  undo(item: SeenItem, untilMs: number): SeenItem {
+    const of = item.kind === "checkpoint" ? item.id : item.sequence;
+    const known = (of === undefined ? undefined : this.#of.get(of)) ?? [];
+    let { sha256 } = item;
+    // Each one names the payload before it.
+    for (const replacement of known) {
+      if (replacement.sha256 === sha256 && replacement.beginMs <= untilMs) sha256 = replacement.expectedSha256;
+    }
+    return sha256 === undefined ? item : { ...item, sha256 };
+  }
+}

@@ -1,0 +1,149 @@
+// @ts-check
+// Mutants of the files that keep a run's promises, and whether the random programs and the chaos find them:
+// `node tests/mutants/run.mjs`. It works in a clone of the committed state, and takes hours.
+//
+//   --count=200     how many, chosen by --seed=1 among all mutants of FILES
+//   --from=0        the first of them to try
+//   --seconds=600   the most that one may take; each check's own time is below
+//   --list          prints them, and tries none
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { bundled } from "../support/bundled.mjs";
+import { apply, mutantsOf } from "./operators.mjs";
+
+/** The files of leases, the log, events, runs and the worker. */
+const FILES = [
+  "src/contract/{leases,log,conditions,task-queue,run-note,run-record}.ts",
+  "src/manager/lease.ts",
+  "src/runs/*.ts",
+  "adapters/memory.ts",
+  "adapters/sqlite/{log,leases,due,writer,call-queue}.ts",
+  "adapters/files/{log,log-scan,log-pages,log-file,held-log,lock,leases,due}.ts",
+  "adapters/postgres/{log,leases,appender,writer}.ts",
+];
+
+/** What looks for a mutant, the quickest first. */
+const CHECKS = [
+  {
+    name: "random programs",
+    command: "npx vitest run --bail=1 tests/unit/runs/random-programs",
+    env: { WAYMARK_TESTS: "slow" },
+  },
+  { name: "chaos", command: "node scripts/chaos.mjs --seconds=45 --seed=1", env: {} },
+];
+
+/** @type {typeof import("../support/seeded.js")} */
+const { randomFrom } = await import(await bundled("tests/support/seeded.ts"));
+const root = join(import.meta.dirname, "../..");
+const { values } = parseArgs({
+  options: {
+    count: { type: "string", default: "200" },
+    from: { type: "string", default: "0" },
+    seconds: { type: "string", default: "600" },
+    seed: { type: "string", default: "1" },
+    list: { type: "boolean", default: false },
+  },
+});
+const chosen = choose(Number(values.count), Number(values.seed)).slice(Number(values.from));
+if (values.list) for (const mutant of chosen) console.log(describe(mutant));
+else await tryAll();
+
+async function tryAll() {
+  const clone = mkdtempSync(join(tmpdir(), "waymark-mutants-"));
+  const counts = { found: 0, survived: 0, invalid: 0 };
+  try {
+    execFileSync("git", ["clone", "--quiet", root, clone]);
+    symlinkSync(join(root, "node_modules"), join(clone, "node_modules"));
+    for (const mutant of chosen) {
+      const path = join(clone, mutant.file);
+      const source = readFileSync(path, "utf8");
+      writeFileSync(path, apply(source, mutant));
+      const { verdict, by, seconds } = await look(clone);
+      writeFileSync(path, source);
+      counts[verdict] += 1;
+      console.log(`${verdict.padEnd(8)} ${by.padEnd(16)} ${String(seconds).padStart(4)} s  ${describe(mutant)}`);
+    }
+  } finally {
+    rmSync(clone, { recursive: true, force: true });
+  }
+  const { found, survived, invalid } = counts;
+  console.log(`\n${found} found, ${survived} survived, ${invalid} can't be built, on Node ${process.versions.node}.`);
+}
+
+/**
+ * @param {string} clone
+ * @returns {Promise<{ readonly verdict: "found" | "survived" | "invalid", readonly by: string, readonly seconds: number }>}
+ */
+async function look(clone) {
+  const startedMs = performance.now();
+  const end = (/** @type {"found" | "survived" | "invalid"} */ verdict, /** @type {string} */ by) => ({
+    verdict,
+    by,
+    seconds: Math.round((performance.now() - startedMs) / 1000),
+  });
+  const limitMs = Number(values.seconds) * 1000;
+  if (!(await passes("npm run bundle", clone, {}, limitMs))) return end("invalid", "build");
+  for (const { name, command, env } of CHECKS) {
+    const leftMs = limitMs - (performance.now() - startedMs);
+    if (!(await passes(command, clone, env, leftMs))) return end("found", name);
+  }
+  return end("survived", "");
+}
+
+/**
+ * Whether a command ends with 0. One that hangs doesn't pass.
+ *
+ * @param {string} command
+ * @param {string} cwd
+ * @param {NodeJS.ProcessEnv} env
+ * @param {number} limitMs
+ */
+async function passes(command, cwd, env, limitMs) {
+  const child = spawn(command, { cwd, env: { ...process.env, ...env }, shell: true, stdio: "ignore", detached: true });
+  // The processes that it has started end with it.
+  const kill = () => child.pid !== undefined && process.kill(-child.pid, "SIGKILL");
+  const timer = setTimeout(kill, Math.max(1, limitMs));
+  const [code] = await once(child, "exit");
+  clearTimeout(timer);
+  return code === 0;
+}
+
+/** @param {number} count @param {number} seed */
+function choose(count, seed) {
+  const pathspecs = FILES.flatMap(expand).map((pattern) => `:(glob)${pattern}`);
+  const files = execFileSync("git", ["ls-files", ...pathspecs], { cwd: root, encoding: "utf8" })
+    .trim()
+    .split("\n");
+  const all = files.flatMap((file) => {
+    const source = readFileSync(join(root, file), "utf8");
+    return mutantsOf(source).map((mutant) => ({ ...mutant, file, source }));
+  });
+  const next = randomFrom(seed);
+  for (let last = all.length - 1; last > 0; last--) {
+    const other = Math.floor(next() * (last + 1));
+    [all[last], all[other]] = [
+      /** @type {(typeof all)[number]} */ (all[other]),
+      /** @type {(typeof all)[number]} */ (all[last]),
+    ];
+  }
+  console.log(`${count} of ${all.length} mutants of ${files.length} files, seed ${seed}.`);
+  return all.slice(0, count);
+}
+
+/** Expands the braces of a pattern, which git doesn't know. @param {string} pattern */
+function expand(pattern) {
+  const [whole, list] = /\{(.*)\}/.exec(pattern) ?? [];
+  if (whole === undefined || list === undefined) return [pattern];
+  return list.split(",").map((one) => pattern.replace(whole, one));
+}
+
+/** @param {ReturnType<typeof choose>[number]} mutant */
+function describe({ file, source, start, end, text, operator }) {
+  const line = source.slice(0, start).split("\n").length;
+  const short = (/** @type {string} */ code) => code.replaceAll(/\s+/g, " ").slice(0, 60);
+  return `${file}:${line} ${operator}: ${short(source.slice(start, end))} → ${short(text)}`;
+}
