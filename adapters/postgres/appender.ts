@@ -30,6 +30,11 @@ interface AppenderParts {
   readonly log: PostgresLog;
 }
 
+/** Whether an append may be made again, since it finds what an earlier one has stored: by a checkpoint's or an event's id. */
+export function isRepeatable(append: PreparedAppend): boolean {
+  return "draft" in append || append.records.every(({ id }) => id !== undefined);
+}
+
 /** Appends checkpoints and records. Each append is all or nothing, and checks its condition in the same step. */
 export class PostgresAppender {
   readonly #parts: AppenderParts;
@@ -57,18 +62,22 @@ export class PostgresAppender {
   /**
    * Appends to different tasks with one statement and one commit. Returns the last sequences of the stored appends by
    * task. For each task without a sequence, call {@link insertUnderLock}, which stores the append or tells why it can't.
+   * If the call throws, the same holds for the appends that {@link isRepeatable}.
    *
    * @param isLoaded - Whether `PostgresHistories.load` has just read the last text.
    */
   async insert(appends: readonly PreparedAppend[], isLoaded = false): Promise<ReadonlyMap<string, number>> {
     const placed = await Promise.all(appends.map((append) => this.#choosePiece(append, isLoaded)));
     try {
-      const stored = await this.#insertRows(this.#parts.connection, placed);
+      const { connection } = this.#parts;
+      const rows = appends.every(isRepeatable) ? connection.rows : connection.rowsOnce;
+      const stored = await this.#insertRows(rows.bind(connection), placed);
       for (const append of placed) {
         if (stored.has(getTaskId(append))) await this.#trimBefore(append);
       }
       return stored;
     } catch (error) {
+      if (error instanceof StorageError) throw error;
       // The server refused an append, usually because an id is taken, so it stored nothing.
       if (placed.length === 1 ? isTaken(error) : !mayPass(error)) return new Map();
       throw error;
@@ -90,7 +99,9 @@ export class PostgresAppender {
     for (const isLast of [false, true]) {
       try {
         const tryInsert = (run: Statements) => this.#tryInsert(run, append);
-        const { sequence, placed } = await this.#parts.connection.atomically(tryInsert, { twice: true });
+        const { sequence, placed } = await this.#parts.connection.atomically(tryInsert, {
+          twice: isRepeatable(append),
+        });
         if (sequence === undefined) continue;
         if (placed !== undefined) await this.#trimBefore(placed);
         return sequence;
@@ -125,7 +136,7 @@ export class PostgresAppender {
     });
     const isLoaded = "draft" in append && (await this.#parts.histories.load(run, append.draft));
     const placed = await this.#choosePiece(append, isLoaded);
-    return { placed, sequence: (await this.#insertRows(run, [placed])).get(taskId) };
+    return { placed, sequence: (await this.#insertRows(run.rows, [placed])).get(taskId) };
   }
 
   /**
@@ -149,10 +160,10 @@ export class PostgresAppender {
   }
 
   async #insertRows(
-    run: Statements,
+    rowsOf: Statements["rows"],
     appends: readonly (PlacedAppend | LogAppend)[],
   ): Promise<ReadonlyMap<string, number>> {
-    const stored = await run.rows(...makeAppendStatement(this.#parts.sql, appends));
+    const stored = await rowsOf(...makeAppendStatement(this.#parts.sql, appends));
     const rows = new Map(stored.map(([taskId, ...row]) => [taskId, row]));
     const sequences = new Map<string, number>();
     for (const append of appends) {

@@ -4,7 +4,7 @@ import { isError, StorageError } from "../../src/contract/errors.js";
 import { loadPackage } from "../../src/contract/load-package.js";
 import type { SqlRow } from "../sql/rows.js";
 import { COLUMN_TYPES, fromColumn, toColumn } from "./columns.js";
-import { isLost, isUnreachable, mayPass } from "./errors.js";
+import { isLost, isUndecided, isUnreachable, mayPass } from "./errors.js";
 
 /** A statement as the adapter passes it to pg. */
 export interface PostgresQuery {
@@ -92,6 +92,23 @@ export class PostgresConnection implements Statements {
   }
 
   /**
+   * Like {@link rows}, for a statement that must not run twice.
+   *
+   * @throws {StorageError} The connection broke, so nobody knows whether it ran.
+   */
+  async rowsOnce(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
+    const query = this.#query(text, values);
+    const run = async () => {
+      try {
+        return await this.#opened().query(query);
+      } catch (error) {
+        throw isUndecided(error) ? this.#undecided("a change", error) : error;
+      }
+    };
+    return parseRows(await this.#untilDone(run));
+  }
+
+  /**
    * Like {@link rows}, but never prepared. For a statement whose best plan depends on its values, such as the prefix and
    * how many tasks have it: the server may keep one plan for all values of a prepared statement.
    */
@@ -159,11 +176,7 @@ export class PostgresConnection implements Statements {
     } catch (error) {
       if (isLost(error)) broke();
       if (isBroken && isCommitting && !twice) {
-        throw new StorageError(
-          `The connection to ${this.#options.location} broke during the commit, so the change was stored as a whole or not ` +
-            "at all. Earlier checkpoints are intact. Read the task again, then decide.",
-          { cause: error, retryable: true },
-        );
+        throw this.#undecided("the commit", error);
       }
       // If this fails, the first error is thrown, and the connection is closed.
       if (!isBroken) await run("ROLLBACK").catch(broke);
@@ -172,6 +185,14 @@ export class PostgresConnection implements Statements {
       client.removeListener("error", broke);
       client.release(isBroken);
     }
+  }
+
+  #undecided(during: string, cause: unknown): StorageError {
+    return new StorageError(
+      `The connection to ${this.#options.location} broke during ${during}, so the change was stored as a whole or not ` +
+        "at all. Earlier checkpoints are intact. Read the task again, then decide.",
+      { cause, retryable: true },
+    );
   }
 
   /**

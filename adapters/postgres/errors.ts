@@ -2,8 +2,12 @@ import { CheckpointCorruptError, CheckpointError, isError, readCode, StorageErro
 
 /** The code of PgBouncer's own errors. Usually its connection to the server broke. */
 const POOLER = "08P01";
-/** Codes which mean that there is no server at the address (ENOENT: no socket), or behind the pooler. */
-const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
+/** Codes which mean that there is no server at the address (ENOENT: no socket). */
+const ABSENT = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
+/** Codes which mean that there is no server at the address, or behind the pooler. */
+const UNREACHABLE = [POOLER, ...ABSENT];
+/** Codes which mean that no connection could be made, so that the call wasn't carried out. */
+const UNCONNECTED = ["08001", "08004", "57P03", ...ABSENT];
 /** Codes which mean that the connection broke or couldn't be made. The call may have been carried out. */
 const LOST = [
   ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
@@ -12,6 +16,8 @@ const LOST = [
 /** Messages of pg's errors about a lost connection that have no code. */
 const LOST_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
+/** The messages of pg and its pool if no connection could be made in time. */
+const CONNECT_TIMEOUT = /^timeout e(xceeded|xpired) when trying to connect/;
 /** Messages of pg's errors about a login or TLS that have no code. */
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** Codes which mean that the server undid the transaction, or never began it. */
@@ -25,6 +31,12 @@ const MISSING = ["42P01", "3F000", "42703"];
 export function isLost(error: unknown): boolean {
   if (LOST.includes(readCode(error))) return true;
   return isError(error) && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
+}
+
+/** Whether the connection is lost after the call may have been carried out. */
+export function isUndecided(error: unknown): boolean {
+  const isTimeout = isError(error) && CONNECT_TIMEOUT.test(error.message);
+  return isLost(error) && !isTimeout && !UNCONNECTED.includes(readCode(error));
 }
 
 /**

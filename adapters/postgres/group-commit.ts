@@ -1,7 +1,7 @@
 import { getTaskId } from "../sql/adapter.js";
 import { sizeOfRecords } from "../sql/records.js";
 import { listRecords } from "./append-parameters.js";
-import type { PostgresAppender, PreparedAppend } from "./appender.js";
+import { isRepeatable, type PostgresAppender, type PreparedAppend } from "./appender.js";
 
 interface Waiting {
   readonly append: PreparedAppend;
@@ -84,7 +84,12 @@ export class GroupCommit {
         else void this.#appender.insertUnderLock(append).then(resolve, reject);
       }
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      // A statement with records that must not be stored twice wasn't tried again.
+      const wasRepeated = batch.every(({ append }) => isRepeatable(append));
+      for (const { append, resolve, reject } of batch) {
+        if (wasRepeated || !isRepeatable(append)) reject(error);
+        else void this.#appender.insertUnderLock(append).then(resolve, reject);
+      }
     }
   }
 }

@@ -116,6 +116,8 @@ export interface TaskLog {
    * - The cost of one small record MUST NOT depend on the length of the log.
    * - An event whose id is stored MUST NOT be stored again: see {@link matchEventRetry}. The retry is acknowledged once
    *   the stored event is durable. (case: log.event-ids)
+   * - If it isn't known whether records without ids were stored, since a connection broke, an adapter MUST NOT append them
+   *   again itself. It throws a retryable StorageError, and the caller looks for them.
    *
    * @param records - At least one.
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.

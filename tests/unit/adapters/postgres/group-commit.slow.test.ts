@@ -1,6 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../conformance/drafts.js";
+import { event, record } from "../../../../conformance/records.js";
 import { deferred } from "../../../support/deferred.js";
 import {
   collect,
@@ -177,6 +178,42 @@ it("appends whose shared answer is lost are stored once", async () => {
   const appends = TASKS.map((taskId) => adapter.append(draft(taskId, "c2"), { expectedSequence: 1 }));
   expect(await Promise.all(appends)).toEqual(TASKS.map(() => 2));
   expect(isBroken).toBe(true);
+});
+
+it("records without ids whose shared answer is lost aren't stored twice, and nobody is told that nothing was stored", async () => {
+  let isBroken = false;
+  const after = (query: PostgresQuery) => {
+    if (isBroken || !isBatch(query)) return;
+    isBroken = true;
+    throw Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" });
+  };
+  const { adapter } = await begun({ after });
+  const [first = "", second = "", third = "", ...others] = TASKS;
+  const answers = await Promise.allSettled([
+    adapter.log.append(first, [record("step")]),
+    adapter.log.append(second, [event("sent", { id: "e1" })]),
+    adapter.append(draft(third, "c2"), {}, { records: [record("step")] }),
+    ...others.map((taskId) => adapter.append(draft(taskId, "c2"))),
+  ]);
+  expect(isBroken).toBe(true);
+  expect(answers[0]).toMatchObject({ status: "rejected", reason: { code: "STORAGE_FAILED", retryable: true } });
+  expect(answers.slice(1).map((answer) => answer.status)).not.toContain("rejected");
+  for (const taskId of [first, second]) {
+    expect(await collect(adapter.log.read({ taskId, order: "oldest", kinds: ["step", "event"] }))).toHaveLength(1);
+  }
+  expect(await collect(adapter.log.read({ taskId: third, order: "oldest" }))).toHaveLength(3);
+});
+
+it("records without ids are appended once the server can be reached again", async () => {
+  let refused = 0;
+  const before = (query: PostgresQuery) => {
+    if (refused > 2 || !query.text.includes("INSERT INTO")) return;
+    refused += 1;
+    throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+  };
+  const { adapter } = await begun({ before });
+  expect(await adapter.log.append(TASKS[0]!, [record("step")])).toBe(2);
+  expect(refused).toBe(3);
 });
 
 it("a repeated append gets its sequence, though its lease has expired since", async () => {
