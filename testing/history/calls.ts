@@ -44,6 +44,8 @@ export type HistoryAction =
       readonly replaces?: string;
       /** Whether the records needn't survive a power cut yet. */
       readonly isLazy?: boolean;
+      /** Whether it asked for a sequence. */
+      readonly isExact?: boolean;
       /** The answer: the sequence of the last item. */
       readonly sequence?: number;
     }

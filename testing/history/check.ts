@@ -1,6 +1,7 @@
 import type { HistoryCall, SeenItem } from "./calls.js";
 import { describeCall, describeItem } from "./describe.js";
 import { type Moment, Order } from "./order.js";
+import { type Claim, findWrongRefusals } from "./refusals.js";
 import { Removals } from "./removals.js";
 import { Replacements } from "./replacements.js";
 import { checkRuns } from "./run-rules.js";
@@ -17,7 +18,7 @@ export interface HistoryViolation {
    * - `removed`: a read returned something that had been removed.
    * - `condition`: a write succeeded although its condition didn't hold, or was refused although it did.
    * - `fencing`: a write succeeded under an older token than one before it.
-   * - `holders`: a task was claimed while another process held it.
+   * - `holders`: a task was claimed while another process held it, or its holder was refused.
    * - `step`: the recorded result of a step changed though nothing had dropped it.
    * - `event`: an event was received twice, or passed over.
    */
@@ -67,8 +68,6 @@ export function checkHistory(calls: Iterable<HistoryCall>): HistoryViolation[] {
   return [...tasks].flatMap(([taskId, own]) => new TaskHistory(taskId, own, lastSeen, crashes).check());
 }
 
-type Claim = Timed<ActionOf<"claim">> & { readonly token: number };
-
 class TaskHistory {
   readonly #taskId: string;
   readonly #timed: readonly Timed[];
@@ -117,6 +116,8 @@ class TaskHistory {
     this.#checkFencing(writes, claims, order);
     this.#checkConditions(writes, removals);
     for (const read of reads) this.#checkRead(read, written, writes, removals, order);
+    for (const { rule, what, calls } of findWrongRefusals({ timed: this.#timed, writes, removals, claims }))
+      this.#report(rule, what, calls);
     if (this.#violations.length === 0) this.#checkOrder(order);
     for (const { rule, what, calls } of checkRuns(writes)) this.#report(rule, what, calls);
     return this.#violations;

@@ -78,12 +78,13 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
   return withMembers(storage, {
     append(draft, condition, options = {}) {
       const items = [...(options.records ?? []).map(toItem), toItem({ ...draft, kind: "checkpoint" })];
-      const { replaces } = options;
+      const { replaces, sequence: exact } = options;
       const action = {
         is: "append",
         items,
         ...conditionOf(condition),
         ...(replaces !== undefined && { replaces }),
+        ...(exact !== undefined && { isExact: true }),
       } as const;
       return record(
         draft.taskId,
@@ -155,6 +156,7 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
           items: records.map(toItem),
           ...conditionOf(condition),
           ...(options.lazy && { isLazy: true }),
+          ...(options.firstSequence !== undefined && { isExact: true }),
         } as const;
         const call = () => log.append(taskId, records, condition, options);
         return record(taskId, action, call, (sequence) => ({ ...action, sequence }));

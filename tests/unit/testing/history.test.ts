@@ -63,6 +63,10 @@ const claim = (process: string, times: Times, token: number, more: object = {}) 
   call(process, times, { is: "claim", holder: process, ttlMs: 100, token, ...more });
 const under = (fencingToken: number) => ({ condition: { fencingToken } });
 const after = (expectedSequence: number) => ({ condition: { expectedSequence } });
+const refused = (process: string, times: Times, items: readonly HistoryItem[], condition: Appended["condition"] = {}) =>
+  call(process, times, { is: "append", items, condition }, "CHECKPOINT_CONFLICT");
+const lost = (process: string, times: Times, fencingToken: number) =>
+  call(process, times, { is: "append", items: [step("s", "1")], condition: { fencingToken } }, "LEASE_LOST");
 /** A process that made no call since would count as ended. */
 const alive = (process: string, ms: number) =>
   call(process, [ms, ms + 1], { is: "renew", token: 99, ttlMs: 100, isRenewed: false });
@@ -77,6 +81,26 @@ it.each<readonly [string, readonly HistoryCall[]]>([
   ["a read beside an append that sees it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [at(1, a)])]],
   ["a read beside an append that doesn't see it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [])]],
   ["an append without an answer that was stored", [append("p", [1], [a]), read("q", [5, 6], [at(1, a)])]],
+  [
+    "a refusal beside the save that was its reason",
+    [append("p", [1, 2], [a], 1), append("q", [3, 9], [b], 2), refused("p", [4, 5], [c], { expectedSequence: 1 })],
+  ],
+  [
+    "a refusal that an append without an answer may have caused",
+    [append("p", [1, 2], [a], 1), append("q", [3], [b]), refused("p", [4, 5], [c], { expectedSequence: 1 })],
+  ],
+  [
+    "a refusal since the checkpoint or event is stored in another form",
+    [append("p", [1, 2], [a], 1), refused("p", [4, 5], [{ ...a, sha256: "other" }], { expectedSequence: 1 })],
+  ],
+  [
+    "a refusal since an event came",
+    [append("p", [1, 2], [a], 1), append("q", [3, 4], [sent("e")], 2), refused("p", [5, 6], [b], { noEventAfter: 1 })],
+  ],
+  [
+    "a call under a lease that has ended",
+    [claim("p", [1, 2], 1), lost("p", [102, 103], 1), claim("p", [110, 111], 2), lost("p", [120, 250], 2)],
+  ],
   [
     "payloads that were replaced, also twice",
     [
@@ -191,6 +215,27 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
       "a record with another value",
       "changed",
       [append("p", [1, 2], [a], 1), read("q", [3, 4], [at(1, { ...a, sha256: "other" })])],
+    ],
+    [
+      "a refusal though the newest checkpoint was the expected one",
+      "condition",
+      [append("p", [1, 2], [a], 1), refused("q", [3, 4], [b], { expectedSequence: 1 })],
+    ],
+    [
+      "a refusal though no event had come",
+      "condition",
+      [append("p", [1, 2], [sent("e")], 1), refused("q", [3, 4], [b], { expectedSequence: 0, noEventAfter: 1 })],
+      [1],
+    ],
+    [
+      "a refusal under a lease that was renewed",
+      "holders",
+      [
+        claim("p", [1, 2], 1),
+        call("p", [90, 91], { is: "renew", token: 1, ttlMs: 100, isRenewed: true }),
+        lost("p", [150, 151], 1),
+      ],
+      [0, 2],
     ],
     [
       "a payload before it was replaced",

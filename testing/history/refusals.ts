@@ -1,0 +1,143 @@
+import type { HistoryCall, SeenItem } from "./calls.js";
+import type { Removals } from "./removals.js";
+import type { ActionOf, Timed, Write } from "./written.js";
+
+/** A claim that was granted. */
+export type Claim = Timed<ActionOf<"claim">> & { readonly token: number };
+
+/** A call that was refused although no correct store could have had a reason. */
+interface WrongRefusal {
+  readonly rule: "condition" | "holders";
+  readonly what: string;
+  readonly calls: readonly HistoryCall[];
+}
+
+/** What may have been the reason of a refusal. */
+export interface Known {
+  readonly timed: readonly Timed[];
+  /** In the order of their sequences. */
+  readonly writes: readonly Write[];
+  readonly removals: Removals;
+  /** In the order of their tokens. */
+  readonly claims: readonly Claim[];
+}
+
+/**
+ * Finds the refusals for which there was surely no reason at any moment of the call: of writes whose condition held, and
+ * of calls under a lease that lasted.
+ */
+export function* findWrongRefusals(known: Known): Generator<WrongRefusal, void, void> {
+  const reasons = new Reasons(known);
+  for (const one of known.timed) {
+    const { call, action } = one;
+    if (action.is === "append" || action.is === "setStatus") {
+      if (call.error === "CHECKPOINT_CONFLICT" && !reasons.mayConflict(one, action)) {
+        const what = "A write was refused although its condition held.";
+        yield { rule: "condition", what, calls: [...reasons.newestFor(action), call] };
+      }
+    }
+    const token = lostToken(one);
+    const holder = token === undefined ? undefined : reasons.holding(token, one);
+    if (holder !== undefined) {
+      const what = `A call under token ${token} was refused although that lease lasted.`;
+      yield { rule: "holders", what, calls: [holder.call, call] };
+    }
+  }
+}
+
+class Reasons {
+  readonly #known: Known;
+  readonly #checkpoints: readonly { readonly item: SeenItem; readonly write: Write }[];
+  /** The place among the checkpoints, by sequence. */
+  readonly #places: ReadonlyMap<number, number>;
+  /** How many calls have an item with this id. */
+  readonly #ids = new Map<string, number>();
+  /** The calls for leases. */
+  readonly #leases: readonly Timed[];
+  /** Appends without an answer of which no read has seen anything. */
+  readonly #unknown: readonly Timed<ActionOf<"append" | "setStatus">>[];
+
+  constructor(known: Known) {
+    this.#known = known;
+    this.#checkpoints = known.writes.flatMap((write) => {
+      const item = write.items.find(({ kind }) => kind === "checkpoint");
+      return item ? [{ item, write }] : [];
+    });
+    this.#places = new Map(this.#checkpoints.map(({ item }, at) => [item.sequence, at]));
+    this.#leases = known.timed.filter(({ action: { is } }) => is === "claim" || is === "renew" || is === "release");
+    const seen = new Set(known.writes.flatMap(({ calls }) => calls));
+    const appends = known.timed.filter(
+      (one): one is Timed<ActionOf<"append" | "setStatus">> => "items" in one.action && one.action.is !== "read",
+    );
+    this.#unknown = appends.filter(({ call, endMs }) => endMs === Number.POSITIVE_INFINITY && !seen.has(call));
+    for (const { action } of appends)
+      for (const { id } of action.items) if (id !== undefined) this.#ids.set(id, (this.#ids.get(id) ?? 0) + 1);
+  }
+
+  /** Whether a write may have been refused with a conflict. */
+  mayConflict(refused: Timed, action: ActionOf<"append" | "setStatus">): boolean {
+    const { expectedSequence, noEventAfter } = action.condition ?? {};
+    if (action.is === "append" && action.isExact) return true;
+    // Another form of the same checkpoint or event may be stored.
+    if (action.items.some(({ id }) => id !== undefined && (this.#ids.get(id) ?? 0) > 1)) return true;
+    if (expectedSequence !== undefined && this.#mayDiffer(expectedSequence, refused)) return true;
+    return noEventAfter !== undefined && this.#mayHaveEvent(noEventAfter, refused);
+  }
+
+  /** The calls that stored the checkpoint that a write expected. */
+  newestFor({ condition }: ActionOf<"append" | "setStatus">): readonly HistoryCall[] {
+    const at = this.#places.get(condition?.expectedSequence ?? 0);
+    return at === undefined ? [] : (this.#checkpoints[at]?.write.calls ?? []);
+  }
+
+  /** The claim of this token, if its lease surely lasted during the call. */
+  holding(token: number, { beginMs, call: { process, endMs = Number.POSITIVE_INFINITY } }: Timed): Claim | undefined {
+    const claim = this.#known.claims.find((one) => one.token === token);
+    // The lease of a process that has died ends at once.
+    if (claim === undefined || claim.endMs >= beginMs || claim.call.process !== process) return undefined;
+    let untilMs = claim.beginMs + claim.action.ttlMs;
+    for (const one of this.#leases) {
+      if (one.beginMs > endMs) continue;
+      const { action } = one;
+      if (action.is === "claim" && one.call !== claim.call && (action.token ?? token + 1) > token && !wasDenied(one))
+        return undefined;
+      if (action.is === "release" && action.token === token) return undefined;
+      if (action.is === "renew" && action.token === token && action.isRenewed && one.endMs < beginMs)
+        untilMs = Math.max(untilMs, one.beginMs + action.ttlMs);
+    }
+    return untilMs > endMs ? claim : undefined;
+  }
+
+  /** Whether another checkpoint than the expected one may have been the newest. */
+  #mayDiffer(expected: number, { beginMs, call: { endMs = Number.POSITIVE_INFINITY } }: Timed): boolean {
+    const at = expected === 0 ? -1 : this.#places.get(expected);
+    if (at === undefined) return true;
+    const [newest, next] = [this.#checkpoints[at], this.#checkpoints[at + 1]];
+    if (newest && (newest.write.endMs >= beginMs || this.#known.removals.mayHaveRemoved(newest.item, endMs)))
+      return true;
+    return (next !== undefined && next.write.beginMs <= endMs) || this.#mayBeStored("checkpoint", endMs);
+  }
+
+  #mayHaveEvent(after: number, { call: { endMs = Number.POSITIVE_INFINITY } }: Timed): boolean {
+    const isLater = ({ kind, sequence }: SeenItem) => kind === "event" && sequence > after;
+    const found = this.#known.writes.some(({ items, beginMs }) => beginMs <= endMs && items.some(isLater));
+    return found || this.#mayBeStored("event", endMs);
+  }
+
+  #mayBeStored(kind: SeenItem["kind"], untilMs: number): boolean {
+    return this.#unknown.some(
+      ({ action, beginMs }) => beginMs <= untilMs && action.items.some((item) => item.kind === kind),
+    );
+  }
+}
+
+/** The token with which a call was refused, since its lease had ended. */
+function lostToken({ call, action }: Timed): number | undefined {
+  if (action.is === "renew") return action.isRenewed === false ? action.token : undefined;
+  return call.error === "LEASE_LOST" && "condition" in action ? action.condition?.fencingToken : undefined;
+}
+
+/** Whether a claim was surely not granted. */
+function wasDenied({ action, call: { endMs, error } }: Timed): boolean {
+  return endMs !== undefined && error === undefined && action.is === "claim" && action.token === undefined;
+}
