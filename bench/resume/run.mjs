@@ -94,9 +94,9 @@ async function cellsOf(peer) {
     kills: String(kills.length),
     "finished steps that ran twice": String(killed.reduce((sum, { again }) => sum + again.length, 0)),
     "steps lost, or with another's result": String(lost.length),
-    "runs that didn't go on": String(dead.length),
-    "until it goes on, median": time(onMs[Math.floor(onMs.length / 2)] ?? Number.NaN),
-    "until it goes on, longest": time(onMs.at(-1) ?? Number.NaN),
+    "runs that didn't continue": String(dead.length),
+    "until it continues, median": time(onMs[Math.floor(onMs.length / 2)] ?? Number.NaN),
+    "until it continues, longest": time(onMs.at(-1) ?? Number.NaN),
     ...Object.fromEntries(changes.map(([change, what]) => [`a step ${change}`, String(what)])),
     "a step of 1 KB": time(stepMs),
     "bytes of the whole run": size(bytes),
@@ -117,10 +117,10 @@ async function changed(peer, change) {
   const second = await live(peer, place, server.url, { change });
   const { again, wrong } = judged(first, second);
   console.log(`  ${change}: ${second.ended} again ${again} wrong ${wrong} ${second.message.slice(0, 300)}`);
-  if (second.ended === "waits") return "never goes on";
+  if (second.ended === "waits") return "never continues";
   if (second.ended === "failed") return "fails";
   if (wrong.length > 0) return `${wrong.length} wrong results`;
-  return again.length === 0 ? "goes on" : `${again.length} ran twice`;
+  return again.length === 0 ? "continues" : `${again.length} ran twice`;
 }
 
 /**

@@ -119,7 +119,7 @@ export function hasEnded({ status }: CheckpointSummary): boolean {
   return status === "completed" || status === "failed";
 }
 
-/** Whether a run goes on as soon as somebody runs it. */
+/** Whether a run continues as soon as somebody runs it. */
 function isDue(newest: CheckpointSummary, nowMs: number): boolean {
   const dueAt = findDueTime(newest);
   return dueAt === undefined ? isChild(newest) && !hasEnded(newest) : Date.parse(dueAt) <= nowMs;

@@ -18,7 +18,7 @@ export interface RunState {
   readonly isOfRun: boolean;
   /** With the attempt's number. If `generation` is "", the run is new, and the first checkpoint's id becomes its generation. */
   readonly note: RunNote;
-  /** A checkpoint must be saved before the function begins: the turn's first one, or one that tells that the run goes on. */
+  /** A checkpoint must be saved before the function begins: the turn's first one, or one that tells that the run continues. */
   readonly start: "turn" | "resume" | undefined;
   readonly input: EncodedState | undefined;
   /** The newest state. */
@@ -155,7 +155,7 @@ function beginRun(
   };
 }
 
-/** A run that goes on from its checkpoint `ofRun`, or in a new turn with the state of a newer one. */
+/** A run that continues from its checkpoint `ofRun`, or in a new turn with the state of a newer one. */
 async function resumeRun(
   reading: Reading,
   newest: CheckpointText,

@@ -46,7 +46,7 @@ export class DamageLog {
     const reading = this.#reading.getStore();
     if (reading === undefined) return;
     const { warnings } = reading;
-    reading.consequence = `; thread ${JSON.stringify(threadId)} goes on from an older checkpoint`;
+    reading.consequence = `; thread ${JSON.stringify(threadId)} continues from an older checkpoint`;
     // If the manager reported no damage, the newer checkpoint needs one that was removed. The error says so.
     if (warnings.size === 0) warnings.set("", [{ error }, error.message]);
   }

@@ -28,7 +28,7 @@ export function told(asked: () => void = () => undefined): Told {
   return JSON.parse(process.argv[2] ?? "") as Told;
 }
 
-/** An error's code, or its name. If a run was paused because a run within it couldn't go on: the reason's. */
+/** An error's code, or its name. If a run was paused because a run within it couldn't continue: the reason's. */
 export function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
   if (error.name === "RunPausedError" && error.cause instanceof Error) return codeOf(error.cause);

@@ -40,7 +40,7 @@ const note = openLedger(ledgers, name);
 const store = observed(recorded(openStorage(storage, place), histories, name), note, () => {
   if (!stopsBeforeSave) return;
   stopsBeforeSave = false;
-  // The parent lets it go on.
+  // The parent lets it continue.
   writeSync(1, "stopped\n");
   process.kill(process.pid, "SIGSTOP");
 });

@@ -369,12 +369,12 @@ describe("waymark rewind", () => {
     expect(JSON.parse((await run("rewind", "t", "@1", "--json")).stdout)).toMatchObject({ label: "[redacted]" });
   });
 
-  it("saves a checkpoint that goes on from an old one, and removes nothing", async () => {
+  it("saves a checkpoint that continues from an old one, and removes nothing", async () => {
     const { run, manager } = await placeWith(1, 3);
     await manager.complete("task-1");
     const { code, stdout } = await run("rewind", "task-1", "@1");
     const [newest, , , oldest] = await manager.list("task-1");
-    expect([code, stdout]).toEqual([0, `Task "task-1" goes on at @4 ${newest?.id} (s1) with the state of @1.\n`]);
+    expect([code, stdout]).toEqual([0, `Task "task-1" continues at @4 ${newest?.id} (s1) with the state of @1.\n`]);
     expect(newest).toMatchObject({ parentId: oldest?.id, status: "running", stage: "s1" });
     expect((await manager.latest("task-1"))?.state).toEqual({ n: 1 });
     const json = await run("rewind", "task-1", "@3", "--json");

@@ -145,7 +145,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     ]);
   });
 
-  it("goes on after the event", async () => {
+  it("continues after the event", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     const sent = await place.run("send", "w/1", "approve", '{"ok":true}', "--by", "ada", "--id", "s1");
@@ -317,7 +317,7 @@ describe("waymark cancel and retry", () => {
     ]);
     expect((await run("cancel", "t", "--reason", "too old", "--yes")).stdout).toBe("Cancelled 1 task.\n");
     await ended;
-    expect((await run("resume")).stderr).toMatch(/^Nothing to resume in .*: no task can go on\.$/m);
+    expect((await run("resume")).stderr).toMatch(/^Nothing to resume in .*: no task can continue\.$/m);
     expect((await run("tasks")).stdout).toMatch(/^t .* cancelled +too old /m);
     expect((await run("tasks", "--watch")).stdout).toMatch(/^t +cancelled +too old /m);
     const listed = await run("list", "t");

@@ -66,7 +66,7 @@ it("leaves no process after Ctrl-C, and says how to continue", { timeout }, asyn
   const { exitCode, output } = await demonstrate({ folder, interruptedAt: "search hotel begins" });
   expect(exitCode, output).toBe(130);
   expect(processesIn(folder)).toEqual([]);
-  const [, command = ""] = /To go on:\n(.*)/.exec(output) ?? [];
+  const [, command = ""] = /To continue:\n(.*)/.exec(output) ?? [];
   const { stdout } = await execa("sh", ["-c", command], { cwd: folder });
   expect(stdout.split("\n").at(-1)).toBe("asks: Book TP 571 for 180 € and Casa do Rio for 840 €?");
 });

@@ -106,7 +106,7 @@ describe("docs/coming-from.md", () => {
       "files:.waymark/state",
       { done: ["compile", "test"] },
     ],
-  ])("%s: the program goes on from what the import has stored", async (section, file, data, storage, state) => {
+  ])("%s: the program continues from what the import has stored", async (section, file, data, storage, state) => {
     programsOf(section);
     writeFileSync(join(folder, file), JSON.stringify(data));
     // Importing twice stores nothing twice.

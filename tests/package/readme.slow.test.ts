@@ -138,7 +138,7 @@ describe("the README", () => {
       writeFileSync(script, withoutTypes(code));
       const PATH = `${folder}:${process.env["PATH"]}`;
       const env = { ...process.env, ...KEYS, PATH, TMPDIR: await tempFolder(), NODE_TEST_CONTEXT: undefined };
-      // Twice: the second run goes on from what the first one saved. The adapter's suite begins anew each time.
+      // Twice: the second run continues from what the first one saved. The adapter's suite begins anew each time.
       for (const _run of code.includes("registerConformance") ? [1] : [1, 2])
         execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
     },

@@ -360,7 +360,7 @@ function Doing({ answer, go, reload }: DoingProps) {
           onConfirm={async (options) => {
             const { checkpoint: saved } = await api.ask("rewind", { taskId, id, ...options });
             go(formatRoute({ view: "task", taskId }));
-            say(`The task goes on at @${saved.sequence} with the state of @${sequence}.`);
+            say(`The task continues at @${saved.sequence} with the state of @${sequence}.`);
           }}
         >
           <p>

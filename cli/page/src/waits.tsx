@@ -36,7 +36,8 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
                 <strong>
                   <StoredText text={name} />
                 </strong>
-                , {isAnswered ? "answered: the run goes on once a worker or a program takes it" : forText(since, nowMs)}
+                ,{" "}
+                {isAnswered ? "answered: the run continues once a worker or a program takes it" : forText(since, nowMs)}
                 {!isAnswered &&
                   until !== undefined &&
                   `, until ${timeText(until)} UTC${kind === "event" ? " at most" : ""}`}

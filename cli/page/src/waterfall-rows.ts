@@ -76,7 +76,7 @@ function attemptRows(its: TimelineAttempt, index: number): WaterfallRow[] {
       key: `start ${index}`,
       atMs: Date.parse(startedAt),
       tone: "running",
-      title: `Attempt ${attempt} goes on`,
+      title: `Attempt ${attempt} continues`,
     });
   }
   const ended = ENDS[end];

@@ -125,7 +125,7 @@ export async function newestToComplete(session: QuerySession, task: string): Pro
   throw new CommandError(ExitCode.notFound, `${what} was just removed. Nothing was changed.`);
 }
 
-/** Completes a task, if the given checkpoint is still its newest one: a newer one means that the task goes on. */
+/** Completes a task, if the given checkpoint is still its newest one: a newer one means that the task continues. */
 export async function completeTask(
   session: QuerySession,
   { taskId, sequence }: CheckpointSummary,

@@ -21,7 +21,7 @@ export const oneshot: CommandFile = {
     const command = program
       .command("oneshot")
       .summary("run a feature's plan")
-      .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill, --resume goes on.")
+      .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill: --resume.")
       .usage("[run] <feature> [options]")
       // A `help` subcommand would take its name from features.
       .helpCommand(false);

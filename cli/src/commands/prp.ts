@@ -59,14 +59,14 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .summary("run a PRP, or resume it")
     .description(
       "Runs a PRP: the coder, then the validation gates; if a gate fails, the coder fixes it. Checkpoints are saved in the " +
-        "session's folder. After Ctrl-C, a failure or a kill, --resume goes on and reuses the coder's saved replies. " +
+        "session's folder. After Ctrl-C, a failure or a kill, --resume continues and reuses the coder's saved replies. " +
         "Coder and gates run in the current folder, and their output is shown as it comes. First it shows the warnings of " +
         "waymark prp check; a PRP that can't be run is refused before the coder is asked.",
     )
     .argument("<prp>", "Markdown with a Validation Loop, or JSON")
     .requiredOption("--coder <cmd>", "run by sh: the prompt on its stdin, a line of JSON at its end")
     .option("--session <dir>", "where the checkpoints are, below artifacts/", ".")
-    .addOption(new Option("--resume", "go on from the PRP's checkpoint").conflicts("restart"))
+    .addOption(new Option("--resume", "continue from the PRP's checkpoint").conflicts("restart"))
     .option("--restart", "start over, whatever the checkpoint says")
     .option("--task <id>", "default: the PRP's own id, else its path from --session")
     .option("--section <heading>", SECTION)

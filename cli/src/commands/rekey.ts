@@ -15,7 +15,7 @@ export const rekey: CommandFile = {
       .summary("move to the current key")
       .description(
         "Rewrites checkpoints that the configured transforms would store in another way today: those under an old key, " +
-          "or unencrypted ones. Programs may go on saving. After Ctrl-C or a kill, run it again: it continues from there.",
+          "or unencrypted ones. Programs may keep saving. After Ctrl-C or a kill, run it again: it continues from there.",
       )
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: the counts, and what no key opens")

@@ -17,7 +17,7 @@ export const resume: CommandFile = {
     program
       .command("resume")
       .summary("what isn't done yet")
-      .description("The tasks that can go on, the most recent first: at which stage each stopped, when, and why.")
+      .description("The tasks that can continue, the most recent first: at which stage each stopped, when, and why.")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--limit <n>", "at most n; default: 20 on a terminal, else all", countArgument(1))
       .addOption(jsonOption("task"))
@@ -41,7 +41,7 @@ export const resume: CommandFile = {
           if (!json) await answers.print();
           if (!json && hasFailed) await errors.line('Workers take a failed run again after "waymark retry TASK".');
           if (count === 0 && !json) {
-            await errors.line(printable(`Nothing to resume in ${name}: no task can go on.`));
+            await errors.line(printable(`Nothing to resume in ${name}: no task can continue.`));
           }
         }),
       );

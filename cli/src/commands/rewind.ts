@@ -8,7 +8,7 @@ export const rewind: CommandFile = {
   register(program, cli) {
     program
       .command("rewind")
-      .summary("go on from an old state")
+      .summary("return to an old state")
       .description(
         "Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, from which the task goes " +
           "on. ID is an id or @7, which may be a step: its turn begins again with the results up to it. Nothing is removed. If a program runs the task without a lease, stop it first: its next save would follow the rewind. " +
@@ -22,7 +22,7 @@ export const rewind: CommandFile = {
       .action((task, id, { force, json }) =>
         cli.withStore(async (session) => {
           const { source, saved } = await rewindTask(session, { task, id }, { force });
-          const text = `Task ${JSON.stringify(saved.taskId)} goes on at ${describeCheckpoint(saved)} with the state of @${source.sequence}.`;
+          const text = `Task ${JSON.stringify(saved.taskId)} continues at ${describeCheckpoint(saved)} with the state of @${source.sequence}.`;
           await session.output.line(json ? jsonText(saved) : printable(text));
         }),
       );

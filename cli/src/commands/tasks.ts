@@ -28,7 +28,7 @@ export const tasks: CommandFile = {
         "The tasks by id, each with its newest checkpoint, then leased tasks that have no checkpoint yet. " +
           "A thread of LangGraph is one task, with its status, its subgraphs, and the question that it asks.",
       )
-      .option("--incomplete", "only tasks that can go on: neither completed nor cancelled, nor within another run")
+      .option("--incomplete", "only tasks that can continue: neither completed nor cancelled, nor within another run")
       .addOption(statusOption("only tasks whose newest checkpoint is"))
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")

@@ -42,7 +42,7 @@ interface TaskSource {
 
 /** Selects tasks. */
 export interface FoundQuery extends TaskQuery {
-  /** Only tasks that can go on by themselves: not those that are cancelled, nor the runs within others. */
+  /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
   readonly canGoOn?: boolean | undefined;
 }
 

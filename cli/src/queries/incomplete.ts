@@ -11,7 +11,7 @@ export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "fa
 /** A task that isn't completed, with the reason. */
 export type IncompleteTask = ListedTask & { readonly why: string };
 
-/** Yields the incomplete tasks that can go on by themselves, the most recent first. */
+/** Yields the incomplete tasks that can continue by themselves, the most recent first. */
 export async function* listIncomplete(
   session: QuerySession,
   query: Pick<TasksQuery, "prefix" | "limit">,

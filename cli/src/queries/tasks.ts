@@ -15,7 +15,7 @@ export interface TasksQuery {
   /** The stage of the newest checkpoint. */
   readonly stage?: string | undefined;
   readonly limit?: number | undefined;
-  /** Only tasks that can go on by themselves: not those that are cancelled, nor the runs within others. */
+  /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
   readonly canGoOn?: boolean | undefined;
 }
 

@@ -136,7 +136,7 @@ export interface TaskAnswer {
 export type TaskMessage =
   | { readonly kind: "open"; readonly now: string }
   | { readonly kind: "failed"; readonly error: ErrorInfo }
-  /** The task was removed. It may come back: the watch goes on. */
+  /** The task was removed. It may come back: the watch continues. */
   | { readonly kind: "gone"; readonly now: string }
   | {
       readonly kind: "change";

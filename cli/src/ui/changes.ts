@@ -50,7 +50,7 @@ export async function complete(session: PageSession, request: CompleteRequest): 
   if (newest.sequence !== expectedSequence) {
     throw new CommandError(
       ExitCode.conflict,
-      `Task ${JSON.stringify(taskId)} has gone on: its newest checkpoint is @${newest.sequence}, not @${expectedSequence}. Nothing was changed.`,
+      `Task ${JSON.stringify(taskId)} has continued: its newest checkpoint is @${newest.sequence}, not @${expectedSequence}. Nothing was changed.`,
     );
   }
   await completeTask(session, newest, request);
@@ -97,7 +97,7 @@ export async function planRepair(session: PageSession, signal: AbortSignal): Pro
   return repairAnswer(session, steps);
 }
 
-/** @param signal - Stops the repair between two checkpoints. The next one goes on from there. */
+/** @param signal - Stops the repair between two checkpoints. The next one continues from there. */
 export async function repair(session: PageSession, signal: AbortSignal): Promise<RepairAnswer> {
   const outcome = await repairStorage(session, { signal });
   if ("reason" in outcome) throw outcome.reason;

@@ -78,7 +78,7 @@ export function commandsFor({ commandText }: PageSession) {
 
     /**
      * @param before - The sequence of the checkpoint before it.
-     * @param run - The run that goes on from this checkpoint.
+     * @param run - The run that continues from this checkpoint.
      */
     ofCheckpoint(
       checkpoint: CheckpointSummary,
@@ -117,7 +117,7 @@ export function commandsFor({ commandText }: PageSession) {
   };
 }
 
-/** What makes a run go on, unless somebody runs it. */
+/** What makes a run continue, unless somebody runs it. */
 function adviceFor(
   { failedStep, steps }: RunRecord,
   {

@@ -6,7 +6,7 @@ import type { PageSession } from "./page-session.js";
 import { taskRow } from "./rows.js";
 
 const MOST_VIEWS = 4;
-/** If a list goes on after this many tasks, it is read to its end. */
+/** If a list has more than this many tasks, it is read to its end. */
 const MOST_IN_PART = 10_000;
 const PART_GROWTH = 10;
 

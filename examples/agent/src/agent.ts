@@ -1,7 +1,7 @@
 // Runs the agent on a task. Kill it when you like, and start it again.
 //
-//   node dist/agent.js ann                                   begins, or goes on
-//   node dist/agent.js ann fork ann-2 "Tell the warehouse."  goes on from ann's last turn with these words, as ann-2
+//   node dist/agent.js ann                                   begins, or continues
+//   node dist/agent.js ann fork ann-2 "Tell the warehouse."  continues from ann's last turn with these words, as ann-2
 //   node dist/agent.js ann rewind ann "Tell the warehouse."  the same, as ann
 import { join } from "node:path";
 import { CheckpointManager } from "waymark";
@@ -12,7 +12,7 @@ import { model } from "./model.js";
 import { toolsOver } from "./tools.js";
 
 const [taskId, verb, newTaskId = "", words = ""] = process.argv.slice(2);
-if (!taskId) throw new TypeError('Usage: node dist/agent.js <task> [fork|rewind <task to go on as> "<words>"]');
+if (!taskId) throw new TypeError('Usage: node dist/agent.js <task> [fork|rewind <task to continue as> "<words>"]');
 
 const folder = process.env["AGENT_FOLDER"] ?? ".";
 const ledger = new Ledger(join(folder, "ledger.db"));

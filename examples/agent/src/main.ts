@@ -12,7 +12,7 @@ mkdirSync(folder);
 
 console.log("\n1  The agent begins, and is killed (SIGKILL) before its mail server answers.");
 const killed = await run(["ann"], { MAIL_MS: "60000" }, ["recorded reorder c2", "begins mail c3"]);
-console.log("\n2  Another process goes on.");
+console.log("\n2  Another process continues.");
 const resumed = await run(["ann"]);
 console.log('\n3  A person forks the last turn, with the words "Tell the warehouse, too."');
 const forked = await run(["ann", "fork", "ann-2", "Tell the warehouse, too."]);

@@ -27,7 +27,7 @@ async function migrate({ tablesUntilInterrupted }: { tablesUntilInterrupted: num
 
   const latest = await manager.latest(TASK);
   const migrated = new Map(isRowCounts(latest?.state) ? latest.state : []);
-  console.log(latest ? `Going on after "${latest.stage}" (${migrated.size} of ${TABLES.length})` : "Starting");
+  console.log(latest ? `Continuing after "${latest.stage}" (${migrated.size} of ${TABLES.length})` : "Starting");
 
   const open = TABLES.filter((table) => !migrated.has(table));
   for (const table of open.slice(0, tablesUntilInterrupted)) {

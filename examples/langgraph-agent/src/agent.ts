@@ -1,7 +1,7 @@
 // Runs the graph on a thread. Kill it when you like, and start it again.
 //
 //   WAYMARK_STORAGE=sqlite:agent.db node dist/agent.js <thread> ask "A week in Lisbon"   begins
-//                                   node dist/agent.js <thread>                          goes on
+//                                   node dist/agent.js <thread>                          continues
 //                                   node dist/agent.js <thread> yes                      answers its question; or no
 //                                   node dist/agent.js <thread> fork "hotel …"           asks again about another hotel
 import { HumanMessage } from "@langchain/core/messages";

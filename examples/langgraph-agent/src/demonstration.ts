@@ -34,7 +34,7 @@ export async function demonstrate(saver: WaymarkSaver, threadId: string, signal:
     async (said) => said.includes("search hotel begins") && (await isFlightStored(saver, threadId)),
   );
   console.log("       ╳ killed (SIGKILL) in search hotel");
-  const resumed = await run("2  Another process goes on.", []);
+  const resumed = await run("2  Another process continues.", []);
   const refused = await run("3  A person says no.", ["no"]);
   const forked = await run("4  Back to before the question, and on with another hotel: a fork.", [
     "fork",

@@ -43,7 +43,7 @@ try {
   console.log(`\n  To look at what is stored:\n     npx waymark tasks --storage ${shownUrl}`);
 } catch (error) {
   if (interruptedBy === undefined) throw error;
-  console.log(`\n  Stopped by ${interruptedBy}. What is stored stays. To go on:`);
+  console.log(`\n  Stopped by ${interruptedBy}. What is stored stays. To continue:`);
   console.log(`     WAYMARK_STORAGE=${shownUrl} node ${join(example, "dist", "agent.js")} ${threadId}`);
   process.exitCode = 128 + constants.signals[interruptedBy];
 }

@@ -15,7 +15,7 @@ export function open(folder: string) {
 /** The orders of one round. */
 export async function work({ folder, storage, manager }: ReturnType<typeof open>, round: number): Promise<void> {
   await order(manager, `orders/${round}-1`, "paid");
-  // The card is refused, and the run fails. When the customer tries again, the run goes on with the same step.
+  // The card is refused, and the run fails. When the customer tries again, the run continues with the same step.
   await order(manager, `orders/${round}-2`, "refused").catch(() => undefined);
   await order(manager, `orders/${round}-2`, "paid");
   // The service shuts down in the middle. The order waits in the queue for a worker.

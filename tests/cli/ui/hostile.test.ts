@@ -210,7 +210,7 @@ it("follows one task through its saves, its removal and its return", async () =>
   await manager.close();
 });
 
-it("says that a storage fails, and goes on once it works again", async () => {
+it("says that a storage fails, and continues once it works again", async () => {
   const { cwd, manager } = await newPlace("sqlite:checkpoints.db");
   await manager.save("build-1", {});
   await manager.close();

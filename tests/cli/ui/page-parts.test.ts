@@ -137,7 +137,7 @@ describe("the rows of a waterfall", () => {
       "build",
       "test",
       "Attempt 1 was killed",
-      "Attempt 2 goes on",
+      "Attempt 2 continues",
       "test",
     ]);
     expect(rows[1]).toMatchObject({ isOpen: true, endMs: Date.parse(at(9)) });
@@ -160,7 +160,7 @@ describe("the rows of a waterfall", () => {
       "plan",
       "approve",
       "Attempt 1 stopped while it waited",
-      "Attempt 2 goes on",
+      "Attempt 2 continues",
     ]);
   });
 

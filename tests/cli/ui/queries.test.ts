@@ -358,7 +358,7 @@ it("offers to put back a failed run, but none within another one, which continue
   await manager.close();
 });
 
-it("says at which wait a stopped run goes on", async () => {
+it("says at which wait a stopped run continues", async () => {
   const { cwd, manager } = await newPlace();
   const stop = new AbortController();
   const waits = new Promise((resolve) => manager.on("waitStarted", resolve));

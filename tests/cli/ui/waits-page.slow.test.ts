@@ -70,7 +70,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("Sent.", { exact: true }).waitFor();
     expect(await focusedText(page)).toBe("w/waits");
     await page.getByText(/pending · from grace/).waitFor();
-    await waits.getByText("For the event approve, answered: the run goes on").waitFor();
+    await waits.getByText("For the event approve, answered: the run continues").waitFor();
     expect(await waits.getByRole("button").count()).toBe(0);
     expect(await manager.events("w/waits")).toMatchObject([{}, { name: "approve", value: { ok: true }, by: "grace" }]);
 

@@ -159,7 +159,7 @@ export function registerDamage(kind: StorageKind): void {
       expect((await saver.getTuple(threadOf("t")))?.checkpoint.id).toBe(ids.at(-1));
       const warning = {
         level: "warn",
-        message: expect.stringContaining('thread "t" goes on from an older checkpoint'),
+        message: expect.stringContaining('thread "t" continues from an older checkpoint'),
       };
       expect(saver.logged).toEqual([expect.objectContaining(warning)]);
       for (const id of ids.slice(0, -1)) {

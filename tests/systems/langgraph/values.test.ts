@@ -410,7 +410,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
         const copy = await graph.getState(copied);
         expect({ values: copy.values, next: copy.next }, `a copy before ${next}`).toEqual({ values, next });
         const { delta: ofCopy } = await graph.invoke(null, copied);
-        expect(ofCopy, `a copy before ${next} goes on`).toEqual(delta.slice(0, ofCopy.length));
+        expect(ofCopy, `a copy before ${next} continues`).toEqual(delta.slice(0, ofCopy.length));
         expect(ofCopy.at(-1)).toBe("third");
       }
     });

@@ -185,7 +185,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     expect(await left()).toEqual(["step 1", "b"]);
   });
 
-  it("tells followers of the gap, and goes on after each save", async () => {
+  it("tells followers of the gap, and continues after each save", async () => {
     const { storage, log, save, left } = await managerOn(open, { keepLast: 2 });
     for (const stage of ["a", "b", "c", "d"]) {
       await log("step", { recordKey: stage });
@@ -228,7 +228,7 @@ describe("the log of a task that is saved", () => {
     expect(await left()).toEqual(["chunk 3", "y", "chunk 5", "z", "chunk 7", "last"]);
   });
 
-  it("is read from the newest checkpoint that has gone on, so that a save costs the same at any length", async () => {
+  it("is read from the newest checkpoint that has continued, so that a save costs the same at any length", async () => {
     const { log, save, left, reads } = await watchedManager({ keepLast: 2 });
     for (let n = 1; n <= 6; n++) {
       // Events stay.

@@ -156,7 +156,7 @@ it("tells a run that was paused from one that was stopped", async () => {
   ]);
 });
 
-it("keeps the traceparent that a subscriber gives, for the attempt that goes on", async () => {
+it("keeps the traceparent that a subscriber gives, for the attempt that continues", async () => {
   const given = ["00-11111111111111111111111111111111-1111111111111111-01", "the second"];
   const runs = callsOf("waymark:run", (run) => {
     const traceparent = given.shift();

@@ -140,24 +140,27 @@ it.each([
   ["somebody runs it", held, "LEASE_HELD"],
   ["somebody takes it over", taken, "LEASE_LOST"],
   ["its storage fails", failing, "STORAGE_FAILED"],
-])("if a child run can't go on because %s, the run around it is paused, and goes on later", async (_, stop, code) => {
-  const storage = new MemoryAdapter();
-  const { manager } = managerOn(storage);
-  const outer = () =>
-    manager.run("outer", (run) => run.step("inner", () => manager.run("inner", () => 1, { waitForLeaseMs: 0 })));
-  const goOn = await stop(storage);
-  await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer", cause: { code } });
-  expect((await manager.latest("outer"))?.status).toBe("paused");
-  await goOn();
-  expect(await outer()).toBe(1);
-});
+])(
+  "if a child run can't continue because %s, the run around it is paused, and continues later",
+  async (_, stop, code) => {
+    const storage = new MemoryAdapter();
+    const { manager } = managerOn(storage);
+    const outer = () =>
+      manager.run("outer", (run) => run.step("inner", () => manager.run("inner", () => 1, { waitForLeaseMs: 0 })));
+    const goOn = await stop(storage);
+    await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer", cause: { code } });
+    expect((await manager.latest("outer"))?.status).toBe("paused");
+    await goOn();
+    expect(await outer()).toBe(1);
+  },
+);
 
 it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
   ["catches the error", (_, inner) => inner.catch(() => "another")],
   ["throws another error", (_, inner) => inner.catch((cause) => Promise.reject(new Error("no upload", { cause })))],
   ["compensates", (run, inner) => inner.catch((error: Error) => run.step("refund", () => Promise.reject(error)))],
   ["passes it to Promise.any", (_, inner) => Promise.any([inner])],
-])("a run is paused if a child run can't go on, also if its function %s", async (_, outside) => {
+])("a run is paused if a child run can't continue, also if its function %s", async (_, outside) => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const goOn = await held(storage);

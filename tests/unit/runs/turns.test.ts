@@ -194,7 +194,7 @@ it("run.save changes only what latest gives, and a resume doesn't save again", a
       { initialState: { n: 0 } as { n: number; plan?: string[] } },
     );
   await expect(program(manager)).rejects.toThrow("again");
-  // The second attempt saves that it goes on, and its end.
+  // The second attempt saves that it continues, and its end.
   const dying = managerOn(dyingAfter(1, storage)).manager;
   await expect(program(dying)).rejects.toThrow("again");
   expect((await manager.latest("t"))?.state).toEqual({ n: 2, plan: ["x"] });

@@ -255,7 +255,7 @@ it("a sleep ends at the time that its first attempt said", async () => {
   ]);
 });
 
-it("a sleep goes on when its time comes", async () => {
+it("a sleep continues when its time comes", async () => {
   const { manager } = managerOn();
   const kinds: string[] = [];
   manager.on("waitStarted", ({ step }) => kinds.push(`${step} started`));
@@ -267,7 +267,7 @@ it("a sleep goes on when its time comes", async () => {
   expect(kinds).toEqual(["short started", "short ended", "past ended"]);
 });
 
-it("a value that the schema refuses is marked, and the wait goes on with the next event", async () => {
+it("a value that the schema refuses is marked, and the wait continues with the next event", async () => {
   const { manager, logger } = managerOn();
   await manager.send("t", "answer", { ok: "perhaps" });
   await manager.send("t", "answer", { ok: true });

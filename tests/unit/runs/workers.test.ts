@@ -252,7 +252,7 @@ it("retry of a prefix puts the failed tasks back, and leaves cancelled ones", as
   await expect(manager.retry("q/c")).rejects.toMatchObject({ code: "RUN_CANCELLED" });
 });
 
-it("a drained worker pauses its runs, and another one goes on with them", async () => {
+it("a drained worker pauses its runs, and another one continues them", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t");
@@ -808,7 +808,7 @@ it("cancel of a prefix takes the incomplete tasks, and a parent isn't cancelled 
   expect(await manager.retry("parent")).toBe(1);
 });
 
-it("a run of another version is left to others, and the worker goes on", async () => {
+it("a run of another version is left to others, and the worker continues", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const controller = new AbortController();
@@ -856,7 +856,7 @@ it("a task whose start can't be saved is taken again after half a minute", async
   await worker.drain();
 });
 
-it("a worker goes on with its task once its storage is back, though the lease expired meanwhile", async () => {
+it("a worker continues its task once its storage is back, though the lease expired meanwhile", async () => {
   vi.useFakeTimers({
     toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date", "performance", "hrtime"],
   });
@@ -1117,7 +1117,7 @@ it("an event leaves the checkpoint of a pause as it is if somebody saves before 
   expect(await manager.events("q/t")).toMatchObject([{ name: "go", status: "pending" }]);
 });
 
-it("a run that can't look for events before its pause goes on in another worker, and receives them", async () => {
+it("a run that can't look for events before its pause continues in another worker, and receives them", async () => {
   const inner = new MemoryAdapter();
   let isAway = false;
   const read: typeof inner.log.read = (query) => {
