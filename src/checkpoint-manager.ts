@@ -606,7 +606,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {UnsupportedOperationError} The storage has no leases.
    */
   async leaseOf(taskId: string): Promise<LeaseInfo | undefined> {
-    return this.#calls.run(() => readLease(this.#options.storage, taskId));
+    return this.#calls.run(() => readLease(this.#options, taskId));
   }
 
   /** Calls the listener at each notification of that name. Returns a function that unsubscribes. */

@@ -82,20 +82,19 @@ export class RunStore {
   /** Claims a task. See {@link claimLease}. */
   async claim(taskId: string, options: LeaseOptions): Promise<TaskLease> {
     checkTaskId(taskId);
-    return this.#keep(await claimLease(this.options.storage, taskId, options));
+    return this.#keep(await claimLease(this.options, taskId, options));
   }
 
   /** Claims the next tasks that are due, at most `limit`. See {@link claimNextLeases}. */
   async claimDue(query: Omit<DueQuery, "dueBy">, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]> {
-    const { clock, storage } = this.options;
-    const dueBy = new Date(clock()).toISOString();
-    const leases = await claimNextLeases(storage, { ...query, dueBy }, options, limit);
+    const dueBy = new Date(this.options.clock()).toISOString();
+    const leases = await claimNextLeases(this.options, { ...query, dueBy }, options, limit);
     return leases.map((lease) => this.#keep(lease));
   }
 
   /** Takes the task from its runner, for the time of `work`. */
   async underForcedLease(taskId: string, work: (lease: Lease) => Promise<void>): Promise<void> {
-    const lease = await claimLease(this.options.storage, taskId, {}, { force: true });
+    const lease = await claimLease(this.options, taskId, {}, { force: true });
     try {
       await work(lease);
     } finally {
@@ -230,11 +229,11 @@ export class RunStore {
   async pause(key: string, ms: number, signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const end = () => over.abort();
-    const timer = setTimeout(end, ms);
+    const cancel = this.options.runtime.setTimeout(end, ms);
     const forget = onAbort(signal, end);
     this.#wakes.addEventListener(key, end, { signal: over.signal });
     if (!over.signal.aborted) await once(over.signal, "abort");
-    clearTimeout(timer);
+    cancel();
     forget();
   }
 

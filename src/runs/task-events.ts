@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { type EncodedState, encodeJson } from "../codec/json.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
@@ -34,7 +33,7 @@ export class TaskEvents {
     checkId("An event's name", name);
     const checkBy = (what: string, by: string) => checkText(what, by, 1);
     checkOptions("SendOptions", options, { id: checkId, by: checkBy, wait: checkBy });
-    const { id = randomUUID(), by, wait } = options;
+    const { id = this.#store.options.runtime.randomUUID(), by, wait } = options;
     const { maxPayloadBytes, redaction } = this.#store.options;
     const subject = `The value of ${eventTitle(taskId, name)}`;
     const encoded = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
