@@ -1,6 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { setImmediate } from "node:timers";
 import { types } from "node:util";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 import type { Runtime } from "../src/contract/runtime.js";
 
 export interface SimulatedRuntimeOptions {
@@ -40,7 +41,9 @@ export class SimulatedRuntime implements Runtime {
   #isAdvancing = false;
 
   /** @throws {TypeError} `startAt` isn't a valid date. */
-  constructor({ startAt = new Date(Date.UTC(2026, 0, 1)) }: SimulatedRuntimeOptions = {}) {
+  constructor(options: SimulatedRuntimeOptions = {}) {
+    checkKeys("SimulatedRuntimeOptions", options, listKeys<SimulatedRuntimeOptions>({ startAt: true }));
+    const { startAt = new Date(Date.UTC(2026, 0, 1)) } = options;
     this.#nowMs = startAt.getTime();
     if (Number.isNaN(this.#nowMs)) throw new TypeError("SimulatedRuntimeOptions.startAt must be a valid date.");
   }

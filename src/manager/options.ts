@@ -131,7 +131,7 @@ const OPTION_CHECKS: OptionChecks<CheckpointManagerOptions> = {
 
 function checkRuntime(what: string, runtime: Runtime): void {
   for (const member of ["now", "elapsedMs", "setTimeout", "setImmediate", "randomUUID"] as const) {
-    checkFunction(`${what}.${member}`, runtime?.[member]);
+    if (typeof runtime?.[member] !== "function") throw new TypeError(`${what} must have the method ${member}.`);
   }
 }
 
