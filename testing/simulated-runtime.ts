@@ -107,7 +107,8 @@ export class SimulatedRuntime implements Runtime {
   setTimeout(call: () => void, ms: number): () => void {
     // As Node does: at least a millisecond, and whole ones.
     const atMs = this.#nowMs + Math.max(1, Math.trunc(ms));
-    const timer = { atMs, call: AsyncResource.bind(call) };
+    const context = new AsyncResource("SimulatedTimeout");
+    const timer = { atMs, call: () => context.runInAsyncScope(call) };
     const at = this.#timers.findLastIndex((other) => other.atMs > atMs) + 1;
     this.#timers.splice(at, 0, timer);
     return () => {

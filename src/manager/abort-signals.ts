@@ -44,15 +44,12 @@ export function onAbort(signal: AbortSignal, call: (reason: unknown) => void): (
 
 /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
 export async function pause(runtime: Runtime, ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  let forget: (() => void) | undefined;
-  let cancel: (() => void) | undefined;
+  const stops: (() => void)[] = [];
   await new Promise<void>((resolve) => {
-    cancel = runtime.setTimeout(resolve, ms);
-    forget = onAbort(signal, () => resolve());
+    const end = () => resolve();
+    stops.push(runtime.setTimeout(end, ms), onAbort(signal, end));
   });
-  cancel?.();
-  forget?.();
+  for (const stop of stops) stop();
 }
 
 /** A signal that aborts with the first of these. */

@@ -1,4 +1,4 @@
-import { once, setMaxListeners } from "node:events";
+import { setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { openPayload } from "../codec/payload.js";
 import { checkTaskId } from "../contract/arguments.js";
@@ -227,14 +227,12 @@ export class RunStore {
    * @param key - A task's id, or {@link ANY_TASK}.
    */
   async pause(key: string, ms: number, signal: AbortSignal): Promise<void> {
-    const over = new AbortController();
-    const end = () => over.abort();
-    const cancel = this.options.runtime.setTimeout(end, ms);
-    const forget = onAbort(signal, end);
-    this.#wakes.addEventListener(key, end, { signal: over.signal });
-    if (!over.signal.aborted) await once(over.signal, "abort");
-    cancel();
-    forget();
+    const stops: (() => void)[] = [];
+    await new Promise<void>((resolve) => {
+      const end = () => resolve();
+      stops.push(this.options.runtime.setTimeout(end, ms), onAbort(signal, end), this.onWake(key, end));
+    });
+    for (const stop of stops) stop();
   }
 
   /** Keeps a lease until it ends, so that {@link releaseAll} releases it. */

@@ -50,8 +50,8 @@ const DEFAULT_MAX_ATTEMPTS = 5;
 const MAX_CLAIMED = 16;
 /** The pause between two looks for a task. */
 const LOOK_MS = 250;
-/** The longest pause in a storage that only this process changes. Shorter than a lease, whose holder may be gone. */
-const MAX_QUIET_MS = 30_000;
+/** The longest pause in a storage that only this process changes. A machine that sleeps stops the timers of its processes. */
+const MAX_QUIET_MS = 60_000;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const MAX_PAUSE_MS = 10_000;
 /** How long a worker leaves a task that it couldn't run to others. */
