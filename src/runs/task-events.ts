@@ -4,7 +4,7 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import type { LogRecord, RecordDraft, RecordHeader, RecordKind } from "../contract/log.js";
-import type { TaskEvent } from "../contract/task-events.js";
+import type { SendOptions, TaskEvent } from "../contract/task-events.js";
 import { readWaits } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { draftEncoded } from "../manager/record-drafts.js";
@@ -12,13 +12,6 @@ import { readEventHeaders } from "./event-headers.js";
 import { decodeEvent, eventTitle, readRefusal } from "./run-events.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import { canonicalText, joinFields } from "./step-values.js";
-
-/** The options of `manager.send`. */
-export interface SendOptions {
-  readonly id?: string | undefined;
-  readonly by?: string | undefined;
-  readonly wait?: string | undefined;
-}
 
 /** @internal Sends and lists the events of all tasks. They are records of the task's own log. */
 export class TaskEvents {
