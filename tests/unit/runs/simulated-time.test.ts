@@ -3,6 +3,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { type CheckpointManager, type RunFunction, type Runtime, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { SimulatedRuntime } from "waymark/testing";
+import { realRuntime } from "../../../src/contract/runtime.js";
 import { deferred } from "../../support/deferred.js";
 import { managerOn, runOf, withWrites } from "./run-support.js";
 
@@ -157,13 +158,34 @@ each("the lease of a runner that is gone expires (%s)", async (_, start) => {
   const { manager, storage, advance } = open(start);
   await storage.leases?.claim("t", "gone", 30_000);
   await storage.leases?.claim("u", "gone", 30_000);
-  await advance(29_999);
+  const impatient = expect(manager.run("u", () => "ran", { waitForLeaseMs: 1000 })).rejects.toMatchObject({
+    code: "LEASE_HELD",
+  });
+  await advance(1000);
+  await impatient;
+  await advance(28_999);
   await expect(manager.lease("t")).rejects.toMatchObject({ code: "LEASE_HELD" });
   const waits = manager.run("u", () => "ran", { waitForLeaseMs: 30_000 });
   await advance(1);
   expect((await manager.lease("t")).token).toBe(2);
   await advance(100);
   expect(await waits).toBe("ran");
+});
+
+each("a run renews its lease at its time alone (%s)", async (_, start) => {
+  const { manager, storage, advance } = open(start);
+  const renew = vi.spyOn(storage.leases!, "renew");
+  const done = deferred<void>();
+  const ran = manager.run("t", async (run) => {
+    for (let n = 0; n < 5; n += 1) await run.step("a", () => n);
+    await run.step("b", () => done.promise);
+  });
+  await advance(9999);
+  expect(renew).not.toHaveBeenCalled();
+  await advance(1);
+  expect(renew).toHaveBeenCalledOnce();
+  done.resolve();
+  await ran;
 });
 
 each("a lease that can't be renewed is lost (%s)", async (_, start) => {
@@ -237,6 +259,18 @@ each("a worker takes over the task of a worker that is gone (%s)", async (_, sta
   await advance(250);
   expect(await manager.result("q/t")).toBe("ran");
   await drain();
+});
+
+it("timers in the background don't keep the process alive", () => {
+  const count = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = count();
+  const cancel = realRuntime.setTimeout(() => undefined, DAY_MS, true);
+  expect(count()).toBe(before);
+  const cancelOther = realRuntime.setTimeout(() => undefined, DAY_MS);
+  expect(count()).toBe(before + 1);
+  cancel();
+  cancelOther();
+  expect(count()).toBe(before);
 });
 
 it("a manager that was made before the fake timers follows them, too", async () => {

@@ -1101,6 +1101,41 @@ it("in a storage of this process alone, an idle worker looks when something has 
   await worker.drain();
 });
 
+it("an idle worker takes a task as soon as its holder has released it", async () => {
+  const { manager, storage, runtime, looks, worker } = lookingWorker(false);
+  await looks(1000);
+  const other = managerOn(storage, { runtime }).manager;
+  const lease = await other.lease("q/t");
+  await other.enqueue("q/t");
+  await looks(5000);
+  await lease.release();
+  await runtime.settle();
+  expect(await manager.result("q/t")).toBe(1);
+  expect(runtime.now()).toBe(6000);
+  await worker.drain();
+});
+
+it("a task isn't overlooked that is enqueued while an idle worker asks when the next one is due", async () => {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const inner = new MemoryAdapter({ runtime });
+  const other = managerOn(inner, { runtime }).manager;
+  let isEnqueued = false;
+  const count: TaskQueue["count"] = async (query) => {
+    const counted = await inner.queue.count(query);
+    if (!isEnqueued) {
+      isEnqueued = true;
+      await other.enqueue("q/t");
+    }
+    return counted;
+  };
+  const storage = withMembers<StorageAdapter>(inner, { queue: { ...inner.queue, count } });
+  const { manager } = managerOn(storage, { runtime });
+  const worker = working(manager, () => 1);
+  await runtime.advance(500);
+  expect(await manager.result("q/t")).toBe(1);
+  await worker.drain();
+});
+
 /** A storage in which somebody saves a checkpoint of the task right before the first change of a status. */
 function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
   let isSaved = false;

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { readFile } from "node:fs/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { gzip, type Run, type StorageAdapter } from "waymark";
@@ -52,6 +53,15 @@ it("what follows from a timer happens before the next one", async () => {
   expect(calls).toEqual(["settled 10", "timer 10"]);
 });
 
+it("a timer is called in the asynchronous context in which it was set", async () => {
+  const runtime = new SimulatedRuntime();
+  const context = new AsyncLocalStorage<string>();
+  const seen: unknown[] = [];
+  context.run("mine", () => runtime.setTimeout(() => seen.push(context.getStore()), 1));
+  await runtime.advance(1);
+  expect(seen).toEqual(["mine"]);
+});
+
 it("settle runs what is due until nothing is left, and no time passes", async () => {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const { manager } = managerOn(new MemoryAdapter({ runtime }), { runtime });
@@ -72,9 +82,17 @@ it("the calls of `outside` end before time passes", async () => {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const { manager } = managerOn(new MemoryAdapter({ runtime }), { runtime });
   const read = runtime.outside(readFile);
+  const files = runtime.outside({
+    async *read() {
+      for (let n = 0; n < 20; n += 1) yield await readFile(import.meta.filename);
+    },
+  });
   const ended = manager.run("t", async (run) => {
     await run.step("read", async () => {
       for (let n = 0; n < 20; n += 1) await read(import.meta.filename);
+    });
+    await run.step("read on", async () => {
+      for await (const _file of files.read());
     });
     return runtime.now();
   });
