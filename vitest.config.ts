@@ -27,7 +27,6 @@ const ALONE = [
   "tests/**/*failing-calls*.test.ts",
   "tests/unit/adapters/{files/lock,files/remembered-folders,files/removed-while-*,postgres/pauses,sqlite-opening}.test.ts",
   "tests/unit/contract/two-copies.test.ts",
-  "tests/unit/runs/retry-pauses.test.ts",
 ];
 
 export default defineConfig({

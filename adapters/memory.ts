@@ -7,6 +7,7 @@ import {
   type StoredTask,
   type TaskQuery,
 } from "../src/contract/adapter.js";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -39,7 +40,6 @@ import {
   type LeaseRecord,
   type LeaseStore,
   leaseStore,
-  monotonicMs,
   nextLease,
   type TimedLease,
 } from "../src/contract/leases.js";
@@ -59,6 +59,7 @@ import {
   type TaskLog,
   toRecordHeader,
 } from "../src/contract/log.js";
+import { monotonicMs, type Runtime } from "../src/contract/runtime.js";
 import type { DueQuery, TaskQueue } from "../src/contract/task-queue.js";
 import { findDueTime, isTransient } from "../src/contract/transient.js";
 
@@ -92,7 +93,10 @@ export class MemoryAdapter implements StorageAdapter {
     all: () => this.#allLeases(),
     update: async (taskId, change) => {
       const lease = change(this.#readLease(taskId));
-      if (lease) this.#leases.set(taskId, lease);
+      if (lease === undefined) return;
+      this.#leases.set(taskId, lease);
+      // A released task may be due.
+      this.#changed();
     },
   });
   readonly queue: TaskQueue = {
@@ -136,7 +140,15 @@ export class MemoryAdapter implements StorageAdapter {
   readonly #watchers = new Set<() => void>();
   readonly #tasks = new Map<string, Task>();
   readonly #leases = new Map<string, LeaseRecord>();
+  readonly #nowMs: () => number;
   #closed = false;
+
+  /** @param options.runtime - Decides when leases expire. Default: the machine's monotonic clock. */
+  constructor(options: { readonly runtime?: Pick<Runtime, "elapsedMs"> | undefined } = {}) {
+    checkKeys("MemoryAdapterOptions", options, listKeys<typeof options>({ runtime: true }));
+    const { runtime } = options;
+    this.#nowMs = runtime === undefined ? monotonicMs : () => runtime.elapsedMs();
+  }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     const { taskId } = draft;
@@ -317,12 +329,12 @@ export class MemoryAdapter implements StorageAdapter {
 
   #readLease(taskId: string): TimedLease {
     this.#assertOpen();
-    return { lease: this.#leases.get(taskId), nowMs: monotonicMs() };
+    return { lease: this.#leases.get(taskId), nowMs: this.#nowMs() };
   }
 
   async *#allLeases() {
     this.#assertOpen();
-    const nowMs = monotonicMs();
+    const nowMs = this.#nowMs();
     for (const [taskId, lease] of this.#leases) yield { taskId, lease, nowMs };
   }
 

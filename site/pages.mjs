@@ -45,6 +45,7 @@ export const groups = [
       ),
       page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
       page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
+      page("docs/testing.md", "Testing", "Runs and workers in simulated time, or with Vitest's fake timers."),
       page(
         "docs/langgraph.md",
         "LangGraph",

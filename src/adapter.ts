@@ -46,7 +46,6 @@ export {
   type LeaseRecord,
   type LeaseStore,
   leaseStore,
-  monotonicMs,
   nextLease,
   type TimedLease,
 } from "./contract/leases.js";
@@ -66,5 +65,6 @@ export {
   type TaskLog,
   toRecordHeader,
 } from "./contract/log.js";
+export { monotonicMs } from "./contract/runtime.js";
 export type { TaskQueue } from "./contract/task-queue.js";
 export { findDueTime, isTransient, replacedBy } from "./contract/transient.js";

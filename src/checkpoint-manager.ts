@@ -7,7 +7,7 @@ import type {
   PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
-import type { TaskEvent } from "./contract/task-events.js";
+import type { SendOptions, TaskEvent } from "./contract/task-events.js";
 import type { DueCount } from "./contract/task-queue.js";
 import { isCancelled, isChild } from "./contract/transient.js";
 import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
@@ -45,7 +45,7 @@ import { assertOutsideRun } from "./runs/nesting.js";
 import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
 import { RunStore } from "./runs/run-store.js";
 import { Runs } from "./runs/runs.js";
-import { type SendOptions, TaskEvents } from "./runs/task-events.js";
+import { TaskEvents } from "./runs/task-events.js";
 import { Worker, type WorkOptions } from "./runs/worker.js";
 
 /**
@@ -606,7 +606,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {UnsupportedOperationError} The storage has no leases.
    */
   async leaseOf(taskId: string): Promise<LeaseInfo | undefined> {
-    return this.#calls.run(() => readLease(this.#options.storage, taskId));
+    return this.#calls.run(() => readLease(this.#options, taskId));
   }
 
   /** Calls the listener at each notification of that name. Returns a function that unsubscribes. */

@@ -38,6 +38,7 @@ export {
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
+export type { Runtime } from "./contract/runtime.js";
 export type { TaskEvent } from "./contract/task-events.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";

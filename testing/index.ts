@@ -1,6 +1,8 @@
-// `waymark/testing`: stops and resumes a run at every point, in memory, and checks the history of real processes.
+// `waymark/testing`: simulates time, stops and resumes a run at every point, in memory, and checks the history of real
+// processes.
 export type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./history/calls.js";
 export { checkHistory, type HistoryViolation } from "./history/check.js";
 export { parseHistory, type RecordHistoryOptions, recordHistory } from "./history/record.js";
 export type { InterruptedStep, Rehearsal, RehearsalProblem, StepThatRanTwice } from "./rehearsal.js";
 export { type RehearsedFunction, type RehearseOptions, rehearse } from "./rehearse.js";
+export { SimulatedRuntime, type SimulatedRuntimeOptions } from "./simulated-runtime.js";

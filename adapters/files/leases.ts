@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { AppendCondition } from "../../src/contract/conditions.js";
-import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease } from "../../src/contract/leases.js";
+import { checkLease, type LeaseRecord, parseLease, type TimedLease } from "../../src/contract/leases.js";
+import { monotonicMs } from "../../src/contract/runtime.js";
 import { decodeText, readStored, SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { attempt, parseObject } from "./record.js";

@@ -1,5 +1,6 @@
 import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
-import { judgeLease, monotonicMs, nextLease } from "../../src/contract/leases.js";
+import { judgeLease, nextLease } from "../../src/contract/leases.js";
+import { monotonicMs } from "../../src/contract/runtime.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
 import { HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";

@@ -1,6 +1,7 @@
 import type { AppendCondition } from "../../src/contract/conditions.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease } from "../../src/contract/leases.js";
+import { checkLease, type LeaseRecord, parseLease, type TimedLease } from "../../src/contract/leases.js";
+import { monotonicMs } from "../../src/contract/runtime.js";
 import type { SqliteConnection } from "./connection.js";
 
 const LEASE = "SELECT holder, token, renewed_at_ms, expires_at_ms FROM waymark_leases WHERE task_id = ?";

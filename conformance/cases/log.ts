@@ -632,6 +632,15 @@ export const logCases: readonly ConformanceCase[] = [
         const isTold = await isToldOf(adapter, () => requireLog(writer).append("t", [record(`r${index}`)]));
         same(isTold, true, "watch MUST tell that a log has changed");
       }
+      const { leases } = adapter;
+      if (store.capabilities.multiProcess || leases === undefined) return;
+      const { token } = await leases.claim("t", "holder", 60_000);
+      const isTold = await isToldOf(adapter, () => leases.release("t", token));
+      same(
+        isTold,
+        true,
+        "watch MUST tell that a lease was released, since idle workers of a single process rely on it",
+      );
     },
   },
   {

@@ -1,8 +1,9 @@
-import { hash, randomBytes } from "node:crypto";
+import { hash } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { readCode } from "./errors.js";
 import { processState } from "./process-state.js";
+import { realRuntime } from "./runtime.js";
 
 /** `HOST:PID:START-MACHINE-RANDOM`, or `HOST:PID:RANDOM` if the system doesn't report start and machine. */
 const HOLDER = /^(.*):(\d+):(?:(\d+)-([0-9a-f]{12})-)?[0-9a-f]{8}$/s;
@@ -16,7 +17,7 @@ export interface HolderProcess {
 
 /** The default holder of this process's leases, as readable text. */
 export function ownHolder(): string {
-  const makeName = () => `${hostname()}:${process.pid}:${identity()}${randomBytes(4).toString("hex")}`;
+  const makeName = () => `${hostname()}:${process.pid}:${identity()}${realRuntime.randomUUID().slice(0, 8)}`;
   return processState("holder.1", () => ({ name: makeName() })).name;
 }
 

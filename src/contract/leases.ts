@@ -8,7 +8,7 @@ import { holderHasEnded } from "./holder.js";
  *   also after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
  * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (cases: leases.fencing,
  *   leases.one-step)
- * - One clock MUST decide when a lease expires: the server's clock, or on a single machine {@link monotonicMs}, which
+ * - One clock MUST decide when a lease expires: the server's clock, or on a single machine `monotonicMs`, which
  *   nobody can set. (case: leases.expiry)
  *
  * {@link leaseStore} implements it over a storage's lease records.
@@ -220,11 +220,6 @@ export function judgeLease(
 export function isDue(now: TimedLease, dueAt: string, dueBy: string, hasDied?: (holder: string) => boolean): boolean {
   const status = judgeLease(now, hasDied);
   return status === "unreleased" || (status === "free" && dueAt <= dueBy);
-}
-
-/** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */
-export function monotonicMs(): number {
-  return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
 /**

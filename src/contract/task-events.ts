@@ -13,3 +13,10 @@ export interface TaskEvent<Value = unknown> extends NonNullable<StepRecord["even
   /** Why it was refused. */
   readonly error?: CheckpointFailure;
 }
+
+/** The options of `manager.send`. */
+export interface SendOptions {
+  readonly id?: string | undefined;
+  readonly by?: string | undefined;
+  readonly wait?: string | undefined;
+}

@@ -1,3 +1,5 @@
+import type { Runtime } from "../contract/runtime.js";
+
 /** The calls that wait for a signal, behind one listener. */
 class Waiting {
   readonly #calls = new Set<{ readonly call: (reason: unknown) => void }>();
@@ -38,6 +40,16 @@ export function onAbort(signal: AbortSignal, call: (reason: unknown) => void): (
   if (!signal.aborted) return (WAITING.get(signal) ?? new Waiting(signal)).add(call);
   call(signal.reason);
   return () => undefined;
+}
+
+/** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
+export async function pause(runtime: Runtime, ms: number, signal: AbortSignal): Promise<void> {
+  const stops: (() => void)[] = [];
+  await new Promise<void>((resolve) => {
+    const end = () => resolve();
+    stops.push(runtime.setTimeout(end, ms), onAbort(signal, end));
+  });
+  for (const stop of stops) stop();
 }
 
 /** A signal that aborts with the first of these. */

@@ -1,6 +1,7 @@
 import { stateDigest } from "../codec/payload.js";
 import { checkId, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
+import { repeat } from "../contract/runtime.js";
 import { isOfRun, isTransient, transientMetadata } from "../contract/transient.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import type { Lease } from "./lease.js";
@@ -61,7 +62,7 @@ export class AutoSave<State> {
   readonly #stopped: () => void;
   readonly #getState: () => State | undefined;
   readonly #options: AutoSaveOptions;
-  readonly #timer: NodeJS.Timeout;
+  readonly #endTimer: () => void;
   readonly #unsubscribe: () => void;
   /** The task's newest checkpoint at the last check, and the digest of its state if readable. */
   #newest: { readonly id: string; readonly stage: string | undefined; readonly digest: string | undefined } | undefined;
@@ -90,7 +91,8 @@ export class AutoSave<State> {
     this.#stopped = stopped;
     this.#getState = getState;
     this.#options = options;
-    this.#timer = setInterval(() => this.#tick(), options.intervalMs ?? DEFAULT_INTERVAL_MS).unref();
+    const { intervalMs = DEFAULT_INTERVAL_MS } = options;
+    this.#endTimer = repeat(parts.options.runtime, () => this.#tick(), intervalMs);
     this.#unsubscribe =
       options.saveOnSignal === true ? onTermination((_signal, isFinal) => this.#startPause(isFinal)) : () => undefined;
   }
@@ -135,7 +137,7 @@ export class AutoSave<State> {
   }
 
   async #stop(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#endTimer();
     // The program may call `stop` in its own signal listener, before Waymark's listener runs. One microtask later,
     // Waymark's listener has run.
     if (this.#options.saveOnSignal === true) await Promise.resolve();
@@ -151,7 +153,7 @@ export class AutoSave<State> {
 
   /** Frees the task for another auto-save or a run. */
   #end(): void {
-    clearInterval(this.#timer);
+    this.#endTimer();
     this.#unsubscribe();
     this.#stopped();
   }

@@ -5,8 +5,9 @@ import { isCorrupt } from "../contract/corrupt-record.js";
 import { LeaseHeldError, LeaseLostError, RunCancelledError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
+import { repeat } from "../contract/runtime.js";
 import type { DueCount, DueQuery, TaskQueue } from "../contract/task-queue.js";
-import { isCancelled } from "../contract/transient.js";
+import { isCancelled, NEVER } from "../contract/transient.js";
 import { checkOptions, wholeFrom } from "./check-options.js";
 import type { ResolvedOptions } from "./options.js";
 import { publishLostLease, traced, tracing } from "./tracing.js";
@@ -37,7 +38,7 @@ export interface Lease extends AsyncDisposable {
    * it has expired gets a higher token, too.
    */
   readonly token: number;
-  /** When the lease expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
+  /** When the lease expires unless it is renewed, in ISO 8601 UTC by the manager's clock. */
   readonly expiresAt: string;
   /**
    * Aborts with a LeaseLostError once the lease is released or lost, or with a RunCancelledError if it is lost because
@@ -78,21 +79,21 @@ const LATE_MS = 100;
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
 export async function claimLease(
-  storage: StorageAdapter,
+  parts: LeaseParts,
   taskId: string,
   options: LeaseOptions,
   claimOptions?: ClaimOptions,
 ): Promise<TaskLease> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
-  const leases = requireLeases(storage);
+  const leases = requireLeases(parts.storage);
   return traced(
     tracing.claim,
     { taskId, holder },
     async () => {
-      const askedAtMs = performance.now();
+      const askedAtMs = parts.runtime.elapsedMs();
       const claimed = await leases.claim(taskId, holder, ttlMs, claimOptions);
       if (!claimed.isGranted) throw new LeaseHeldError(taskId, { ...claimed, isOwn: claimed.holder === ownHolder() });
-      return beginLease(storage, { taskId, holder, token: claimed.token, ttlMs, askedAtMs });
+      return beginLease(parts, { taskId, holder, token: claimed.token, ttlMs, askedAtMs });
     },
     ({ token }) => ({ token }),
   );
@@ -104,7 +105,7 @@ export async function claimLease(
  * @throws {UnsupportedOperationError} The storage has no queue.
  */
 export async function claimNextLeases(
-  storage: StorageAdapter,
+  parts: LeaseParts,
   query: DueQuery,
   options: LeaseOptions,
   limit: number,
@@ -114,10 +115,10 @@ export async function claimNextLeases(
     tracing.claim,
     { prefix: query.prefix, holder },
     async () => {
-      const askedAtMs = performance.now();
-      const claimed = await requireQueue(storage).claimNext(query, holder, ttlMs, limit);
+      const askedAtMs = parts.runtime.elapsedMs();
+      const claimed = await requireQueue(parts.storage).claimNext(query, holder, ttlMs, limit);
       const begun = await Promise.allSettled(
-        claimed.map((task) => beginLease(storage, { ...task, holder, ttlMs, askedAtMs })),
+        claimed.map((task) => beginLease(parts, { ...task, holder, ttlMs, askedAtMs })),
       );
       const held = begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
       // A task whose lease is lost is due again, so its error is thrown only if no lease was claimed.
@@ -139,12 +140,12 @@ export function resolveLeaseOptions(options: LeaseOptions): { readonly ttlMs: nu
   return { ttlMs, holder };
 }
 
-async function beginLease(storage: StorageAdapter, claimed: Claimed): Promise<TaskLease> {
-  const answeredAtMs = performance.now();
-  if (answeredAtMs - claimed.askedAtMs < renewalMs(claimed.ttlMs)) return new TaskLease(storage, claimed);
+async function beginLease(parts: LeaseParts, claimed: Claimed): Promise<TaskLease> {
+  const answeredAtMs = parts.runtime.elapsedMs();
+  if (answeredAtMs - claimed.askedAtMs < renewalMs(claimed.ttlMs)) return new TaskLease(parts, claimed);
   // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once, and until
   // then it isn't known whether it has expired.
-  const lease = new TaskLease(storage, { ...claimed, askedAtMs: answeredAtMs });
+  const lease = new TaskLease(parts, { ...claimed, askedAtMs: answeredAtMs });
   try {
     await lease.renew();
   } catch (error) {
@@ -160,12 +161,25 @@ export function countDue({ storage, clock }: ResolvedOptions, prefix: string): P
   return requireQueue(storage).count({ prefix, dueBy: new Date(clock()).toISOString() });
 }
 
-export async function readLease(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
+/** How long it takes until a task of the query is due although nothing changes: its time comes, or its lease expires. */
+export async function untilDue(
+  { storage, clock }: LeaseParts,
+  query: Pick<DueQuery, "prefix" | "except">,
+): Promise<number> {
+  const { oldestDueAt = NEVER } = await requireQueue(storage).count({ ...query, dueBy: NEVER });
+  let ms = Date.parse(oldestDueAt) - clock();
+  for await (const { taskId, remainingMs } of requireLeases(storage).held()) {
+    if (taskId.startsWith(query.prefix)) ms = Math.min(ms, remainingMs);
+  }
+  return ms;
+}
+
+export async function readLease({ storage, clock }: LeaseParts, taskId: string): Promise<LeaseInfo | undefined> {
   checkTaskId(taskId);
   const held = await requireLeases(storage).current(taskId);
   if (held === undefined) return undefined;
   const { holder, token, remainingMs } = held;
-  return { taskId, holder, token, expiresAt: new Date(Date.now() + remainingMs).toISOString() };
+  return { taskId, holder, token, expiresAt: new Date(clock() + remainingMs).toISOString() };
 }
 
 function renewalMs(ttlMs: number): number {
@@ -203,12 +217,15 @@ async function findCancellation(storage: StorageAdapter, taskId: string): Promis
   return undefined;
 }
 
+/** The parts of the manager that leases use. */
+type LeaseParts = Pick<ResolvedOptions, "storage" | "clock" | "runtime">;
+
 interface Claimed {
   readonly taskId: string;
   readonly holder: string;
   readonly token: number;
   readonly ttlMs: number;
-  /** The time of the request to the storage, by `performance.now()`. The lease lasts at least `ttlMs` from then on. */
+  /** The time of the request to the storage, by the runtime's `elapsedMs`. The lease lasts at least `ttlMs` from then on. */
   readonly askedAtMs: number;
 }
 
@@ -217,20 +234,20 @@ export class TaskLease implements Lease {
   readonly taskId: string;
   readonly holder: string;
   readonly ttlMs: number;
-  readonly #storage: StorageAdapter;
+  readonly #parts: LeaseParts;
   readonly #leases: LeaseStore;
   readonly #ending = new AbortController();
   readonly signal: AbortSignal = this.#ending.signal;
-  readonly #timer: NodeJS.Timeout;
+  readonly #endRenewals: () => void;
   #renewing: Promise<void> | undefined;
-  #expiry: NodeJS.Timeout | undefined;
+  #cancelExpiry: (() => void) | undefined;
   #expiresAtMs = 0;
   token: number;
   #released: Promise<void> | undefined;
 
-  constructor(storage: StorageAdapter, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
-    this.#storage = storage;
-    this.#leases = requireLeases(storage);
+  constructor(parts: LeaseParts, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
+    this.#parts = parts;
+    this.#leases = requireLeases(parts.storage);
     this.ttlMs = ttlMs;
     this.taskId = taskId;
     this.holder = holder;
@@ -239,11 +256,13 @@ export class TaskLease implements Lease {
     setMaxListeners(0, this.signal);
     this.#lastsFrom(askedAtMs);
     // If a renewal fails, the lease stays. The next renewal may succeed, or the lease expires.
-    this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
+    const renew = () => void this.renew().catch(() => undefined);
+    this.#endRenewals = repeat(parts.runtime, renew, renewalMs(ttlMs));
   }
 
   get expiresAt(): string {
-    return new Date(Date.now() + this.#expiresAtMs - performance.now()).toISOString();
+    const { clock, runtime } = this.#parts;
+    return new Date(clock() + this.#expiresAtMs - runtime.elapsedMs()).toISOString();
   }
 
   renew(): Promise<void> {
@@ -264,7 +283,7 @@ export class TaskLease implements Lease {
    * @returns The reason: a RunCancelledError if the task was cancelled, otherwise `error`.
    */
   async lose(error: LeaseLostError): Promise<LeaseLostError | RunCancelledError> {
-    const reason = (await findCancellation(this.#storage, this.taskId)) ?? error;
+    const reason = (await findCancellation(this.#parts.storage, this.taskId)) ?? error;
     this.#lose(reason);
     return reason;
   }
@@ -275,8 +294,8 @@ export class TaskLease implements Lease {
   }
 
   #stop(error: LeaseLostError | RunCancelledError): void {
-    clearInterval(this.#timer);
-    clearTimeout(this.#expiry);
+    this.#endRenewals();
+    this.#cancelExpiry?.();
     this.#ending.abort(error);
   }
 
@@ -286,7 +305,7 @@ export class TaskLease implements Lease {
 
   async #renew(): Promise<void> {
     this.signal.throwIfAborted();
-    const askedAtMs = performance.now();
+    const askedAtMs = this.#parts.runtime.elapsedMs();
     const isHeld = await this.#leases.renew(this.taskId, this.token, this.ttlMs);
     if (!isHeld && !(await this.#claimedAgain())) {
       await this.lose(lostLease(this.taskId, this.token, "another runner has claimed the task since"));
@@ -319,19 +338,21 @@ export class TaskLease implements Lease {
   }
 
   #lastsFrom(askedAtMs: number): void {
-    clearTimeout(this.#expiry);
+    const { runtime } = this.#parts;
+    this.#cancelExpiry?.();
     this.#expiresAtMs = askedAtMs + this.ttlMs;
-    const leftMs = Math.max(0, this.#expiresAtMs - performance.now());
-    this.#expiry = setTimeout(() => this.#expire(), leftMs).unref();
+    const leftMs = Math.max(0, this.#expiresAtMs - runtime.elapsedMs());
+    this.#cancelExpiry = runtime.setTimeout(() => this.#expire(), leftMs, true);
   }
 
   #expire(): void {
     const expired = () => this.#end("it expired before it was renewed");
-    if (performance.now() - this.#expiresAtMs < LATE_MS) {
+    const { runtime } = this.#parts;
+    if (runtime.elapsedMs() - this.#expiresAtMs < LATE_MS) {
       expired();
       return;
     }
-    this.#expiry = setTimeout(expired, renewalMs(this.ttlMs)).unref();
+    this.#cancelExpiry = runtime.setTimeout(expired, renewalMs(this.ttlMs), true);
     void this.renew().catch(expired);
   }
 

@@ -3,6 +3,7 @@ import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
 import type { StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, formWith } from "../contract/arguments.js";
+import { type Runtime, realRuntime } from "../contract/runtime.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
@@ -43,8 +44,16 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
         readonly nowMs: number;
       }) => string)
     | undefined;
-  /** Returns milliseconds since 1970. Default `Date.now`. It dates checkpoints but never orders them. */
+  /**
+   * Returns milliseconds since 1970. It dates checkpoints but never orders them, and decides when a sleep is over and a task
+   * is due. Default: `runtime.now()`, which is `Date.now()`.
+   */
   readonly clock?: (() => number) | undefined;
+  /**
+   * Where time, timers, turns of the event loop and ids come from, for tests: a `SimulatedRuntime` of `waymark/testing`.
+   * Default: the process. Vitest's fake timers work with the default.
+   */
+  readonly runtime?: Runtime | undefined;
   /** Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;
 }
@@ -62,6 +71,7 @@ export interface ResolvedOptions {
   readonly maxPayloadBytes: number;
   readonly createId: CheckpointManagerOptions["createId"];
   readonly clock: () => number;
+  readonly runtime: Runtime;
   readonly logger: Logger;
 }
 
@@ -77,7 +87,8 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
     (key) => `options.${key}`,
   );
   checkStorage(options.storage);
-  const { transforms = [], logger: programLogger } = options;
+  const { transforms = [], runtime = realRuntime, logger: programLogger } = options;
+  const outside = <Target extends object>(target: Target) => runtime.outside?.(target) ?? target;
   const logger = programLogger === undefined ? warningLogger : safeLogger(programLogger);
   if (transforms.length > 0) {
     logger.info(
@@ -86,17 +97,18 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
     );
   }
   return {
-    storage: options.storage,
+    storage: outside(options.storage),
     ownsStorage: options.ownsStorage ?? true,
     schema: options.schema,
     stateVersion: options.stateVersion ?? 1,
     migrations: options.migrations ?? {},
     retention: options.retention,
-    transforms,
+    transforms: transforms.map(outside),
     redaction: options.redact && new Redaction(options.redact),
     maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
     createId: options.createId,
-    clock: options.clock ?? Date.now,
+    clock: options.clock ?? (() => runtime.now()),
+    runtime,
     logger,
   };
 }
@@ -113,8 +125,15 @@ const OPTION_CHECKS: OptionChecks<CheckpointManagerOptions> = {
   maxPayloadBytes: wholeFrom(1),
   createId: checkFunction,
   clock: checkFunction,
+  runtime: checkRuntime,
   logger: (_what, logger) => checkLogger("options", logger),
 };
+
+function checkRuntime(what: string, runtime: Runtime): void {
+  for (const member of ["now", "elapsedMs", "setTimeout", "setImmediate", "randomUUID"] as const) {
+    if (typeof runtime?.[member] !== "function") throw new TypeError(`${what} must have the method ${member}.`);
+  }
+}
 
 function checkStorage(storage: unknown): void {
   const isAdapter = typeof storage === "object" && storage !== null && "append" in storage;

@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { type MadePayload, openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
 import type { StorageAdapter, StoredTask } from "../contract/adapter.js";
@@ -13,6 +12,7 @@ import {
   UnsupportedOperationError,
 } from "../contract/errors.js";
 import { isRecord, type LogRecord, RECORD_KINDS, type RecordHeader, toRecordHeader } from "../contract/log.js";
+import { nextTurn } from "../contract/runtime.js";
 import { anySignal } from "./abort-signals.js";
 import { checkOptions } from "./check-options.js";
 import { ifIntact } from "./damage.js";
@@ -77,7 +77,7 @@ const MAX_BATCH_BYTES = 16 * 1024 * 1024;
  * @param closing - Aborted when the manager closes.
  */
 export async function rekeyStorage(
-  { storage, transforms }: ResolvedOptions,
+  { storage, transforms, runtime }: ResolvedOptions,
   reader: CheckpointReader,
   options: RekeyOptions,
   closing: AbortSignal,
@@ -140,7 +140,7 @@ export async function rekeyStorage(
       const isFull = renewed.length >= MAX_BATCH || bytes >= MAX_BATCH_BYTES;
       if (isFull || !("kind" in record)) await storeRenewed();
       // Reading and replacing may be synchronous inside, so this lets other work run in between.
-      await nextTurn();
+      await nextTurn(runtime);
     }
     await storeRenewed();
   }

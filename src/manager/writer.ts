@@ -1,6 +1,4 @@
 import { AsyncResource } from "node:async_hooks";
-import { randomUUID } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { types } from "node:util";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { type MadePayload, makePayloadFrom, openText, stateDigest } from "../codec/payload.js";
@@ -17,6 +15,7 @@ import {
 import type { AppendCondition } from "../contract/conditions.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
+import { nextTurn } from "../contract/runtime.js";
 import type { Calls } from "./calls.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { Lease } from "./lease.js";
@@ -52,13 +51,14 @@ export class CheckpointWriter {
   /** By task: the drafts that wait until earlier ones went to the adapter. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys | undefined;
-  #yieldedMs = performance.now();
+  #yieldedMs: number;
 
   constructor(options: ResolvedOptions, calls: Calls, notifications: NotificationHub, retention: Retention) {
     this.#options = options;
     this.#calls = calls;
     this.#notifications = notifications;
     this.#retention = retention;
+    this.#yieldedMs = options.runtime.elapsedMs();
     this.#droppedKeys = options.schema && new DroppedKeys(options.schema, options.logger);
   }
 
@@ -116,11 +116,11 @@ export class CheckpointWriter {
    * @param note - Waymark's own metadata.
    */
   draft(taskId: string, options: SaveOptions, note?: JsonObject): UnfinishedDraft {
-    const { createId, clock, stateVersion, redaction } = this.#options;
+    const { createId, clock, runtime, stateVersion, redaction } = this.#options;
     const { stage, label, parentId, metadata, error, status = error === undefined ? "running" : "failed" } = options;
     const failure = error === undefined ? undefined : toFailure(error);
     const nowMs = readClock(clock);
-    const id = options.id ?? (createId ? createId({ taskId, stage, nowMs }) : randomUUID());
+    const id = options.id ?? (createId ? createId({ taskId, stage, nowMs }) : runtime.randomUUID());
     if (createId !== undefined && options.id === undefined) checkId("The id from createId", id);
     const copied = metadata === undefined ? note : { ...copyMetadata(metadata, redaction?.metadata), ...note };
     return {
@@ -190,9 +190,10 @@ export class CheckpointWriter {
     const saved = { ...summary, sequence: await stored };
     // A storage may save without a turn of the event loop. The turn here lets leases renew themselves and signals
     // arrive.
-    if (performance.now() - this.#yieldedMs >= MAX_BLOCKING_MS) {
-      await nextTurn();
-      this.#yieldedMs = performance.now();
+    const { runtime } = this.#options;
+    if (runtime.elapsedMs() - this.#yieldedMs >= MAX_BLOCKING_MS) {
+      await nextTurn(runtime);
+      this.#yieldedMs = runtime.elapsedMs();
     }
     return this.#options.createId !== undefined || isRetry ? this.#asStored(saved, isRetry) : saved;
   }

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError, LeaseLostError } from "../contract/errors.js";
@@ -6,6 +5,7 @@ import type { RecordDraft, TaskLog } from "../contract/log.js";
 import { leaveTurn, type ReceivedEvents, type RunNote } from "../contract/run-note.js";
 import { formatRunKey, PAUSING, stepTitle } from "../contract/run-record.js";
 import type { RunWaits } from "../contract/transient.js";
+import { pause } from "../manager/abort-signals.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
 import { draftEncoded } from "../manager/record-drafts.js";
 import type { SaveOptions } from "../manager/save-options.js";
@@ -303,14 +303,14 @@ export class RunJournal {
     const { signal, expiresAt } = this.#lease;
     signal.throwIfAborted();
     // A step may have blocked the process for longer than the lease's time.
-    if (Date.parse(expiresAt) <= Date.now()) await this.#lease.renew();
+    if (Date.parse(expiresAt) <= this.#store.options.clock()) await this.#lease.renew();
     for (let failures = 0; ; failures++) {
       try {
         return await write(failures > 0);
       } catch (error) {
         if (!(error instanceof CheckpointError && error.retryable)) throw error;
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures, MAX_PAUSE_MS);
-        await pause(ms, undefined, { signal }).catch(() => undefined);
+        await pause(this.#store.options.runtime, ms, signal);
         if (signal.aborted) throw error;
       }
     }

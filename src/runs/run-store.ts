@@ -1,4 +1,4 @@
-import { once, setMaxListeners } from "node:events";
+import { setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { openPayload } from "../codec/payload.js";
 import { checkTaskId } from "../contract/arguments.js";
@@ -83,20 +83,19 @@ export class RunStore {
   /** Claims a task. See {@link claimLease}. */
   async claim(taskId: string, options: LeaseOptions): Promise<TaskLease> {
     checkTaskId(taskId);
-    return this.#keep(await claimLease(this.options.storage, taskId, options));
+    return this.#keep(await claimLease(this.options, taskId, options));
   }
 
   /** Claims the next tasks that are due, at most `limit`. See {@link claimNextLeases}. */
   async claimDue(query: Omit<DueQuery, "dueBy">, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]> {
-    const { clock, storage } = this.options;
-    const dueBy = new Date(clock()).toISOString();
-    const leases = await claimNextLeases(storage, { ...query, dueBy }, options, limit);
+    const dueBy = new Date(this.options.clock()).toISOString();
+    const leases = await claimNextLeases(this.options, { ...query, dueBy }, options, limit);
     return leases.map((lease) => this.#keep(lease));
   }
 
   /** Takes the task from its runner, for the time of `work`. */
   async underForcedLease(taskId: string, work: (lease: Lease) => Promise<void>): Promise<void> {
-    const lease = await claimLease(this.options.storage, taskId, {}, { force: true });
+    const lease = await claimLease(this.options, taskId, {}, { force: true });
     try {
       await work(lease);
     } finally {
@@ -236,14 +235,12 @@ export class RunStore {
    * @param key - A task's id, or {@link ANY_TASK}.
    */
   async pause(key: string, ms: number, signal: AbortSignal): Promise<void> {
-    const over = new AbortController();
-    const end = () => over.abort();
-    const timer = setTimeout(end, ms);
-    const forget = onAbort(signal, end);
-    this.#wakes.addEventListener(key, end, { signal: over.signal });
-    if (!over.signal.aborted) await once(over.signal, "abort");
-    clearTimeout(timer);
-    forget();
+    const stops: (() => void)[] = [];
+    await new Promise<void>((resolve) => {
+      const end = () => resolve();
+      stops.push(this.options.runtime.setTimeout(end, ms), onAbort(signal, end), this.onWake(key, end));
+    });
+    for (const stop of stops) stop();
   }
 
   /** Keeps a lease until it ends, so that {@link releaseAll} releases it. */

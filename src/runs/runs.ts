@@ -1,4 +1,3 @@
-import { setTimeout as pause } from "node:timers/promises";
 import { checkSignal, checkTaskId } from "../contract/arguments.js";
 import {
   CheckpointConflictError,
@@ -11,7 +10,7 @@ import {
 import { readRunNote } from "../contract/run-note.js";
 import { formatRunKey } from "../contract/run-record.js";
 import { isCancelled } from "../contract/transient.js";
-import { anySignal } from "../manager/abort-signals.js";
+import { anySignal, pause } from "../manager/abort-signals.js";
 import { checkOptions } from "../manager/check-options.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
 import { draftEncoded } from "../manager/record-drafts.js";
@@ -221,17 +220,18 @@ export class Runs {
     const parent = this.#leases.get(findCallName(this) ?? "");
     const leaseOptions = parent instanceof TaskLease ? { ttlMs: parent.ttlMs, holder: parent.holder } : {};
     const { waitForLeaseMs = leaseOptions.ttlMs ?? 0 } = options;
-    const lastMs = performance.now() + waitForLeaseMs;
+    const { runtime } = this.#store.options;
+    const lastMs = runtime.elapsedMs() + waitForLeaseMs;
     for (;;) {
       signal.throwIfAborted();
       try {
         return await this.#store.claim(taskId, leaseOptions);
       } catch (error) {
-        const leftMs = lastMs - performance.now();
+        const leftMs = lastMs - runtime.elapsedMs();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
         // The holder may release the lease before it expires, so this asks again soon. If the signal aborts, the loop
         // throws its reason.
-        await pause(Math.min(leftMs, CLAIM_EVERY_MS), undefined, { signal }).catch(() => undefined);
+        await pause(runtime, Math.min(leftMs, CLAIM_EVERY_MS), signal);
       }
     }
   }

@@ -1,10 +1,10 @@
 import { setMaxListeners } from "node:events";
-import { setTimeout as pause } from "node:timers/promises";
 import type { EncodedState } from "../codec/json.js";
 import { RunMismatchError, StepInterruptedError } from "../contract/errors.js";
 import type { RunNote } from "../contract/run-note.js";
 import type { StepRecord } from "../contract/run-record.js";
-import { onAbort } from "../manager/abort-signals.js";
+import type { Runtime } from "../contract/runtime.js";
+import { onAbort, pause } from "../manager/abort-signals.js";
 import { traced, tracing } from "../manager/tracing.js";
 import { runInCall } from "./nesting.js";
 import type { RecordedStep, StepValue } from "./recorded-turn.js";
@@ -74,12 +74,12 @@ export class Steps {
     await this.#markStart(step, options.atMostOnce === true);
     const details = { taskId, turn: journal.head.turn, step: title };
     notifications.emit("stepStarted", details);
-    const startedMs = performance.now();
+    const startedMs = settings.runtime.elapsedMs();
     const end = await this.#attempt(step, fn, options, { input, earlier });
     // If the result can't be stored, the step's function has ended. So the step isn't tried again, and nothing is recorded.
     const isFailed = "error" in end;
     const encoded = isFailed ? this.#encodeError(step, end.error) : values.encodeResult(step, end.result);
-    const durationMs = Math.round(performance.now() - startedMs);
+    const durationMs = Math.round(settings.runtime.elapsedMs() - startedMs);
     const { attempts } = end;
     const status: StepValue["status"] = isFailed ? "failed" : "completed";
     const head = { status, startedAt, durationMs, attempts, ...(input !== undefined && { input }) };
@@ -106,12 +106,13 @@ export class Steps {
     { retry, timeoutMs, schema }: StepOptions,
     { input, earlier }: { readonly input: string | undefined; readonly earlier: number },
   ): Promise<StepEnd> {
-    const { taskId, journal, values, stop } = this.#parts;
+    const { store, taskId, journal, values, stop } = this.#parts;
+    const { runtime } = store.options;
     const { title } = step;
     const key = () => makeKey(taskId, journal.head, step, input);
     for (let attempts = 1; ; attempts++) {
       if (attempts > 1) await this.#markStart(step, false);
-      const timed = timeoutMs === undefined ? undefined : timedSignal(stop.signal, timeoutMs, title);
+      const timed = timeoutMs === undefined ? undefined : timedSignal(runtime, stop.signal, timeoutMs, title);
       const { signal } = timed ?? stop;
       const call = {
         // A getter, because most steps don't read their keys.
@@ -128,9 +129,9 @@ export class Steps {
         const error = timed !== undefined && signal.reason === timed.error ? timed.error : thrown;
         const isLast = stop.signal.aborted || retry === undefined || attempts > retry.times;
         if (isLast || !(retry.if?.(error) ?? true)) return { attempts, error };
+        await pause(runtime, pauseMs(retry, attempts), stop.signal);
         // If the run stops during the pause, the step ends with its last error.
-        const isStopped = await pause(pauseMs(retry, attempts), false, { signal: stop.signal }).catch(() => true);
-        if (isStopped) return { attempts, error };
+        if (stop.signal.aborted) return { attempts, error };
       } finally {
         timed?.clear();
       }
@@ -212,19 +213,19 @@ function pauseMs({ backoffMs = 1000, factor = 2, maxMs = 60_000 }: StepRetry, at
 }
 
 /** A signal that aborts with the run's, and with `error` once the attempt has taken too long. */
-function timedSignal(runSignal: AbortSignal, timeoutMs: number, title: string) {
+function timedSignal(runtime: Runtime, runSignal: AbortSignal, timeoutMs: number, title: string) {
   const controller = new AbortController();
   const { signal } = controller;
   // A step may pass it to many calls, so Node's warning about many listeners is switched off.
   setMaxListeners(0, signal);
   const error = new DOMException(`Step ${JSON.stringify(title)} took longer than ${timeoutMs} ms`, "TimeoutError");
-  const timer = setTimeout(() => controller.abort(error), timeoutMs);
+  const cancel = runtime.setTimeout(() => controller.abort(error), timeoutMs);
   const forget = onAbort(runSignal, (reason) => controller.abort(reason));
   return {
     signal,
     error,
     clear() {
-      clearTimeout(timer);
+      cancel();
       forget();
     },
   };

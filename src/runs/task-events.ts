@@ -1,11 +1,10 @@
-import { randomUUID } from "node:crypto";
 import { type EncodedState, encodeJson } from "../codec/json.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import type { LogRecord, RecordDraft, RecordHeader, RecordKind } from "../contract/log.js";
-import type { TaskEvent } from "../contract/task-events.js";
+import type { SendOptions, TaskEvent } from "../contract/task-events.js";
 import { readWaits } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { draftEncoded } from "../manager/record-drafts.js";
@@ -13,13 +12,6 @@ import { readEventHeaders } from "./event-headers.js";
 import { decodeEvent, eventTitle, readRefusal } from "./run-events.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import { canonicalText, joinFields } from "./step-values.js";
-
-/** The options of `manager.send`. */
-export interface SendOptions {
-  readonly id?: string | undefined;
-  readonly by?: string | undefined;
-  readonly wait?: string | undefined;
-}
 
 /** @internal Sends and lists the events of all tasks. They are records of the task's own log. */
 export class TaskEvents {
@@ -34,7 +26,7 @@ export class TaskEvents {
     checkId("An event's name", name);
     const checkBy = (what: string, by: string) => checkText(what, by, 1);
     checkOptions("SendOptions", options, { id: checkId, by: checkBy, wait: checkBy });
-    const { id = randomUUID(), by, wait } = options;
+    const { id = this.#store.options.runtime.randomUUID(), by, wait } = options;
     const { maxPayloadBytes, redaction } = this.#store.options;
     const subject = `The value of ${eventTitle(taskId, name)}`;
     const encoded = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);

@@ -1,8 +1,7 @@
-import { setImmediate } from "node:timers";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { errorsIn } from "../contract/built-ins.js";
 import { isError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
+import { nextTurn, type Runtime } from "../contract/runtime.js";
 import type { RunWaits } from "../contract/transient.js";
 import type { RunJournal } from "./journal.js";
 import { findCallName } from "./nesting.js";
@@ -59,6 +58,7 @@ interface StoredCall {
 export class TurnCalls {
   readonly #journal: RunJournal;
   readonly #stop: StopSignal;
+  readonly #runtime: Runtime;
   /** For each name of a step and each stage of a save, how often it was used in this turn. */
   readonly #occurrences = new Map<string, number>();
   readonly #names = new Set<string>();
@@ -77,9 +77,10 @@ export class TurnCalls {
   /** The waits among them. */
   waitsUnderWay = 0;
 
-  constructor({ journal, stop }: AttemptParts) {
+  constructor({ store, journal, stop }: AttemptParts) {
     this.#journal = journal;
     this.#stop = stop;
+    this.#runtime = store.options.runtime;
     // The results of an earlier attempt come first.
     if (journal.recorded?.size) this.#turnSoon();
   }
@@ -93,7 +94,7 @@ export class TurnCalls {
   async begin(what: string, name: string): Promise<NamedStep> {
     this.#assertOpen(what);
     // A function that catches the reason and calls again would keep timers and signals from arriving.
-    if (this.#stop.signal.aborted) await nextTurn();
+    if (this.#stop.signal.aborted) await nextTurn(this.#runtime);
     this.#stop.signal.throwIfAborted();
     const isWait = what !== "run.step";
     if (this.#names.has(name)) {
@@ -209,7 +210,7 @@ export class TurnCalls {
   #turnSoon(): void {
     if (this.#isTurning) return;
     this.#isTurning = true;
-    setImmediate(() => void this.#turn());
+    this.#runtime.setImmediate(() => void this.#turn());
   }
 
   async #turn(): Promise<void> {

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { CheckpointError, StateInvalidError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
+import { nextTurn } from "../contract/runtime.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
@@ -49,7 +49,7 @@ export class Waits {
   /** What the waits do before they pause, or pause again. */
   readonly #polls = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
+  #cancelSuspension: (() => void) | undefined;
   /** Counts the wakes of the task, since one may come while a wait polls. */
   #wakes = 0;
   #stopListening: (() => void) | undefined;
@@ -88,7 +88,7 @@ export class Waits {
 
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
   end(): void {
-    clearTimeout(this.#timer);
+    this.#cancelSuspension?.();
     this.#stopListening?.();
     this.#over.abort();
   }
@@ -100,14 +100,15 @@ export class Waits {
 
   /** Call it when a call of the turn has ended. If nothing but waits is under way for a while, the run is suspended. */
   suspendSoon(): void {
-    const { suspend, stop } = this.#parts;
+    const { store, suspend, stop } = this.#parts;
     if (suspend === undefined) return;
-    clearTimeout(this.#timer);
+    this.#cancelSuspension?.();
     if (stop.signal.aborted || !this.#hasOnlyWaits()) return;
-    this.#timer = setTimeout(() => {
+    const suspendIfIdle = () => {
       const waits = this.findWaits();
       if (waits !== undefined && this.#hasOnlyWaits()) suspend(waits);
-    }, SUSPENDS_AFTER_MS).unref();
+    };
+    this.#cancelSuspension = store.options.runtime.setTimeout(suspendIfIdle, SUSPENDS_AFTER_MS, true);
   }
 
   /** Whether an event is pending for one of the turn's waits, among those that were read. */
@@ -250,11 +251,11 @@ export class Waits {
   async #pollOthers(): Promise<void> {
     const { store, taskId } = this.#parts;
     store.wake(taskId);
-    await nextTurn();
+    await nextTurn(store.options.runtime);
     // A wait that was still beginning, or whose poll had begun before the event came, polls again.
     while (this.#polls.size > 0) {
       await Promise.allSettled(this.#polls);
-      await nextTurn();
+      await nextTurn(store.options.runtime);
     }
     this.#endSignal().throwIfAborted();
   }

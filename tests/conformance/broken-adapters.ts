@@ -473,6 +473,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     caughtBy: ["log.lazy", "log.call-order", "log.independent"],
   },
   "never-tells-watchers": { group: "logging", caughtBy: ["log.watch"] },
+  "never-tells-of-releases": { group: "logging", caughtBy: ["log.watch"] },
   "logs-after-close": { group: "logging", caughtBy: ["log.closed"] },
   "makes-a-log-when-read": {
     group: "logging",

@@ -15,6 +15,7 @@ const root = join(import.meta.dirname, "..", "..");
 const peers = join(root, "bench", "peers");
 const start = readFileSync(join(root, "site", "index.md"), "utf8");
 const guide = readFileSync(join(root, "docs", "getting-started.md"), "utf8");
+const testing = readFileSync(join(root, "docs", "testing.md"), "utf8");
 const comingFrom = readFileSync(join(root, "docs", "coming-from.md"), "utf8");
 
 /** Inside the project, so that the packages are found as a user's program finds them. */
@@ -83,6 +84,21 @@ describe("the site's start page", () => {
 
     expect(() => run("report.mjs", "c")).toThrow(expect.objectContaining({ signal: "SIGKILL", stdout: killed }));
     expect(run("report.mjs")).toBe(resumed);
+  });
+});
+
+describe("docs/testing.md", () => {
+  it("shows a program on simulated time, which prints what it says", () => {
+    const [, program = "", printed] = /```ts\n(.*?)```\n\n```\n(.*?)```/s.exec(testing) ?? [];
+    writeFileSync(join(folder, "invoices.mjs"), withoutTypes(program));
+    expect(run("invoices.mjs")).toBe(printed);
+  });
+
+  it("shows a test with Vitest's fake timers, which passes", () => {
+    writeFileSync(join(folder, "fake.test.mjs"), /```js\n(.*?)```/s.exec(testing)?.[1] ?? "");
+    writeFileSync(join(folder, "vitest.config.mjs"), "export default {};");
+    const vitest = join(root, "node_modules/vitest/vitest.mjs");
+    expect(run(vitest, "run", "--reporter", "json")).toContain('"numPassedTests":1');
   });
 });
 

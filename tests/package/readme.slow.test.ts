@@ -19,6 +19,7 @@ const PAGES = [
   "runs",
   "workers",
   "waiting",
+  "testing",
   "ctrl-c",
   "writing-an-adapter",
   "storages",

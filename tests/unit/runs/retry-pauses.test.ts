@@ -1,23 +1,31 @@
-// The pauses between a step's retries. The timer is mocked.
-import { expect, it, vi } from "vitest";
+// The pauses between a step's retries.
+import { expect, it } from "vitest";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { SimulatedRuntime } from "waymark/testing";
 import { managerOn } from "./run-support.js";
 
-const pauses = vi.hoisted((): number[] => []);
-vi.mock("node:timers/promises", async (original) => ({
-  ...(await original<typeof import("node:timers/promises")>()),
-  setTimeout: async (ms: number) => void pauses.push(ms),
-}));
-
 it.each([
-  [{ times: 3 }, [1000, 2000, 4000]],
-  [{ times: 3, backoffMs: 10, factor: 3 }, [10, 30, 90]],
-  [{ times: 3, backoffMs: 10, factor: 3, maxMs: 50 }, [10, 30, 50]],
-  [{ times: 3, if: (error: unknown) => error instanceof RangeError && error.message !== "2" }, [1000]],
-])("%j pauses for %j ms", async (retry, expected) => {
-  pauses.length = 0;
-  const failing = managerOn().manager.run("t", (run) =>
-    run.step("a", ({ attempt }) => Promise.reject(new RangeError(`${attempt}`)), { retry }),
-  );
-  await expect(failing).rejects.toThrow(RangeError);
-  expect(pauses).toEqual(expected);
+  [{ times: 3 }, [0, 1000, 3000, 7000]],
+  [{ times: 3, backoffMs: 10, factor: 3 }, [0, 10, 40, 130]],
+  [{ times: 3, backoffMs: 10, factor: 3, maxMs: 50 }, [0, 10, 40, 90]],
+  [{ times: 3, if: (error: unknown) => error instanceof RangeError && error.message !== "2" }, [0, 1000]],
+])("with %j the tries are at %j ms", async (retry, expected) => {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const { manager } = managerOn(new MemoryAdapter({ runtime }), { runtime });
+  const triedMs: number[] = [];
+  const failed = expect(
+    manager.run("t", (run) =>
+      run.step(
+        "a",
+        ({ attempt }) => {
+          triedMs.push(runtime.now());
+          return Promise.reject(new RangeError(`${attempt}`));
+        },
+        { retry },
+      ),
+    ),
+  ).rejects.toThrow(RangeError);
+  await runtime.advance(60_000);
+  await failed;
+  expect(triedMs).toEqual(expected);
 });

@@ -6,6 +6,7 @@ import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions }
 import { StorageError } from "waymark";
 import type { TaskQueue } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { SimulatedRuntime } from "waymark/testing";
 import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
 import { shortenPauses, stopTimeouts } from "../../support/stopped-clock.js";
@@ -1057,30 +1058,81 @@ it("a run doesn't let go of its worker if a step begins soon after another one b
   expect(paused).not.toHaveBeenCalled();
 });
 
+/** A worker on a storage in memory, and the times at which it has looked for tasks. */
+function lookingWorker(multiProcess: boolean, isAway = false) {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const inner = new MemoryAdapter({ runtime });
+  const lookedMs: number[] = [];
+  const world = { isAway };
+  const claimNext: TaskQueue["claimNext"] = async (...args) => {
+    lookedMs.push(runtime.now());
+    if (world.isAway) throw new StorageError("The storage is away.");
+    return inner.queue.claimNext(...args);
+  };
+  const capabilities = { durable: false, multiProcess };
+  const storage = withMembers<StorageAdapter>(inner, { capabilities, queue: { ...inner.queue, claimNext } });
+  const { manager } = managerOn(storage, { runtime });
+  /** The looks of the next milliseconds. */
+  const looks = async (ms: number) => {
+    await runtime.advance(ms);
+    return lookedMs.splice(0);
+  };
+  return { manager, storage, runtime, looks, world, worker: working(manager, () => 1) };
+}
+
 it("a worker looks after growing pauses while its storage is away, and then as often as before", async () => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"], now: 0 });
-  onTestFinished(() => void vi.useRealTimers());
-  const storage = new MemoryAdapter();
-  const claimNext = storage.queue.claimNext.bind(storage.queue);
-  let isAway = true;
-  let lookedMs = 0;
-  const pauses: number[] = [];
-  storage.queue.claimNext = async (...args) => {
-    pauses.push(Date.now() - lookedMs);
-    lookedMs = Date.now();
-    if (isAway) throw new StorageError("The storage is away.");
-    return claimNext(...args);
+  const { looks, world, worker } = lookingWorker(true, true);
+  expect(await looks(35_500)).toEqual([0, 500, 1500, 3500, 7500, 15_500, 25_500, 35_500]);
+  world.isAway = false;
+  expect(await looks(10_250)).toEqual([45_500, 45_750]);
+  world.isAway = true;
+  expect(await looks(1750)).toEqual([46_000, 46_500, 47_500]);
+  await worker.drain();
+});
+
+it("in a storage of this process alone, an idle worker looks when something has changed or is due", async () => {
+  const { manager, storage, runtime, looks, worker } = lookingWorker(false);
+  expect(await looks(60_500)).toEqual([0, 60_250]);
+  const other = managerOn(storage, { runtime }).manager;
+  await other.enqueue("q/later", undefined, { dueAt: new Date(62_000) });
+  expect(await looks(1400)).toEqual([60_500]);
+  expect(await looks(200)).toEqual([62_000, 62_000]);
+  expect(await manager.result("q/later")).toBe(1);
+  await worker.drain();
+});
+
+it("an idle worker takes a task as soon as its holder has released it", async () => {
+  const { manager, storage, runtime, looks, worker } = lookingWorker(false);
+  await looks(1000);
+  const other = managerOn(storage, { runtime }).manager;
+  const lease = await other.lease("q/t");
+  await other.enqueue("q/t");
+  await looks(5000);
+  await lease.release();
+  await runtime.settle();
+  expect(await manager.result("q/t")).toBe(1);
+  expect(runtime.now()).toBe(6000);
+  await worker.drain();
+});
+
+it("a task isn't overlooked that is enqueued while an idle worker asks when the next one is due", async () => {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const inner = new MemoryAdapter({ runtime });
+  const other = managerOn(inner, { runtime }).manager;
+  let isEnqueued = false;
+  const count: TaskQueue["count"] = async (query) => {
+    const counted = await inner.queue.count(query);
+    if (!isEnqueued) {
+      isEnqueued = true;
+      await other.enqueue("q/t");
+    }
+    return counted;
   };
-  const worker = working(managerOn(storage).manager, () => 1);
-  const look = async (times: number) => {
-    for (let n = 0; n < times; n += 1) await vi.advanceTimersToNextTimerAsync();
-    return pauses.splice(0);
-  };
-  expect(await look(7)).toEqual([0, 500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
-  isAway = false;
-  expect(await look(2)).toEqual([10_000, 250]);
-  isAway = true;
-  expect(await look(3)).toEqual([250, 500, 1000]);
+  const storage = withMembers<StorageAdapter>(inner, { queue: { ...inner.queue, count } });
+  const { manager } = managerOn(storage, { runtime });
+  const worker = working(manager, () => 1);
+  await runtime.advance(500);
+  expect(await manager.result("q/t")).toBe(1);
   await worker.drain();
 });
 

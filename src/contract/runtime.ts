@@ -1,0 +1,70 @@
+import { randomUUID } from "node:crypto";
+// Vitest's fake timers don't replace it, so that calls finish although nobody advances the fake time.
+import { setImmediate } from "node:timers";
+
+/**
+ * What a manager takes from the world beside its storage: time, timers, turns of the event loop, and ids. The default
+ * looks up `Date`, `performance` and `setTimeout` of `globalThis` at each call, so it follows the fake timers of a test.
+ * `SimulatedRuntime` of `waymark/testing` is another one.
+ */
+export interface Runtime {
+  /** The time of day, in milliseconds since 1970. */
+  now(): number;
+  /** Milliseconds since any moment, by a clock that nobody can set. */
+  elapsedMs(): number;
+  /**
+   * Calls `call` once, after `ms` milliseconds.
+   *
+   * @param isBackground - Whether the process may end before. Default false.
+   * @returns A function that cancels the timer.
+   */
+  setTimeout(call: () => void, ms: number, isBackground?: boolean): () => void;
+  /** Calls `call` in the next turn of the event loop. */
+  setImmediate(call: () => void): void;
+  /** Makes an id that nobody else makes. */
+  randomUUID(): string;
+  /**
+   * Returns an object or a function to use instead of `target`, whose promises depend on the world: the manager's storage,
+   * a transform. A simulated runtime waits for these promises before time passes. Default: `target` is used.
+   */
+  outside?<Target extends object>(target: Target): Target;
+}
+
+export const realRuntime: Runtime = {
+  now: () => Date.now(),
+  elapsedMs: () => performance.now(),
+  setTimeout(call, ms, isBackground) {
+    const timer = setTimeout(call, ms);
+    if (isBackground) timer.unref();
+    return () => clearTimeout(timer);
+  },
+  setImmediate: (call) => void setImmediate(call),
+  randomUUID: () => randomUUID(),
+};
+
+/** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
+
+/** Resolves in the next turn of the event loop. */
+export function nextTurn(runtime: Runtime): Promise<void> {
+  return new Promise((resolve) => runtime.setImmediate(resolve));
+}
+
+/** Calls `call` after each `ms` milliseconds, in the background. Returns a function that ends this. */
+export function repeat(runtime: Runtime, call: () => void, ms: number): () => void {
+  let cancel: () => void;
+  const wait = () => {
+    cancel = runtime.setTimeout(
+      () => {
+        wait();
+        call();
+      },
+      ms,
+      true,
+    );
+  };
+  wait();
+  return () => cancel();
+}

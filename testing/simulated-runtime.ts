@@ -1,0 +1,179 @@
+import { AsyncResource } from "node:async_hooks";
+import { setImmediate } from "node:timers";
+import { types } from "node:util";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
+import type { Runtime } from "../src/contract/runtime.js";
+
+export interface SimulatedRuntimeOptions {
+  /** The time at the beginning. Default 2026-01-01T00:00:00Z. */
+  readonly startAt?: Date | undefined;
+}
+
+/**
+ * A runtime whose time stands still until {@link advance} moves it: a day of pauses, sleeps, leases and polls takes
+ * milliseconds. Pass it to each manager of a test as `runtime`, and to its MemoryAdapter.
+ *
+ * @example
+ * ```ts
+ * import { CheckpointManager } from "waymark";
+ * import { MemoryAdapter } from "waymark/adapters/memory";
+ * import { SimulatedRuntime } from "waymark/testing";
+ *
+ * const runtime = new SimulatedRuntime();
+ * const manager = new CheckpointManager({ storage: new MemoryAdapter({ runtime }), runtime });
+ * const reminded = manager.run("order-7", async (run) => {
+ *   await run.sleepUntil("a day", new Date(runtime.now() + 24 * 60 * 60 * 1000));
+ *   return run.step("remind", () => "reminded");
+ * });
+ * await runtime.advance(24 * 60 * 60 * 1000);
+ * console.log(await reminded);
+ * ```
+ */
+export class SimulatedRuntime implements Runtime {
+  #nowMs: number;
+  /** The next one is the last. */
+  readonly #timers: Timer[] = [];
+  #ids = 0;
+  /** The calls of {@link setImmediate} that haven't begun. */
+  #immediates = 0;
+  /** The promises of {@link outside} that haven't settled. */
+  readonly #outside = new Set<Promise<unknown>>();
+  #isAdvancing = false;
+
+  /** @throws {TypeError} `startAt` isn't a valid date. */
+  constructor(options: SimulatedRuntimeOptions = {}) {
+    checkKeys("SimulatedRuntimeOptions", options, listKeys<SimulatedRuntimeOptions>({ startAt: true }));
+    const { startAt = new Date(Date.UTC(2026, 0, 1)) } = options;
+    this.#nowMs = startAt.getTime();
+    if (Number.isNaN(this.#nowMs)) throw new TypeError("SimulatedRuntimeOptions.startAt must be a valid date.");
+  }
+
+  /** The simulated time, in milliseconds since 1970. */
+  now(): number {
+    return this.#nowMs;
+  }
+
+  /**
+   * Lets everything happen that is due at the present time, until nothing is left: steps, saves, claims, and whatever
+   * follows from them. Waits for calls of the managers' storages and for other promises of {@link outside}.
+   */
+  async settle(): Promise<void> {
+    for (;;) {
+      // All promises that can settle without the world settle in this turn.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      if (this.#outside.size > 0) await Promise.allSettled(this.#outside);
+      else if (this.#immediates === 0) return;
+    }
+  }
+
+  /**
+   * Moves the time forward by `ms` milliseconds. Stops at each timer on the way, calls it, and lets everything happen that
+   * follows from it, as {@link settle} does.
+   *
+   * @throws {TypeError} Another call is under way.
+   */
+  async advance(ms: number): Promise<void> {
+    if (this.#isAdvancing) throw new TypeError("SimulatedRuntime.advance was called while another call is under way.");
+    if (!(ms >= 0 && Number.isFinite(ms)))
+      throw new RangeError(`SimulatedRuntime.advance needs milliseconds, not ${ms}.`);
+    this.#isAdvancing = true;
+    try {
+      const endMs = this.#nowMs + ms;
+      await this.settle();
+      for (let timer = this.#takeTimer(endMs); timer !== undefined; timer = this.#takeTimer(endMs)) {
+        this.#nowMs = timer.atMs;
+        timer.call();
+        await this.settle();
+      }
+      this.#nowMs = endMs;
+    } finally {
+      this.#isAdvancing = false;
+    }
+  }
+
+  /**
+   * Returns an object or a function that does the same as `target`, and whose promises are waited for before time passes.
+   * Managers use it for their storage and transforms. Use it for what your steps call: `runtime.outside(fetch)`. Not for
+   * promises that need time to pass, which would never settle.
+   */
+  outside<Target extends object>(target: Target): Target {
+    return this.#watched(target, undefined);
+  }
+
+  elapsedMs(): number {
+    return this.#nowMs;
+  }
+
+  setTimeout(call: () => void, ms: number): () => void {
+    // As Node does: at least a millisecond, and whole ones.
+    const atMs = this.#nowMs + Math.max(1, Math.trunc(ms));
+    const context = new AsyncResource("SimulatedTimeout");
+    const timer = { atMs, call: () => context.runInAsyncScope(call) };
+    const at = this.#timers.findLastIndex((other) => other.atMs > atMs) + 1;
+    this.#timers.splice(at, 0, timer);
+    return () => {
+      const index = this.#timers.indexOf(timer);
+      if (index >= 0) this.#timers.splice(index, 1);
+    };
+  }
+
+  setImmediate(call: () => void): void {
+    this.#immediates += 1;
+    setImmediate(() => {
+      this.#immediates -= 1;
+      call();
+    });
+  }
+
+  /** A UUID of version 7, of the simulated time and a number that counts up. */
+  randomUUID(): string {
+    this.#ids += 1;
+    const time = hex(this.#nowMs, 12);
+    return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${hex(this.#ids, 12)}`;
+  }
+
+  #takeTimer(endMs: number): Timer | undefined {
+    const next = this.#timers.at(-1);
+    return next !== undefined && next.atMs <= endMs ? this.#timers.pop() : undefined;
+  }
+
+  /** @param owner - The object that `target` is a method of. */
+  #watched<Target extends object>(target: Target, owner: unknown): Target {
+    return new Proxy(target, {
+      get: (_, key) => {
+        const member: unknown = Reflect.get(target, key);
+        return isObject(member) && !isFixed(target, key) ? this.#watched(member, target) : member;
+      },
+      apply: (_, given, args) => {
+        const result: unknown = typeof target === "function" && Reflect.apply(target, owner ?? given, args);
+        if (types.isPromise(result)) this.#waitFor(result);
+        return isObject(result) && Symbol.asyncIterator in result ? this.outside(result) : result;
+      },
+    });
+  }
+
+  #waitFor(promise: Promise<unknown>): void {
+    const forget = () => this.#outside.delete(promise);
+    this.#outside.add(promise);
+    promise.then(forget, forget);
+  }
+}
+
+interface Timer {
+  readonly atMs: number;
+  readonly call: () => void;
+}
+
+function hex(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, "0");
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "function" || (typeof value === "object" && value !== null);
+}
+
+/** Whether a proxy must return the member itself. */
+function isFixed(target: object, key: PropertyKey): boolean {
+  const property = Reflect.getOwnPropertyDescriptor(target, key);
+  return property !== undefined && !property.configurable && !property.writable;
+}
