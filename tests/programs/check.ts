@@ -47,6 +47,7 @@ class ProgramCheck {
     for (const line of seen) {
       if (line.is === "made") this.#made.set(line.value, line);
       if (line.is === "sent") this.#sent.set(line.id, line.isBad);
+      if (line.is === "surprised") this.violations.push(`${line.task} ended with ${line.error}`);
       if (line.is === "forked") this.#origins.set(line.task, line.from);
       if (line.is === "next") this.#statesOf(line.at + 1).add(JSON.stringify(line.state));
     }
@@ -261,11 +262,11 @@ class TurnCheck {
       if (answer?.value.startsWith("event ")) this.#rules.giveBack(answer.value);
       this.#agreed.delete(title);
     }
-    for (const [code, order] of this.#orders)
-      this.#orders.set(
-        code,
-        order.filter((title) => !titles.has(title)),
-      );
+    // The function may make the calls after a dropped one later, or not at all.
+    for (const order of this.#orders.values()) {
+      const first = order.findIndex((title) => titles.has(title));
+      if (first !== -1) order.splice(first);
+    }
   }
 }
 

@@ -31,6 +31,10 @@ export type Seen =
       readonly at: number;
       readonly from: string;
     }
+  /** A wait without a time limit has begun. */
+  | { readonly is: "asked"; readonly task: string; readonly event: string }
+  /** A run ended with an error that nothing explains. */
+  | { readonly is: "surprised"; readonly task: string; readonly error: string }
   /** The task fails in each life, and nothing runs again. */
   | { readonly is: "stuck"; readonly task: string }
   | { readonly is: "forked"; readonly task: string; readonly from: string };
