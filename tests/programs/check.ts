@@ -148,7 +148,7 @@ class TurnCheck {
         if (this.#hasOtherInput(line)) this.#mayBeDropped.push(this.#laterThan(line.title, got));
       } else if (line.is === "body") this.#ran(line, got, isLate(line));
       else if (line.is === "got") {
-        this.#got(line, got, linked === undefined);
+        this.#got(line, got, linked === undefined && !isStopped);
         if (line.isError) lastErrors.push(line.title);
       } else if (line.is === "threw") linked = line.titles;
       else if (line.is === "refused") isStopped ||= line.isStopped;
@@ -204,7 +204,8 @@ class TurnCheck {
     const agreed = this.#agreed.get(title);
     if (agreed !== undefined && agreed.value !== value)
       this.#rules.report(`"${title}" answered ${JSON.stringify(value)}, and ${JSON.stringify(agreed.value)} before`);
-    // A step that ends once the function has thrown is recorded, and a wait beside it isn't answered.
+    // A step that ends once the function has thrown, or the run has stopped, is answered. A wait beside it isn't, though
+    // what it receives may be recorded.
     if (isInTime) this.#assertOrder(title, code, got);
     if (agreed === undefined) {
       if (value.startsWith("event ")) this.#rules.receive(title, value);
