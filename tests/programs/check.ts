@@ -40,11 +40,17 @@ class ProgramCheck {
   readonly #received = new Map<string, string>();
   /** The task that a fork was made of. */
   readonly #origins = new Map<string, string>();
+  /** The generations of each task, and the versions of its code. */
+  readonly #versions = new Map<string, Set<string>>();
   /** The states with which turns may begin. */
   readonly #states = new Map<string, Set<string>>();
 
   constructor(seen: readonly Seen[]) {
     for (const line of seen) {
+      if (line.is === "began") {
+        const versions = this.#versions.get(line.task) ?? new Set();
+        this.#versions.set(line.task, versions.add(`${line.generation} ${line.code}`));
+      }
       if (line.is === "made") this.#made.set(line.value, line);
       if (line.is === "sent") this.#sent.set(line.id, line.isBad);
       if (line.is === "surprised") this.violations.push(`${line.task} ended with ${line.error}`);
@@ -56,6 +62,7 @@ class ProgramCheck {
       else if (item.is === "stuck") this.#latest.get(item.task)?.assertStuck();
       else this.#turn(item).dropFrom(item.from);
     }
+    for (const line of seen) if (line.is === "event") this.#assertEvent(line);
   }
 
   #take(life: Life): void {
@@ -66,6 +73,20 @@ class ProgramCheck {
         this.#report(first, `turn ${first.at} began with a state that no turn has given`);
       this.#turn(first).take(lines, life);
     }
+  }
+
+  /** What is stored of an event is what the function saw. */
+  #assertEvent({ task, id, status }: Extract<Seen, { readonly is: "event" }>): void {
+    if (status === "refused") {
+      if (!this.#sent.get(id)) this.violations.push(`${task}: event ${id} was refused, and isn't bad`);
+      return;
+    }
+    // After a restart, a fork or a rewind, a recorded receipt counts, even if no function got the event. The receipt of a
+    // wait that the code has no longer doesn't count.
+    const isReceived = this.#received.has(`${task} event ${id}`);
+    const isPlain = this.#versions.get(task)?.size === 1 && !this.#origins.has(task);
+    if (isPlain && isReceived !== (status === "received"))
+      this.violations.push(`${task}: event ${id} is ${status}, and was ${isReceived ? "" : "not "}received`);
   }
 
   #turn(where: Pick<SeenWhere, "task" | "generation" | "at">): TurnCheck {

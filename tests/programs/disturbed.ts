@@ -57,14 +57,14 @@ export function disturbed(
     if (end.status === "rejected") throw end.reason;
     return end.value;
   };
-  const write = async <Answer>(token: number | undefined, call: () => Promise<Answer>): Promise<Answer> => {
+  const write = async <Answer>(isEvent: boolean, call: () => Promise<Answer>): Promise<Answer> => {
     if (isDead()) return NEVER;
     if (state === "frozen") await thawed.promise;
-    // A life is frozen in a write of its run, since only that is refused later.
-    const isFree = fault?.how === "frozen" && token === undefined;
-    writes += Number(!isFree);
-    const isHere = !isFree && writes === fault?.after;
-    if (!isFree) await before(writes);
+    // A life isn't frozen while it sends an event, which isn't refused later.
+    const isLeftOut = fault?.how === "frozen" && isEvent;
+    writes += Number(!isLeftOut);
+    const isHere = !isLeftOut && writes === fault?.after;
+    if (!isLeftOut) await before(writes);
     if (isHere && (fault.how === "killed" || fault.how === "stored")) {
       if (fault.how === "stored") await Promise.allSettled([call()]);
       state = "dead";
@@ -94,18 +94,18 @@ export function disturbed(
   };
   const storage = withMembers(inner, {
     append: (draft, condition, options) =>
-      write(condition?.fencingToken, () => {
+      write(false, () => {
         noteGeneration(draft);
         return inner.append(draft, condition, options);
       }),
-    setStatus: (...args) => write(args[3]?.fencingToken, () => inner.setStatus(...args)),
+    setStatus: (...args) => write(false, () => inner.setStatus(...args)),
     get: (...args) => pass(() => inner.get(...args)),
     read: (query) => passAll(() => inner.read(query)),
     list: (query) => passAll(() => inner.list(query)),
     tasks: (query) => passAll(() => inner.tasks(query)),
     log: withMembers(log, {
       append: (taskId, records, condition, options) =>
-        write(condition?.fencingToken, () => {
+        write(records[0]?.kind === "event", () => {
           for (const record of records) {
             const key = parseRunKey(record);
             if (key !== undefined) generations.set(taskId, key.generation);

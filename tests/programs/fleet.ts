@@ -106,8 +106,8 @@ class Fleet {
     }
     await this.#untilEnded();
     await this.#drain();
-    const seen = readSeen(this.#seen);
-    await this.#compare(seen);
+    const noted = readSeen(this.#seen);
+    const seen = [...noted, ...(await this.#compare(noted))];
     const history = historyIn(this.#histories);
     const code = (task: string) => (version: number) => programOf(this.#given.seed, task, version);
     this.#violations.push(...violationsIn(seen), ...history.violations);
@@ -265,16 +265,20 @@ class Fleet {
   }
 
   /** Compares the ends of the tasks with what is stored. */
-  async #compare(seen: readonly Seen[]): Promise<void> {
+  async #compare(seen: readonly Seen[]): Promise<readonly Seen[]> {
+    const events: Seen[] = [];
     for (const { taskId } of await this.#manager.tasks({ status: ["completed"] })) {
       const results = seen.flatMap((line) =>
         line.is === "returned" && line.task === taskId ? JSON.stringify(line.result) : [],
       );
       if (!results.includes(JSON.stringify(await this.#manager.result(taskId))))
         this.#violations.push(`${taskId} has a result that no life returned`);
+      for (const { id, status } of await this.#manager.events(taskId))
+        events.push({ is: "event", task: taskId, id, status });
     }
     // For the history: everything that is stored.
     for (const { taskId } of await this.#manager.tasks()) await collect(this.#manager.records(taskId));
+    return events;
   }
 
   async #drain(): Promise<void> {

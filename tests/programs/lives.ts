@@ -320,6 +320,7 @@ export class Execution {
     if (!results.includes(JSON.stringify(result))) this.violations.push(`${task} has a result that no life returned`);
     const stored = await this.#manager.result(task);
     if (JSON.stringify(stored) !== JSON.stringify(result)) this.violations.push(`${task} has another result stored`);
+    for (const { id, status } of await this.#manager.events(task)) this.seen.push({ is: "event", task, id, status });
     const states = new Set(this.seen.flatMap((line) => ("state" in line ? JSON.stringify(line.state) : [])));
     const saved = new Set(
       this.seen.flatMap((line) => (line.is === "got" && line.task === task && line.kind === "save" ? line.value : [])),

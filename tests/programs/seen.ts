@@ -37,6 +37,8 @@ export type Seen =
   | { readonly is: "surprised"; readonly task: string; readonly error: string }
   /** The task fails in each life, and nothing runs again. */
   | { readonly is: "stuck"; readonly task: string }
+  /** What has become of an event, once its task was completed. */
+  | { readonly is: "event"; readonly task: string; readonly id: string; readonly status: string }
   | { readonly is: "forked"; readonly task: string; readonly from: string };
 
 export type Kind = "step" | "wait" | "save";
