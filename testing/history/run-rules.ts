@@ -59,7 +59,6 @@ class RunRules {
     const isNewRun = generation !== this.#generation;
     [this.#generation, this.#turn, this.#received] = [generation, turn, received];
     for (const [event, { item }] of this.#receipts) {
-      // A fork or a rewind has the receipts of its turn directly before its checkpoint.
       const key = parseRunKey(item);
       if (key?.generation === generation && key.turn === turn) continue;
       this.#receipts.delete(event);
@@ -92,7 +91,10 @@ class RunRules {
     if (before !== undefined)
       this.#report("step", `${title} has a second result, though nothing has dropped the first one.`, [before, stored]);
     this.#steps.set(key, stored);
-    if (event !== undefined) this.#receive(event, stored);
+    if (event === undefined) return;
+    // A fork or a rewind copies the receipts of its turn, directly before its checkpoint.
+    if (generation === this.#generation) this.#receive(event, stored);
+    else this.#receipts.set(event, stored);
   }
 
   #receive(event: number, receipt: Stored): void {

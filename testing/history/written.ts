@@ -95,10 +95,13 @@ export class WrittenItems {
       this.disputes.push({ rule: "changed", item, calls });
       return;
     }
-    const [writer] = this.#calls.get(key) ?? [];
-    const at = writer?.action.items.findIndex((one) => identify(one) === key) ?? -1;
+    const places = (this.#calls.get(key) ?? []).map(({ call, action }) => {
+      const first = item.sequence - action.items.findIndex((one) => identify(one) === key);
+      return { call, action, first, last: first + action.items.length - 1 };
+    });
+    const writer = places.find(({ action, last }) => !isAnsweredElsewhere(action, last)) ?? places[0];
     if (writer === undefined) this.disputes.push({ rule: "unknown", item, calls: [reader] });
-    else this.#place(writer.call, writer.action.items, item.sequence - at);
+    else this.#place(writer.call, writer.action.items, writer.first);
   }
 
   #place(call: HistoryCall, items: readonly HistoryItem[], first: number, mayBeLost = false): void {
@@ -116,7 +119,9 @@ export class WrittenItems {
     const [item] = seen;
     if (item === undefined || this.#writes.has(item.sequence)) return;
     // An earlier try that failed, or whose answer was lost, may have stored them.
-    const tries = (this.#calls.get(identify(item)) ?? []).filter(({ action }) => !isAnsweredElsewhere(action, seen));
+    const tries = (this.#calls.get(identify(item)) ?? []).filter(
+      ({ action }) => !isAnsweredElsewhere(action, first + items.length - 1),
+    );
     const answered = tries.filter(({ action }) => "sequence" in action && action.sequence !== undefined);
     const token = tries.find((one) => one.call === call)?.action.condition?.fencingToken;
     const write = {
@@ -144,9 +149,9 @@ export function firstOf({ items: [first] }: Write): number {
   return first?.sequence ?? 0;
 }
 
-/** Whether the call was told another sequence, since the task has several records that look the same. */
-function isAnsweredElsewhere(action: ActionOf<"append" | "setStatus">, seen: readonly SeenItem[]): boolean {
-  return action.is === "append" && action.sequence !== undefined && action.sequence !== seen.at(-1)?.sequence;
+/** Whether the call was told another last sequence, since the task has several records that look the same. */
+function isAnsweredElsewhere(action: ActionOf<"append" | "setStatus">, last: number): boolean {
+  return action.is === "append" && action.sequence !== undefined && action.sequence !== last;
 }
 
 /** The appends of lazy records that no durable append followed before a crash. */

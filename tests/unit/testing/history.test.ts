@@ -185,6 +185,40 @@ it.each<readonly [string, readonly HistoryCall[]]>([
       append("p", [7, 8], [step("m", "2", 1, 2)], 5),
     ],
   ],
+  [
+    "a rewind to a turn that had received an event",
+    [
+      append("p", [1, 2], [sent("e"), saved("a", { generation: "g", turn: 1 })], 2),
+      append("p", [3, 4], [step("m", "1", 1)], 3),
+      append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: { upTo: 1 } })], 4),
+      append(
+        "p",
+        [7, 8],
+        [{ ...step("m", "1", 1), recordKey: '["h",1,1,1,1]' }, saved("c", { generation: "h", turn: 1 })],
+        6,
+      ),
+    ],
+  ],
+  [
+    "a fork of a turn that had received its second event",
+    [
+      append(
+        "p",
+        [1, 2],
+        [sent("e"), sent("f"), step("m", "1", 2), saved("a", { generation: "g", turn: 2, received: { upTo: 1 } })],
+        4,
+      ),
+    ],
+  ],
+  [
+    "two records that look the same, the second one without an answer",
+    [
+      append("p", [1, 2], [step("s", "1"), step("t", "1")], 2),
+      append("p", [3, 4], [dropping(2, 2)], 3),
+      append("p", [5], [step("t", "1")]),
+      read("q", [7, 8], [at(1, step("s", "1")), at(2, step("t", "1")), at(3, dropping(2, 2)), at(4, step("t", "1"))]),
+    ],
+  ],
 ])("accepts %s", (_, history) => {
   expect(checkHistory(history)).toEqual([]);
 });
@@ -348,9 +382,9 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
       "an event that was received twice in a turn",
       "event",
       [
-        append("p", [1, 2], [sent("e")], 1),
-        append("p", [3, 4], [step("m", "1", 1)], 2),
-        append("p", [5, 6], [step("n", "2", 1)], 3),
+        append("p", [1, 2], [sent("e"), saved("a", { generation: "g", turn: 1 })], 2),
+        append("p", [3, 4], [step("m", "1", 1)], 3),
+        append("p", [5, 6], [step("n", "2", 1)], 4),
       ],
     ],
     [
@@ -369,8 +403,8 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
       "event",
       [
         append("p", [1, 2], [sent("e")], 1),
-        append("p", [3, 4], [sent("f")], 2),
-        append("p", [5, 6], [step("m", "1", 2)], 3),
+        append("p", [3, 4], [sent("f"), saved("a", { generation: "g", turn: 1 })], 3),
+        append("p", [5, 6], [step("m", "1", 2)], 4),
       ],
     ],
   ];

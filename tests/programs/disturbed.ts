@@ -1,0 +1,139 @@
+// The storage of a life: it can be killed at a write, or stopped there for a while, in one process with all others.
+import { type StorageAdapter, StorageError } from "waymark";
+import type { CheckpointDraft } from "waymark/adapter";
+import { readRunNote } from "../../src/contract/run-note.js";
+import { parseRunKey } from "../../src/contract/run-record.js";
+import { deferred } from "../support/deferred.js";
+import { withMembers } from "../support/with-members.js";
+
+/**
+ * What happens at the write with this number. `killed`: neither it nor anything later returns. `stored`: so, but it is
+ * stored. `frozen`: nothing returns until {@link Disturbed.thaw}. `failed`: it fails. `unsure`: so, but it is stored, and may be
+ * tried again.
+ */
+export interface Fault {
+  readonly after: number;
+  readonly how: "killed" | "stored" | "frozen" | "failed" | "unsure" | "paused" | "cancelled";
+}
+
+export interface Disturbed {
+  readonly storage: StorageAdapter;
+  /** Resolves when the life is killed or frozen. */
+  readonly reached: Promise<void>;
+  isDead(): boolean;
+  thaw(): void;
+  /** The tokens of its leases. */
+  readonly claimed: readonly (readonly [taskId: string, token: number])[];
+  /** The generation of the last record or checkpoint that a task's run has stored. */
+  generationOf(taskId: string): string;
+}
+
+const NEVER = new Promise<never>(() => undefined);
+
+/** @param before - Called before each write. */
+export function disturbed(
+  inner: StorageAdapter,
+  fault: Fault | undefined,
+  before: (write: number) => Promise<void>,
+): Disturbed {
+  const { leases, log } = inner;
+  if (leases === undefined || log === undefined) throw new Error("The storage has no leases or no log.");
+  const reached = deferred();
+  const thawed = deferred();
+  const claimed: (readonly [taskId: string, token: number])[] = [];
+  const generations = new Map<string, string>();
+  let state: "alive" | "frozen" | "dead" = "alive";
+  let writes = 0;
+  const isDead = () => state === "dead";
+
+  const pass = async <Answer>(call: () => Promise<Answer>): Promise<Answer> => {
+    if (state === "frozen") await thawed.promise;
+    if (isDead()) return NEVER;
+    // A killed process gets no answer, of what was under way too.
+    const settled = await Promise.allSettled([call()]);
+    if (state === "frozen") await thawed.promise;
+    if (isDead()) return NEVER;
+    const [end] = settled;
+    if (end.status === "rejected") throw end.reason;
+    return end.value;
+  };
+  const write = async <Answer>(isEvent: boolean, call: () => Promise<Answer>): Promise<Answer> => {
+    if (isDead()) return NEVER;
+    if (state === "frozen") await thawed.promise;
+    // A life isn't frozen while it sends an event, which isn't refused later.
+    const isLeftOut = fault?.how === "frozen" && isEvent;
+    writes += Number(!isLeftOut);
+    const isHere = !isLeftOut && writes === fault?.after;
+    if (!isLeftOut) await before(writes);
+    if (isHere && (fault.how === "killed" || fault.how === "stored")) {
+      if (fault.how === "stored") await Promise.allSettled([call()]);
+      state = "dead";
+      reached.resolve();
+    }
+    if (isHere && fault.how === "frozen") {
+      state = "frozen";
+      reached.resolve();
+    }
+    if (isHere && fault.how === "failed") throw new StorageError("The storage fails.");
+    if (isHere && fault.how === "unsure") {
+      await call();
+      throw new StorageError("The answer was lost.", { retryable: true });
+    }
+    return pass(call);
+  };
+  async function* passAll<Item>(read: () => AsyncIterable<Item>): AsyncGenerator<Item, void, void> {
+    await pass(async () => undefined);
+    for await (const item of read()) {
+      await pass(async () => undefined);
+      yield item;
+    }
+  }
+  const noteGeneration = (draft: CheckpointDraft) => {
+    const note = readRunNote(draft);
+    if (note !== undefined) generations.set(draft.taskId, note.generation);
+  };
+  const storage = withMembers(inner, {
+    append: (draft, condition, options) =>
+      write(false, () => {
+        noteGeneration(draft);
+        return inner.append(draft, condition, options);
+      }),
+    setStatus: (...args) => write(false, () => inner.setStatus(...args)),
+    get: (...args) => pass(() => inner.get(...args)),
+    read: (query) => passAll(() => inner.read(query)),
+    list: (query) => passAll(() => inner.list(query)),
+    tasks: (query) => passAll(() => inner.tasks(query)),
+    log: withMembers(log, {
+      append: (taskId, records, condition, options) =>
+        write(records[0]?.kind === "event", () => {
+          for (const record of records) {
+            const key = parseRunKey(record);
+            if (key !== undefined) generations.set(taskId, key.generation);
+          }
+          return log.append(taskId, records, condition, options);
+        }),
+      read: (query) => passAll(() => log.read(query)),
+    }),
+    leases: withMembers(leases, {
+      claim: (taskId, ...rest) =>
+        pass(async () => {
+          const claim = await leases.claim(taskId, ...rest);
+          if (claim.isGranted) claimed.push([taskId, claim.token]);
+          return claim;
+        }),
+      renew: (...args) => pass(() => leases.renew(...args)),
+      release: (...args) => pass(() => leases.release(...args)),
+    }),
+  });
+  return {
+    storage,
+    reached: reached.promise,
+    isDead,
+    thaw() {
+      if (state === "frozen") state = "alive";
+      thawed.resolve();
+    },
+    claimed,
+    generationOf: (taskId) => generations.get(taskId) ?? "",
+  };
+}

@@ -1,0 +1,194 @@
+// Executes a program on a run, and notes what it sees.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { CheckpointManager, NextTurn, Run, StepCall } from "waymark";
+import { z } from "zod";
+import { errorCode } from "./error-code.js";
+import type { Body, Part, Program, Wait } from "./program.js";
+import type { Kind, Seen, SeenInTurn, SeenWhere } from "./seen.js";
+import { type Calls, isPlanned, type ProgramState, Titles, walkChild, walkTurn } from "./walk.js";
+
+/** What a run's function uses beside its run. */
+export interface World {
+  readonly life: string;
+  readonly code: number;
+  /** The input of the steps that have one. */
+  readonly input: number;
+  readonly manager: CheckpointManager;
+  generationOf(taskId: string): string;
+  /** Whether the ends of its runs were stored. */
+  isRecorded(): boolean;
+  note(seen: Seen): void;
+  /** Called when a wait without a time limit begins. */
+  asked(task: string, name: string): void;
+}
+
+type ProgramRun = Run<ProgramState>;
+type CallsOfRun = Pick<Run, "taskId" | "step" | "sleepUntil" | "waitFor" | "save">;
+
+/** The value of an event. A schema refuses a bad one. */
+export interface EventValue {
+  readonly id: string;
+  readonly isBad: boolean;
+}
+
+/** One turn of the program. */
+export async function executeTurn(
+  program: Program,
+  run: ProgramRun,
+  world: World,
+): Promise<readonly string[] | NextTurn> {
+  const begin = run.state ?? { at: 0, trace: [] };
+  const calls = new RunCalls(run, world, begin.at);
+  calls.note({ is: "began", attempt: run.attempt, state: begin });
+  const end = await calls.watch(() => walkTurn(program, begin, calls));
+  if ("result" in end) {
+    calls.note({ is: "returned", result: end.result });
+    return end.result;
+  }
+  calls.note({ is: "next", state: end.next });
+  return run.next(end.next, { stage: `turn ${end.next.at}` });
+}
+
+/** The calls of one turn, made on a run. */
+class RunCalls implements Calls {
+  readonly #run: CallsOfRun;
+  readonly #world: World;
+  readonly #where: SeenWhere;
+  readonly #titles = new Titles();
+  readonly #errors = new Map<unknown, string>();
+  #made = 0;
+
+  constructor(run: CallsOfRun, world: World, at: number) {
+    const { life, code } = world;
+    this.#run = run;
+    this.#world = world;
+    this.#where = { life, task: run.taskId, generation: world.generationOf(run.taskId), at, code };
+  }
+
+  note(seen: SeenInTurn): void {
+    this.#world.note({ ...this.#where, ...seen });
+  }
+
+  /** Notes of which calls the thrown error contains errors. */
+  async watch<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      if (isPlanned(error))
+        this.note({ is: "threw", titles: [...partsOf(error)].flatMap((part) => this.#errors.get(part) ?? []) });
+      throw error;
+    }
+  }
+
+  step(name: string, { fails, retries, slow, atMostOnce, hasSchema, hasInput }: Body): Promise<string> {
+    const input = hasInput ? this.#world.input : undefined;
+    const work = async (title: string, { key, attempt }: StepCall) => {
+      this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
+      for (let turn = 0; turn < slow; turn++) await nextTurn();
+      this.#made += 1;
+      // No other call makes it, so that an answer tells which call it is of.
+      const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#made}`;
+      this.note({ is: "made", title, value, input });
+      if (attempt <= fails) throw new RangeError(value);
+      return value;
+    };
+    const options = {
+      ...(retries > 0 && !atMostOnce && { retry: { times: retries, backoffMs: 0 } }),
+      ...(atMostOnce && { atMostOnce }),
+      ...(hasInput && { input }),
+    };
+    const make = async (title: string) => {
+      try {
+        const fn = (call: StepCall) => work(title, call);
+        return await (hasSchema
+          ? this.#run.step(name, fn, { ...options, schema: TEXT })
+          : this.#run.step(name, fn, options));
+      } catch (error) {
+        if (errorCode(error) === "STEP_INTERRUPTED") return "interrupted";
+        throw error;
+      }
+    };
+    return this.#call("step", name, make, input);
+  }
+
+  child(name: string, parts: readonly Part[]): Promise<string> {
+    const world = this.#world;
+    return this.#call("step", name, (title) =>
+      this.#run.step(name, async ({ key, attempt }) => {
+        this.note({ is: "body", title, attempt, key, isOnce: false, input: undefined });
+        const task = `${this.#run.taskId}/${this.#where.at}/${title}`;
+        const running = world.manager.run(task, async (run) => {
+          const calls = new RunCalls(run, world, 0);
+          calls.note({ is: "began", attempt: run.attempt, state: [] });
+          const made = await calls.watch(() => walkChild(parts, calls));
+          calls.note({ is: "returned", result: made });
+          return [...made];
+        });
+        const trace = await running.catch((error: unknown) => {
+          const how = isPlanned(error) && world.isRecorded() ? "failed" : "stopped";
+          world.note({ is: "ended", life: world.life, task, how });
+          throw error;
+        });
+        const value = `child made ${trace.join(", ")}`;
+        this.note({ is: "made", title, value, input: undefined });
+        return value;
+      }),
+    );
+  }
+
+  sleep(name: string, ms: number): Promise<string> {
+    return this.#call("wait", name, async () => {
+      await this.#run.sleepUntil(name, new Date(Date.now() + ms));
+      return "slept";
+    });
+  }
+
+  wait(name: string, { timeoutMs, hasSignal, hasSchema }: Wait, signal: AbortSignal | undefined): Promise<string> {
+    const options = { timeoutMs, ...(hasSignal && { signal }), ...(hasSchema && { schema: GOOD }) };
+    return this.#call("wait", name, async () => {
+      if (timeoutMs === undefined) this.#world.asked(this.#run.taskId, name);
+      const event = await this.#run.waitFor<EventValue>(name, options);
+      return event === undefined ? "nobody" : `event ${event.id}`;
+    });
+  }
+
+  save(trace: readonly string[]): Promise<string> {
+    return this.#call("save", "saved", async () => {
+      const state: ProgramState = { at: this.#where.at, trace: [...trace] };
+      this.note({ is: "saving", state });
+      const { id } = await this.#run.save(state, { stage: "saved" });
+      return id;
+    }).then(() => "saved");
+  }
+
+  /** Notes the call, and its answer at the moment at which the function gets it. */
+  #call(kind: Kind, name: string, make: (title: string) => Promise<string>, input?: number): Promise<string> {
+    const title = this.#titles.next(kind === "save" ? "save" : "step", name);
+    this.note({ is: "called", title, kind, input });
+    return make(title).then(
+      (value) => {
+        this.note({ is: "got", title, kind, value, isError: false });
+        return value;
+      },
+      (error: unknown) => {
+        if (isPlanned(error) && error instanceof Error) {
+          this.#errors.set(error, title);
+          this.note({ is: "got", title, kind, value: error.message, isError: true });
+        } else this.note({ is: "refused", title, isStopped: !(error instanceof TypeError) });
+        throw error;
+      },
+    );
+  }
+}
+
+/** A thrown error, its causes, and the errors of an AggregateError. */
+function partsOf(error: unknown, parts: Set<unknown> = new Set()): Set<unknown> {
+  if (parts.has(error)) return parts;
+  parts.add(error);
+  if (error instanceof AggregateError) for (const part of error.errors) partsOf(part, parts);
+  if (error instanceof Error && error.cause !== undefined) partsOf(error.cause, parts);
+  return parts;
+}
+
+const TEXT = z.string();
+const GOOD = z.object({ id: z.string(), isBad: z.literal(false) });

@@ -1,0 +1,40 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it, onTestFinished } from "vitest";
+import { bundled } from "../support/bundled.mjs";
+import { administer, serverUrl } from "../support/postgres.js";
+import { SEED } from "../support/seeded.js";
+import { tempFolder } from "../support/temp-folder.js";
+import { executeInProcesses } from "./fleet.js";
+
+const SECONDS = Number(process.env["WAYMARK_PROGRAM_SECONDS"] ?? 60);
+const program = await bundled("tests/programs/process.ts");
+
+it.each(["json-file", "sqlite", "postgres"] as const)(
+  `random programs in killed, stopped and drained processes keep what a run promises: ${SECONDS} seconds on %s`,
+  async (storage) => {
+    const folder = await tempFolder();
+    const place = storage === "postgres" ? await newDatabase() : join(folder, "store");
+    const { violations, counts } = await executeInProcesses({
+      storage,
+      place,
+      folder,
+      program: fileURLToPath(program),
+      seed: SEED,
+      seconds: SECONDS,
+    });
+    expect(violations, JSON.stringify(counts)).toEqual([]);
+    expect(counts.lives).toBeGreaterThan(SECONDS);
+  },
+  SECONDS * 1000 + 180_000,
+);
+
+/** The URL of an empty database. */
+async function newDatabase(): Promise<string> {
+  const url = new URL(await serverUrl());
+  await administer(url.href, "CREATE DATABASE random_programs");
+  onTestFinished(async () => void (await administer(url.href, "DROP DATABASE random_programs WITH (FORCE)")));
+  const own = new URL(url);
+  own.pathname = "random_programs";
+  return own.href;
+}

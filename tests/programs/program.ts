@@ -1,0 +1,174 @@
+// Random programs as data, so that another process gets one as JSON, and fast-check shrinks it.
+import fc from "fast-check";
+
+/** The function of a step. */
+export interface Body {
+  /** Its first so many calls throw. */
+  readonly fails: number;
+  /** How often the step is tried again. */
+  readonly retries: number;
+  /** How many turns of the event loop it takes. */
+  readonly slow: number;
+  readonly atMostOnce: boolean;
+  readonly hasSchema: boolean;
+  /** Its `input` is the one of the life. */
+  readonly hasInput: boolean;
+}
+
+export type Part =
+  | { readonly is: "step"; readonly name: string; readonly body: Body }
+  /** A step that runs a task of its own. */
+  | { readonly is: "child"; readonly name: string; readonly parts: readonly Part[] }
+  /** Left out within branches: it wants no step under way. */
+  | { readonly is: "save" }
+  | { readonly is: "sleep"; readonly name: string; readonly ms: number }
+  | { readonly is: "wait"; readonly name: string; readonly wait: Wait }
+  | { readonly is: "all"; readonly branches: Branches }
+  /** `throws`: an AggregateError of all its errors. */
+  | { readonly is: "settled"; readonly branches: Branches; readonly throws: boolean }
+  /** `meanwhile` runs beside the branches that have lost. */
+  | { readonly is: "race" | "any"; readonly branches: Branches; readonly meanwhile: readonly Part[] }
+  | { readonly is: "loop"; readonly times: number; readonly body: readonly Part[] }
+  | { readonly is: "if"; readonly odd: readonly Part[]; readonly even: readonly Part[] }
+  | { readonly is: "try"; readonly body: readonly Part[]; readonly then: Catch };
+type Branches = readonly (readonly Part[])[];
+
+export interface Wait {
+  readonly timeoutMs: number | undefined;
+  /** It ends when a race around it is won. */
+  readonly hasSignal: boolean;
+  /** A schema refuses bad events. */
+  readonly hasSchema: boolean;
+}
+
+/** What a `catch` does: throw the same error, one with it as its cause, one of its own, or that after another step. */
+type Catch = "ignore" | "rethrow" | "wrap" | "own" | "step, own";
+
+export interface Turn {
+  readonly parts: readonly Part[];
+  /** How often it runs: `run.next` begins it again with the new state. */
+  readonly times: number;
+  /** The turn ends when an event comes, or after so many milliseconds. The wait stays open. */
+  readonly tickMs: number | undefined;
+}
+
+export type Program = readonly Turn[];
+
+/** A change of the code. `at` chooses a part of the first turn. */
+export interface Change {
+  readonly is: "rename" | "insert" | "remove" | "move";
+  readonly at: number;
+}
+
+const name = fc.constantFrom("a", "b", "c");
+const body: fc.Arbitrary<Body> = fc.record({
+  fails: fc.constantFrom(0, 0, 0, 0, 0, 1, 2),
+  retries: fc.constantFrom(0, 0, 1),
+  slow: fc.constantFrom(0, 0, 1, 3),
+  atMostOnce: fc.constantFrom(false, false, false, true),
+  hasSchema: fc.constantFrom(false, false, true),
+  hasInput: fc.constantFrom(false, false, false, true),
+});
+const wait: fc.Arbitrary<Wait> = fc.record({
+  timeoutMs: fc.constantFrom(undefined, undefined, 0, 5),
+  hasSignal: fc.boolean(),
+  hasSchema: fc.constantFrom(false, false, true),
+});
+const step = fc.record({ is: fc.constant("step" as const), name, body });
+const sleep = fc.record({ is: fc.constant("sleep" as const), name, ms: fc.constantFrom(0, 1, 4) });
+
+const { parts } = fc.letrec<{ part: Part; parts: readonly Part[]; branches: Branches }>((tie) => ({
+  part: fc.oneof(
+    { depthSize: "small" },
+    { weight: 6, arbitrary: step },
+    { weight: 1, arbitrary: sleep },
+    { weight: 2, arbitrary: fc.record({ is: fc.constant("wait" as const), name, wait }) },
+    { weight: 1, arbitrary: fc.record({ is: fc.constant("save" as const) }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        is: fc.constant("child" as const),
+        name,
+        parts: fc.array(fc.oneof(step, sleep), { maxLength: 2 }),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ is: fc.constant("all" as const), branches: tie("branches") }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({ is: fc.constant("settled" as const), branches: tie("branches"), throws: fc.boolean() }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        is: fc.constantFrom("race" as const, "race" as const, "any" as const),
+        branches: tie("branches"),
+        meanwhile: fc.array(step, { maxLength: 1 }),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        is: fc.constant("loop" as const),
+        times: fc.integer({ min: 0, max: 3 }),
+        body: tie("parts"),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ is: fc.constant("if" as const), odd: tie("parts"), even: tie("parts") }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        is: fc.constant("try" as const),
+        body: tie("parts"),
+        // biome-ignore lint/suspicious/noThenProperty: data, never awaited.
+        then: fc.constantFrom<Catch>("ignore", "ignore", "ignore", "rethrow", "wrap", "own", "step, own"),
+      }),
+    },
+  ),
+  parts: fc.array(tie("part"), { maxLength: 4 }),
+  branches: fc.array(tie("parts"), { minLength: 1, maxLength: 3 }),
+}));
+
+const turn: fc.Arbitrary<Turn> = fc.record({
+  parts,
+  times: fc.constantFrom(1, 1, 1, 2),
+  tickMs: fc.constantFrom(undefined, undefined, undefined, 2),
+});
+export const programs: fc.Arbitrary<Program> = fc.array(turn, { minLength: 1, maxLength: 3 });
+
+export const changes: fc.Arbitrary<Change> = fc.record({
+  is: fc.constantFrom("rename", "insert", "remove", "move"),
+  at: fc.nat(3),
+});
+
+/** The program with a change of its first turn. */
+export function changed([first, ...rest]: Program, { is, at }: Change): Program {
+  if (first === undefined) return [];
+  const parts = [...first.parts];
+  const index = at % (parts.length + 1);
+  const [part] = parts.slice(index);
+  if (is === "insert") parts.splice(index, 0, { is: "step", name: "inserted", body: PLAIN });
+  else if (is === "remove") parts.splice(index, 1);
+  else if (is === "move") parts.push(...parts.splice(index, 1));
+  else if (part?.is === "step") parts[index] = { ...part, name: `${part.name} renamed` };
+  return [{ ...first, parts }, ...rest];
+}
+
+export const PLAIN: Body = { fails: 0, retries: 0, slow: 0, atMostOnce: false, hasSchema: false, hasInput: false };
+
+/** The names of the events for which the program waits. */
+export function eventNames(program: Program): readonly string[] {
+  const names = new Set<string>(program.some(({ tickMs }) => tickMs !== undefined) ? [MESSAGE] : []);
+  const collect = (parts: readonly Part[], path: string): void => {
+    for (const part of parts) {
+      if (part.is === "wait") names.add(`event ${part.name}${path}`);
+      if (part.is === "loop" || part.is === "try") collect(part.body, path);
+      if (part.is === "if") for (const branch of [part.odd, part.even]) collect(branch, path);
+      if ("branches" in part) for (const [at, branch] of part.branches.entries()) collect(branch, `${path}/${at}`);
+    }
+  };
+  for (const { parts } of program) collect(parts, "");
+  return [...names];
+}
+
+/** The event that ends a turn with a tick. */
+export const MESSAGE = "message";

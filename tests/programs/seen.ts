@@ -1,0 +1,83 @@
+// What the processes of a program note, in lines outside of the store, which survive a SIGKILL.
+
+/** A call of a run's function, in one process. */
+interface Where {
+  /** The attempt. No two have the same. */
+  readonly life: string;
+  readonly task: string;
+  /** Of the run: a restart, a fork or a rewind begins another one. */
+  readonly generation: string;
+  /** How many turns the program had ended before. */
+  readonly at: number;
+  /** Lives with the same number have the same code. */
+  readonly code: number;
+}
+
+export type Seen =
+  | (Where & SeenInTurn)
+  /** The call that ran the task, or the worker's attempt, has ended: its failure is recorded, or it has stopped. */
+  | {
+      readonly is: "ended";
+      readonly life: string;
+      readonly task: string;
+      readonly how: "completed" | "failed" | "stopped";
+    }
+  | { readonly is: "sent"; readonly task: string; readonly id: string; readonly isBad: boolean }
+  /** `manager.retry` has dropped the results from this step on. */
+  | {
+      readonly is: "dropped";
+      readonly task: string;
+      readonly generation: string;
+      readonly at: number;
+      readonly from: string;
+    }
+  /** A wait without a time limit has begun. */
+  | { readonly is: "asked"; readonly task: string; readonly event: string }
+  /** A run ended with an error that nothing explains. */
+  | { readonly is: "surprised"; readonly task: string; readonly error: string }
+  /** The task fails in each life, and nothing runs again. */
+  | { readonly is: "stuck"; readonly task: string }
+  /** What has become of an event, once its task was completed. */
+  | { readonly is: "event"; readonly task: string; readonly id: string; readonly status: string }
+  | { readonly is: "forked"; readonly task: string; readonly from: string };
+
+export type Kind = "step" | "wait" | "save";
+
+export type SeenInTurn =
+  | { readonly is: "began"; readonly attempt: number; readonly state: unknown }
+  /** The function has made a call. */
+  | {
+      readonly is: "called";
+      readonly title: string;
+      readonly kind: Kind;
+      readonly input: number | undefined;
+    }
+  /** It was refused, since the turn was over, or rejected, since the run has stopped. */
+  | { readonly is: "refused"; readonly title: string; readonly isStopped: boolean }
+  /** A step's function has begun. */
+  | {
+      readonly is: "body";
+      readonly title: string;
+      readonly attempt: number;
+      readonly key: string;
+      readonly isOnce: boolean;
+      readonly input: number | undefined;
+    }
+  /** A step's function returned or threw this. */
+  | { readonly is: "made"; readonly title: string; readonly value: string; readonly input: number | undefined }
+  /** The function got the answer of a call. */
+  | {
+      readonly is: "got";
+      readonly title: string;
+      readonly kind: Kind;
+      readonly value: string;
+      readonly isError: boolean;
+    }
+  /** The function is about to save a milestone. */
+  | { readonly is: "saving"; readonly state: unknown }
+  | { readonly is: "next"; readonly state: unknown }
+  | { readonly is: "returned"; readonly result: unknown }
+  /** The function threw an error that contains those of these calls. */
+  | { readonly is: "threw"; readonly titles: readonly string[] };
+
+export type SeenWhere = Where;

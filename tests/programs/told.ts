@@ -1,0 +1,48 @@
+import fc from "fast-check";
+import { randomOf } from "../chaos/plan.js";
+import type { StorageName } from "../chaos/store.js";
+import { changed, changes, type Program, programs } from "./program.js";
+
+/** What a process of random programs is told. */
+export interface Told {
+  readonly name: string;
+  /** `work` takes the tasks of {@link WORKED}, `run` calls those of {@link CALLED}. */
+  readonly role: "work" | "run";
+  readonly storage: StorageName;
+  /** A URL, or a path. */
+  readonly place: string;
+  readonly seed: number;
+  readonly ttlMs: number;
+  /** The version of the code. */
+  readonly code: number;
+  /** The folders of what the processes see, and of their calls of the storage. */
+  readonly seen: string;
+  readonly histories: string;
+}
+
+export const WORKED = "work/";
+export const CALLED = "run/";
+
+/** The program of a task, and of its forks, in a version of the code. */
+export function programOf(seed: number, task: string, code: number): Program {
+  const [, number = ""] = /^\w+\/(\d+)/.exec(task) ?? [];
+  const own = seed + Number(number) * 7919;
+  const [program = []] = fc.sample(programs, { seed: own, numRuns: 1 });
+  const made = fc.sample(changes, { seed: own, numRuns: 3 });
+  return made.slice(0, code - 1).reduce(changed, program);
+}
+
+/** Whether it is no child run. */
+export function isOuter(task: string): boolean {
+  return /^\w+\/[^/]+$/.test(task);
+}
+
+/** Random numbers from 0 to 1, and choices. */
+export function chance(seed: number) {
+  const random = randomOf(seed);
+  return {
+    random,
+    below: (limit: number) => Math.floor(random() * limit),
+    pick: <Item>(items: readonly Item[]): Item | undefined => items[Math.floor(random() * items.length)],
+  };
+}

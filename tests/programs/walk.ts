@@ -1,0 +1,174 @@
+// Executes a program. Everything that it does goes through its calls: those of a run, or of the interpreter.
+import { type Body, MESSAGE, type Part, PLAIN, type Program, type Wait } from "./program.js";
+
+/** The calls of a turn. Each resolves to a text, its answer. */
+export interface Calls {
+  step(name: string, body: Body): Promise<string>;
+  child(name: string, parts: readonly Part[]): Promise<string>;
+  sleep(name: string, ms: number): Promise<string>;
+  wait(name: string, wait: Wait, signal: AbortSignal | undefined): Promise<string>;
+  save(trace: readonly string[]): Promise<string>;
+}
+
+/** The titles of a turn's calls, as a run counts them. */
+export class Titles {
+  readonly #counts = new Map<string, number>();
+
+  next(kind: "step" | "save", name: string): string {
+    const count = (this.#counts.get(`${kind} ${name}`) ?? 0) + 1;
+    this.#counts.set(`${kind} ${name}`, count);
+    return count === 1 ? name : `${name} ${count}`;
+  }
+}
+
+/** The state of a program: how many turns it has ended, and all that it has seen. */
+export interface ProgramState {
+  readonly at: number;
+  readonly trace: readonly string[];
+}
+
+/** How a turn ends. */
+export type TurnEnd = { readonly next: ProgramState } | { readonly result: readonly string[] };
+
+interface Place {
+  readonly calls: Calls;
+  /** Of the branch. */
+  readonly trace: string[];
+  /** The numbers of the branches around it. They are in the names, so that overlapping steps have different ones. */
+  readonly path: string;
+  /** Aborts once a race around it is won. */
+  readonly signal: AbortSignal | undefined;
+  /** Whether an error in it is caught. Then nothing may be left under way. */
+  readonly isCaught: boolean;
+}
+
+const TICK = "tick";
+
+/** Executes the turn that begins with this state. */
+export async function walkTurn(program: Program, { at, trace: before }: ProgramState, calls: Calls): Promise<TurnEnd> {
+  const turns = program.flatMap(({ times, ...turn }) => Array.from({ length: times }, () => turn));
+  const turn = turns[at];
+  const trace = [...before];
+  if (turn !== undefined) {
+    await walk(turn.parts, { calls, trace, path: "", signal: undefined, isCaught: false });
+    if (turn.tickMs !== undefined) {
+      const event = calls.wait(MESSAGE, { timeoutMs: undefined, hasSignal: false, hasSchema: false }, undefined);
+      trace.push(await Promise.race([event, calls.sleep(TICK, turn.tickMs)]));
+    }
+  }
+  return at + 1 < turns.length ? { next: { at: at + 1, trace } } : { result: trace };
+}
+
+/** Executes the parts of a child run. */
+export async function walkChild(parts: readonly Part[], calls: Calls): Promise<readonly string[]> {
+  const trace: string[] = [];
+  await walk(parts, { calls, trace, path: "", signal: undefined, isCaught: false });
+  return trace;
+}
+
+async function walk(parts: readonly Part[], place: Place): Promise<void> {
+  for (const part of parts) await take(part, place);
+}
+
+async function take(part: Part, place: Place): Promise<void> {
+  const { calls, trace, path } = place;
+  switch (part.is) {
+    case "step":
+      return void trace.push(await calls.step(`${part.name}${path}`, part.body));
+    case "child":
+      return void trace.push(await calls.child(`child ${part.name}${path}`, part.parts));
+    case "sleep":
+      return void trace.push(await calls.sleep(`sleep ${part.name}${path}`, part.ms));
+    case "wait":
+      return void trace.push(await calls.wait(`event ${part.name}${path}`, part.wait, place.signal));
+    case "save":
+      if (path === "") trace.push(await calls.save(trace));
+      return;
+    case "loop":
+      for (let time = 0; time < part.times; time++) await walk(part.body, place);
+      return;
+    case "if":
+      return walk(isOdd(trace) ? part.odd : part.even, place);
+    case "try":
+      return attempt(part, place);
+    case "all": {
+      const branches = begin(part.branches, place);
+      // Uncaught, the other branches are still under way when the function ends.
+      if (place.isCaught) await Promise.allSettled(branches);
+      return void trace.push(...(await Promise.all(branches)).flat());
+    }
+    case "settled":
+      return settle(part, place);
+    case "race":
+    case "any":
+      return race(part, place);
+  }
+}
+
+/** Begins the branches, each with a trace of its own, to which it resolves. */
+function begin(branches: readonly (readonly Part[])[], place: Place): Promise<readonly string[]>[] {
+  return branches.map(async (parts, branch) => {
+    const trace: string[] = [];
+    await walk(parts, { ...place, trace, path: `${place.path}/${branch}` });
+    return trace;
+  });
+}
+
+async function attempt({ body, then }: Extract<Part, { is: "try" }>, place: Place): Promise<void> {
+  try {
+    await walk(body, { ...place, isCaught: true });
+  } catch (error) {
+    if (!isPlanned(error)) throw error;
+    if (then === "ignore") return void place.trace.push(`caught ${describe(error)}`);
+    if (then === "rethrow") throw error;
+    if (then === "wrap") throw new Error("planned wrap", { cause: error });
+    if (then === "step, own") place.trace.push(await place.calls.step(`after${place.path}`, PLAIN));
+    throw new Error("planned own");
+  }
+}
+
+async function settle({ branches, throws }: Extract<Part, { is: "settled" }>, { ...place }: Place): Promise<void> {
+  const settled = await Promise.allSettled(begin(branches, { ...place, isCaught: true }));
+  const errors: unknown[] = [];
+  for (const end of settled) {
+    if (end.status === "fulfilled") place.trace.push(...end.value);
+    else if (!isPlanned(end.reason)) throw end.reason;
+    else {
+      errors.push(end.reason);
+      place.trace.push(`failed ${describe(end.reason)}`);
+    }
+  }
+  if (throws && errors.length > 0) throw new AggregateError(errors, "planned summary");
+}
+
+async function race(part: Extract<Part, { is: "race" | "any" }>, place: Place): Promise<void> {
+  const over = new AbortController();
+  const signal = place.signal === undefined ? over.signal : AbortSignal.any([place.signal, over.signal]);
+  const branches = begin(part.branches, { ...place, signal, isCaught: true });
+  const named = branches.map(async (branch, at) => `branch ${at} won with ${(await branch).join(", ")}`);
+  try {
+    place.trace.push(await (part.is === "race" ? Promise.race(named) : Promise.any(named)));
+    over.abort(new RangeError("planned abort"));
+    await walk(part.meanwhile, { ...place, path: `${place.path}/meanwhile`, isCaught: true });
+  } finally {
+    over.abort(new RangeError("planned abort"));
+    await Promise.allSettled(branches);
+  }
+}
+
+/** Whether the program has thrown the error, or one of its steps. */
+export function isPlanned(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.length > 0 && error.errors.every(isPlanned);
+  return error instanceof Error && error.message.startsWith("planned");
+}
+
+function describe(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(describe).join(" and ");
+  return error instanceof Error ? error.message : String(error);
+}
+
+function isOdd(trace: readonly string[]): boolean {
+  let sum = 0;
+  for (const text of trace) for (let at = 0; at < text.length; at++) sum += text.charCodeAt(at);
+  return sum % 2 === 1;
+}
