@@ -1,5 +1,5 @@
 // Executes a program in one process, in several lives: each is killed, frozen, paused or cancelled by its storage.
-import fc from "fast-check";
+import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type StorageAdapter } from "waymark";
 import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
@@ -8,74 +8,15 @@ import { stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
 import { collect } from "../support/collect.js";
 import { recordingLogger } from "../support/recording-logger.js";
+import type { Case, Life, Sending } from "./cases.js";
 import { violationsIn } from "./check.js";
 import { type Disturbed, disturbed, type Fault } from "./disturbed.js";
 import { errorCode } from "./error-code.js";
 import { type EventValue, executeTurn, type World } from "./execute.js";
 import { misinterpreted } from "./interpret.js";
-import { type Change, changed, changes, eventNames, type Program, programs } from "./program.js";
+import { changed, eventNames, type Program } from "./program.js";
 import type { Seen } from "./seen.js";
 import { isPlanned, type ProgramState } from "./walk.js";
-
-/** An event that is sent before the write with this number. */
-interface Sending {
-  readonly before: number;
-  readonly name: number;
-  readonly isBad: boolean;
-  readonly copies: number;
-}
-
-/** What happens to one life. */
-interface Life {
-  readonly fault: Fault | undefined;
-  readonly sendings: readonly Sending[];
-  /** What was done before, if the task has begun. */
-  readonly first: "rewind" | "restart" | "retry" | "fork" | "refuse" | undefined;
-  /** Chooses a record for it. */
-  readonly at: number;
-  readonly change: Change | undefined;
-  /** Whether the steps that have an input get another one. */
-  readonly changesInput: boolean;
-  /** At which write of the next life this one goes on, if it is frozen. */
-  readonly thawsAt: number;
-}
-
-export interface Case {
-  readonly program: Program;
-  readonly lives: readonly Life[];
-}
-
-const fault: fc.Arbitrary<Fault> = fc.record({
-  after: fc.integer({ min: 1, max: 12 }),
-  how: fc.constantFrom(
-    "killed",
-    "killed",
-    "stored",
-    "stored",
-    "frozen",
-    "frozen",
-    "failed",
-    "unsure",
-    "paused",
-    "cancelled",
-  ),
-});
-const sending = fc.record({
-  before: fc.integer({ min: 1, max: 10 }),
-  name: fc.nat(20),
-  isBad: fc.constantFrom(false, false, true),
-  copies: fc.constantFrom(1, 1, 2),
-});
-const life: fc.Arbitrary<Life> = fc.record({
-  fault: fc.option(fault, { nil: undefined, freq: 5 }),
-  sendings: fc.array(sending, { maxLength: 2 }),
-  first: fc.constantFrom(...Array.from({ length: 8 }, () => undefined), "rewind", "restart", "retry", "fork", "refuse"),
-  at: fc.nat(100),
-  change: fc.option(changes, { nil: undefined, freq: 8 }),
-  changesInput: fc.constantFrom(false, false, false, true),
-  thawsAt: fc.integer({ min: 1, max: 6 }),
-});
-export const cases: fc.Arbitrary<Case> = fc.record({ program: programs, lives: fc.array(life, { maxLength: 6 }) });
 
 /** So often is a task begun at most. */
 const MAX_LIVES = 60;
@@ -305,6 +246,8 @@ export class Execution {
   async #answer(manager: CheckpointManager, task: string, name: string): Promise<void> {
     this.#sent += 1;
     const number = this.#sent;
+    // It comes about when a tick does.
+    await pause(number % 4);
     for (const isBad of number % 4 === 0 ? [true, false] : [false]) {
       const value: EventValue = { id: `answer-${number}${isBad ? "-bad" : ""}`, isBad };
       this.seen.push({ is: "sent", task, id: value.id, isBad });

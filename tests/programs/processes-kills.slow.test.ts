@@ -8,26 +8,29 @@ import { tempFolder } from "../support/temp-folder.js";
 import { executeInProcesses } from "./fleet.js";
 
 const SECONDS = Number(process.env["WAYMARK_PROGRAM_SECONDS"] ?? 60);
-const program = await bundled("tests/programs/process.ts");
+const STORAGES = ["json-file", "sqlite", "postgres"] as const;
+const program = fileURLToPath(await bundled("tests/programs/process.ts"));
 
-it.each(["json-file", "sqlite", "postgres"] as const)(
-  `random programs in killed, stopped and drained processes keep what a run promises: ${SECONDS} seconds on %s`,
-  async (storage) => {
-    const folder = await tempFolder();
-    const place = storage === "postgres" ? await newDatabase() : join(folder, "store");
-    const { violations, counts } = await executeInProcesses({
-      storage,
-      place,
-      folder,
-      program: fileURLToPath(program),
-      seed: SEED,
-      seconds: SECONDS,
-    });
-    expect(violations, JSON.stringify(counts)).toEqual([]);
-    expect(counts.lives).toBeGreaterThan(SECONDS);
+it(
+  `random programs in killed, stopped and drained processes keep what a run promises: ${SECONDS} seconds on each storage`,
+  async () => {
+    const places = await Promise.all(STORAGES.map(async (storage) => ({ storage, ...(await newPlace(storage)) })));
+    // Side by side: the processes mostly wait.
+    const outcomes = await Promise.all(
+      places.map((place) => executeInProcesses({ ...place, program, seed: SEED, seconds: SECONDS })),
+    );
+    for (const [at, { violations, counts }] of outcomes.entries()) {
+      expect(violations, `${STORAGES[at]}: ${JSON.stringify(counts)}`).toEqual([]);
+      expect(counts.lives).toBeGreaterThan(SECONDS);
+    }
   },
   SECONDS * 1000 + 180_000,
 );
+
+async function newPlace(storage: (typeof STORAGES)[number]) {
+  const folder = await tempFolder();
+  return { folder, place: storage === "postgres" ? await newDatabase() : join(folder, "store") };
+}
 
 /** The URL of an empty database. */
 async function newDatabase(): Promise<string> {

@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { openStorage } from "waymark/adapters";
 import { tempFolder } from "../support/temp-folder.js";
-import { cases, violationsOf } from "./lives.js";
+import { cases } from "./cases.js";
+import { violationsOf } from "./lives.js";
 
 it.each(["files", "tasks", "sqlite"])("40 random programs keep what a run promises on %s", async (kind) => {
   const folder = await tempFolder();

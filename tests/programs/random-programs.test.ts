@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { casesOf } from "../support/seeded.js";
-import { cases, violationsOf } from "./lives.js";
+import { cases } from "./cases.js";
+import { violationsOf } from "./lives.js";
 
 /** Set to 10,000 by hand. */
 const PROGRAMS = Number(process.env["WAYMARK_RUN_PROGRAMS"] ?? casesOf(75));

@@ -1,0 +1,64 @@
+// A random program, and what happens in its lives.
+import fc from "fast-check";
+import type { Fault } from "./disturbed.js";
+import { type Change, changes, type Program, programs } from "./program.js";
+
+/** An event that is sent before the write with this number. */
+export interface Sending {
+  readonly before: number;
+  readonly name: number;
+  readonly isBad: boolean;
+  readonly copies: number;
+}
+
+/** What happens to one life. */
+export interface Life {
+  readonly fault: Fault | undefined;
+  readonly sendings: readonly Sending[];
+  /** What was done before, if the task has begun. */
+  readonly first: "rewind" | "restart" | "retry" | "fork" | "refuse" | undefined;
+  /** Chooses a record for it. */
+  readonly at: number;
+  readonly change: Change | undefined;
+  /** Whether the steps that have an input get another one. */
+  readonly changesInput: boolean;
+  /** At which write of the next life this one goes on, if it is frozen. */
+  readonly thawsAt: number;
+}
+
+export interface Case {
+  readonly program: Program;
+  readonly lives: readonly Life[];
+}
+
+const fault: fc.Arbitrary<Fault> = fc.record({
+  after: fc.integer({ min: 1, max: 12 }),
+  how: fc.constantFrom(
+    "killed",
+    "killed",
+    "stored",
+    "stored",
+    "frozen",
+    "frozen",
+    "failed",
+    "unsure",
+    "paused",
+    "cancelled",
+  ),
+});
+const sending = fc.record({
+  before: fc.integer({ min: 1, max: 10 }),
+  name: fc.nat(20),
+  isBad: fc.constantFrom(false, false, true),
+  copies: fc.constantFrom(1, 1, 2),
+});
+const life: fc.Arbitrary<Life> = fc.record({
+  fault: fc.option(fault, { nil: undefined, freq: 5 }),
+  sendings: fc.array(sending, { maxLength: 2 }),
+  first: fc.constantFrom(...Array.from({ length: 8 }, () => undefined), "rewind", "restart", "retry", "fork", "refuse"),
+  at: fc.nat(100),
+  change: fc.option(changes, { nil: undefined, freq: 8 }),
+  changesInput: fc.constantFrom(false, false, false, true),
+  thawsAt: fc.integer({ min: 1, max: 6 }),
+});
+export const cases: fc.Arbitrary<Case> = fc.record({ program: programs, lives: fc.array(life, { maxLength: 6 }) });
