@@ -160,7 +160,7 @@ class TurnCheck {
     const got = new Set<string>();
     const kinds = new Map<string, Kind>();
     let lastErrors: string[] = [];
-    let isStopped = false;
+    let hasEnded = false;
     let linked: readonly string[] | undefined;
     for (const line of lines) {
       if (line.is === "called") {
@@ -169,11 +169,16 @@ class TurnCheck {
         if (this.#hasOtherInput(line)) this.#mayBeDropped.push(this.#laterThan(line.title, got));
       } else if (line.is === "body") this.#ran(line, got, isLate(line));
       else if (line.is === "got") {
-        this.#got(line, got, linked === undefined && !isStopped);
+        this.#got(line, got, !hasEnded);
         if (line.isError) lastErrors.push(line.title);
-      } else if (line.is === "threw") linked = line.titles;
-      else if (line.is === "refused") isStopped ||= line.isStopped;
-      else if ((line.is === "next" || line.is === "returned") && !isStopped) this.#assertWhole(line, got);
+      } else if (line.is === "threw") {
+        linked = line.titles;
+        hasEnded = true;
+      } else if (line.is === "refused") hasEnded ||= line.isStopped;
+      else if (line.is === "next" || line.is === "returned") {
+        if (!hasEnded) this.#assertWhole(line, got);
+        hasEnded = true;
+      }
     }
     if (linked === undefined) return;
     const dropped = new Set([...linked, ...lastErrors]);
@@ -225,8 +230,7 @@ class TurnCheck {
     const agreed = this.#agreed.get(title);
     if (agreed !== undefined && agreed.value !== value)
       this.#rules.report(`"${title}" answered ${JSON.stringify(value)}, and ${JSON.stringify(agreed.value)} before`);
-    // A step that ends once the function has thrown, or the run has stopped, is answered. A wait beside it isn't, though
-    // what it receives may be recorded.
+    // What ends once the function has ended, or the run has stopped, may be answered or not, in each life.
     if (isInTime) this.#assertOrder(title, code, got);
     if (agreed === undefined) {
       if (value.startsWith("event ")) this.#rules.receive(title, value);
