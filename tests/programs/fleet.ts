@@ -288,9 +288,10 @@ class Fleet {
     const lastMs = AbortSignal.timeout(STILL_MS);
     await Promise.race([
       Promise.all(ended),
-      once(lastMs, "abort").then(() =>
-        this.#violations.push(`${this.#children.size} processes didn't end after SIGTERM`),
-      ),
+      once(lastMs, "abort").then(() => {
+        const { size } = this.#children;
+        if (size > 0) this.#violations.push(`${size} processes didn't end after SIGTERM`);
+      }),
     ]);
   }
 
