@@ -42,6 +42,7 @@ class ProgramCheck {
   readonly #origins = new Map<string, string>();
   /** The generations of each task, and the versions of its code. */
   readonly #versions = new Map<string, Set<string>>();
+  readonly #codes = new Map<string, Set<number>>();
   /** The states with which turns may begin. */
   readonly #states = new Map<string, Set<string>>();
 
@@ -49,6 +50,8 @@ class ProgramCheck {
     for (const line of seen) {
       if (line.is === "began") {
         const versions = this.#versions.get(line.task) ?? new Set();
+        const codes = this.#codes.get(originOf(line.task)) ?? new Set();
+        this.#codes.set(originOf(line.task), codes.add(line.code));
         this.#versions.set(line.task, versions.add(`${line.generation} ${line.code}`));
       }
       if (line.is === "made") this.#made.set(line.value, line);
@@ -112,6 +115,7 @@ class ProgramCheck {
           this.#report(where, `${value} was received by "${other}" and by "${place}"`);
         this.#received.set(event(value), place);
       },
+      isCodeChanged: () => (this.#codes.get(originOf(where.task))?.size ?? 0) > 1,
       giveBack: (value) => void this.#received.delete(event(value)),
     };
   }
@@ -133,6 +137,8 @@ interface TurnRules {
   findMade(value: string): Made | undefined;
   receive(title: string, value: string): void;
   giveBack(value: string): void;
+  /** Whether lives of the task, or of the one that it is a fork of, had different code. */
+  isCodeChanged(): boolean;
 }
 
 /** One turn of one generation, in all lives. */
@@ -166,7 +172,7 @@ class TurnCheck {
       if (line.is === "called") {
         if (line.kind !== "save" && !refused.has(line.title)) lastErrors = [];
         kinds.set(line.title, line.kind);
-        if (this.#hasOtherInput(line)) this.#mayBeDropped.push(this.#laterThan(line.title, got));
+        if (this.#hasOtherInput(line)) this.#mayBeDropped.push(...this.#laterThan(line.title, got));
       } else if (line.is === "body") this.#ran(line, got, isLate(line));
       else if (line.is === "got") {
         this.#got(line, got, !hasEnded);
@@ -195,9 +201,7 @@ class TurnCheck {
 
   /** Drops the results from a step on. */
   dropFrom(from: string): void {
-    const titles = [...this.#agreed.keys()];
-    const first = titles.indexOf(from);
-    if (first !== -1) this.#drop(new Set(titles.slice(first)));
+    if (this.#agreed.has(from)) this.#dropLater(from, new Set());
     // Their starts are dropped too.
     this.#onceBegan.clear();
     this.#attempts.clear();
@@ -207,7 +211,7 @@ class TurnCheck {
     const agreed = this.#agreed.get(title);
     if (agreed !== undefined && !isLate) {
       if (!got.has(title) && agreed.input !== input) {
-        this.#drop(this.#laterThan(title, got));
+        this.#dropLater(title, got);
         this.#onceBegan.clear();
       } else if (got.has(title) || !this.#dropWith(title))
         this.#rules.report(`"${title}" ran again, though its result was acknowledged`);
@@ -268,10 +272,19 @@ class TurnCheck {
     return agreed !== undefined && agreed.input !== input;
   }
 
-  /** The recorded answers from this one on that the function hasn't got. */
-  #laterThan(title: string, got: ReadonlySet<string>): ReadonlySet<string> {
+  /** Drops an answer, and those recorded later that the function hasn't got. */
+  #dropLater(title: string, got: ReadonlySet<string>): void {
+    const [first, ...others] = this.#laterThan(title, got);
+    if (first !== undefined) this.#drop(first);
+    this.#mayBeDropped.push(...others);
+  }
+
+  /** This answer with those recorded later. Once the code has changed, functions may have got them in another order. */
+  #laterThan(title: string, got: ReadonlySet<string>): readonly ReadonlySet<string>[] {
     const titles = [...this.#agreed.keys()];
-    return new Set(titles.slice(titles.indexOf(title)).filter((later) => !got.has(later)));
+    const left = titles.filter((other) => !got.has(other) && other !== title);
+    if (this.#rules.isCodeChanged()) return [title, ...left].map((other) => new Set([other]));
+    return [new Set([title, ...left.filter((other) => titles.indexOf(other) > titles.indexOf(title))])];
   }
 
   /** Whether an earlier life may have dropped the answer. If so, it has dropped others with it. */
@@ -321,6 +334,10 @@ function livesIn(seen: readonly Seen[]): readonly (Life | Dropped | Stuck)[] {
     line.is === "dropped" || line.is === "stuck" ? [{ first: line, item: line }] : [],
   );
   return [...items, ...others].sort((a, b) => number(a.first) - number(b.first)).map(({ item }) => item);
+}
+
+function originOf(task: string): string {
+  return task.replace(/(-fork-\d+)+/, "");
 }
 
 function lifeOf({ task, life }: Pick<SeenWhere, "task" | "life">): string {
