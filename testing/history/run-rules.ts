@@ -35,6 +35,8 @@ class RunRules {
   #received: ReceivedEvents = NOTHING_RECEIVED;
   /** The events that the turn has received, by their sequences. */
   readonly #receipts = new Map<number, Stored>();
+  /** The events that schemas have refused in the turn. */
+  readonly #refusals = new Map<number, RunKey>();
   readonly #events = new Map<number, Stored>();
   /** The pending events of each name, in the order of their sequences. */
   readonly #pending = new Map<string, Map<number, Stored>>();
@@ -64,14 +66,20 @@ class RunRules {
       this.#receipts.delete(event);
       if (!this.#isSettled(event)) this.#restore(event);
     }
+    for (const [event, key] of this.#refusals)
+      if (key.generation !== generation || key.turn !== turn) this.#refusals.delete(event);
     if (!isNewRun) return;
     this.#pending.clear();
     for (const [event, stored] of this.#events) if (!this.#isSettled(event)) this.#addPending(stored);
   }
 
-  #drop({ event }: RunKey, { name, dropped = [] }: SeenItem): void {
-    // A refusal has a name.
-    if (event !== undefined && name !== undefined) this.#pending.get(name)?.delete(event);
+  #drop(key: RunKey, { name, dropped = [] }: SeenItem): void {
+    const { event } = key;
+    // A refusal has a name. A fork or a rewind copies those of its turn, too.
+    if (event !== undefined && name !== undefined) {
+      this.#refusals.set(event, key);
+      this.#pending.get(name)?.delete(event);
+    }
     for (const [first, last] of dropped) {
       const isDropped = ({ item: { sequence } }: Stored) => sequence >= first && sequence <= last;
       for (const [key, step] of this.#steps) if (isDropped(step)) this.#steps.delete(key);
@@ -128,7 +136,7 @@ class RunRules {
 
   #isSettled(event: number): boolean {
     const name = this.#events.get(event)?.item.name ?? "";
-    return this.#receipts.has(event) || isReceived(this.#received, event, name);
+    return this.#receipts.has(event) || this.#refusals.has(event) || isReceived(this.#received, event, name);
   }
 
   #addPending(stored: Stored): void {

@@ -37,7 +37,7 @@ class ProgramCheck {
   readonly #made = new Map<string, Made>();
   readonly #sent = new Map<string, boolean>();
   /** Where each event was received, by task and event. */
-  readonly #received = new Map<string, string>();
+  readonly #received = new Map<string, { readonly place: string; readonly life: string }>();
   /** The task that a fork was made of. */
   readonly #origins = new Map<string, string>();
   /** The generations of each task, and the versions of its code. */
@@ -105,15 +105,15 @@ class ProgramCheck {
     return {
       report: (what) => this.#report(where, what),
       findMade: (value) => this.#made.get(value),
-      receive: (title, value) => {
+      receive: (title, value, code) => {
         const id = value.slice("event ".length);
         if (!this.#sent.has(id)) this.#report(where, `"${title}" received ${value}, which was never sent`);
-        const place = `${where.at} ${title}`;
+        const received = { place: `${where.at} ${title}`, life: `${where.generation} ${code}` };
         const other = this.#received.get(event(value));
-        // A fork or a rewind takes the receipts of its turn along.
-        if (other !== undefined && other !== place)
-          this.#report(where, `${value} was received by "${other}" and by "${place}"`);
-        this.#received.set(event(value), place);
+        // After a restart, a rewind, or a change of the code, the event may be pending again.
+        if (other !== undefined && other.life === received.life && other.place !== received.place)
+          this.#report(where, `${value} was received by "${other.place}" and by "${received.place}"`);
+        this.#received.set(event(value), received);
       },
       isCodeChanged: () => (this.#codes.get(originOf(where.task))?.size ?? 0) > 1,
       giveBack: (value) => void this.#received.delete(event(value)),
@@ -135,7 +135,7 @@ class ProgramCheck {
 interface TurnRules {
   report(what: string): void;
   findMade(value: string): Made | undefined;
-  receive(title: string, value: string): void;
+  receive(title: string, value: string, code: number): void;
   giveBack(value: string): void;
   /** Whether lives of the task, or of the one that it is a fork of, had different code. */
   isCodeChanged(): boolean;
@@ -237,7 +237,7 @@ class TurnCheck {
     // What ends once the function has ended, or the run has stopped, may be answered or not, in each life.
     if (isInTime) this.#assertOrder(title, code, got);
     if (agreed === undefined) {
-      if (value.startsWith("event ")) this.#rules.receive(title, value);
+      if (value.startsWith("event ")) this.#rules.receive(title, value, code);
       const made = this.#rules.findMade(value);
       if (kind === "step" && value !== "interrupted" && made === undefined)
         this.#rules.report(`"${title}" answered ${value}, which nothing has made`);

@@ -176,7 +176,7 @@ export class Execution {
     return end;
   }
 
-  /** Lets a frozen life go on, until it has ended. */
+  /** Lets a frozen life continue until it has ended. */
   async #thaw(): Promise<void> {
     const frozen = this.#frozen;
     this.#frozen = undefined;
@@ -251,8 +251,11 @@ export class Execution {
     for (const isBad of number % 4 === 0 ? [true, false] : [false]) {
       const value: EventValue = { id: `answer-${number}${isBad ? "-bad" : ""}`, isBad };
       this.seen.push({ is: "sent", task, id: value.id, isBad });
-      // The life may have ended, and its manager is closed.
-      await manager.send(task, name, value, { id: value.id }).catch(() => "");
+      const send = () => manager.send(task, name, value, { id: value.id });
+      // If the write fails, once more. The life may also have ended, and its manager is closed.
+      await send()
+        .catch(send)
+        .catch(() => "");
     }
   }
 

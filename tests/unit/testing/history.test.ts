@@ -28,6 +28,7 @@ const step = (name: string, value: string, event?: number, turn = 1): HistoryIte
   createdAt,
   sha256: value,
 });
+const refusing = (name: string, event: number): HistoryItem => ({ ...step(name, "refused", event), kind: "run" });
 const dropping = (first: number, last: number): HistoryItem => ({
   kind: "run",
   recordKey: JSON.stringify(["g", 1, 1]),
@@ -208,6 +209,13 @@ it.each<readonly [string, readonly HistoryCall[]]>([
         [sent("e"), sent("f"), step("m", "1", 2), saved("a", { generation: "g", turn: 2, received: { upTo: 1 } })],
         4,
       ),
+    ],
+  ],
+  [
+    "a fork of a turn whose schema had refused its first event",
+    [
+      append("p", [1, 2], [sent("e"), sent("f"), refusing("m", 1), saved("a", { generation: "g", turn: 1 })], 4),
+      append("p", [3, 4], [step("m", "1", 2)], 5),
     ],
   ],
   [
