@@ -30,10 +30,20 @@ const FILES = [
 const CHECKS = [
   {
     name: "random programs",
-    command: "npx vitest run --bail=1 tests/unit/runs/random-programs",
-    env: { WAYMARK_TESTS: "slow" },
+    command: "npx vitest run tests/programs/random-programs.test.ts",
+    env: { WAYMARK_RUN_PROGRAMS: "300", WAYMARK_SEED: "1" },
   },
-  { name: "chaos", command: "node scripts/chaos.mjs --seconds=45 --seed=1", env: {} },
+  {
+    name: "on files and SQLite",
+    command: "npx vitest run --bail=1 tests/programs/random-programs.slow.test.ts",
+    env: { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1" },
+  },
+  {
+    name: "in processes",
+    command: "npx vitest run tests/programs/processes-kills.slow.test.ts",
+    env: { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1", WAYMARK_PROGRAM_SECONDS: "30" },
+  },
+  { name: "chaos", command: "node scripts/chaos.mjs --seconds=30 --seed=1", env: {} },
 ];
 
 /** @type {typeof import("../support/seeded.js")} */
@@ -65,7 +75,7 @@ async function tryAll() {
       const { verdict, by, seconds } = await look(clone);
       writeFileSync(path, source);
       counts[verdict] += 1;
-      console.log(`${verdict.padEnd(8)} ${by.padEnd(16)} ${String(seconds).padStart(4)} s  ${describe(mutant)}`);
+      console.log(`${verdict.padEnd(8)} ${by.padEnd(19)} ${String(seconds).padStart(4)} s  ${describe(mutant)}`);
     }
   } finally {
     rmSync(clone, { recursive: true, force: true });
