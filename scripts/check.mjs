@@ -15,9 +15,9 @@ process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 process.env["WAYMARK_SEED"] ??= String(Math.floor(Math.random() * 2 ** 31));
 console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${process.env["WAYMARK_CRASH_TENTH"]}`);
 
-// Every slow test with kills or stopped processes runs each time. The others take turns: a sixth of their files each time,
+// Every slow test with kills or stopped processes runs each time. The others take turns: a quarter of their files each time,
 // chosen by the tenth. `WAYMARK_TESTS=slow npx vitest run` runs all.
-const TURNS = 6;
+const TURNS = 4;
 const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % TURNS;
 const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path));
 const TRIED = slowFiles.filter((path, at) => /kills|stops/.test(path) || at % TURNS === turn);
@@ -36,9 +36,10 @@ await runSteps([
   ...(process.argv.includes("--after-tests") ? [] : buildAndQuickTests),
   [
     {
-      name: "slow tests but the crash tests: every kill, and a sixth of the others",
+      name: "slow tests but the crash tests: every kill, and a quarter of the others",
       command: `npx vitest run ${TRIED.join(" ")}`,
-      env: { ...process.env, WAYMARK_TESTS: "slow" },
+      // Three minutes of random programs on each storage, side by side.
+      env: { ...process.env, WAYMARK_TESTS: "slow", WAYMARK_PROGRAM_SECONDS: "180" },
     },
     { name: "the site: links, and axe in Chromium", command: "node site/check.mjs" },
   ],
@@ -52,8 +53,8 @@ await runSteps([
   ],
   [
     {
-      name: "chaos: 60 seconds of killed, stopped and cut off workers",
-      command: "node scripts/chaos.mjs --seconds=60",
+      name: "chaos: 90 seconds of killed, stopped and cut off workers",
+      command: "node scripts/chaos.mjs --seconds=90",
     },
     { name: "format and lint", command: "npm run lint" },
     { name: "unused code and dependencies", command: "npm run unused" },
