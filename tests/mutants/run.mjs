@@ -40,7 +40,7 @@ const CHECKS = [
   },
   {
     name: "in processes",
-    command: "npx vitest run tests/programs/processes-kills.slow.test.ts",
+    command: "npx vitest run tests/programs/in-processes.slow.test.ts",
     env: { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1", WAYMARK_PROGRAM_SECONDS: "30" },
   },
   { name: "chaos", command: "node scripts/chaos.mjs --seconds=30 --seed=1", env: {} },

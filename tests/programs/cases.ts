@@ -1,7 +1,7 @@
 // A random program, and what happens in its lives.
 import fc from "fast-check";
 import type { Fault } from "./disturbed.js";
-import { type Change, changes, type Program, programs } from "./program.js";
+import { type Change, changes, type Program, programs, withoutInputs } from "./program.js";
 
 /** An event that is sent before the write with this number. */
 export interface Sending {
@@ -68,9 +68,4 @@ export const cases: fc.Arbitrary<Case> = fc
 /** Whether the notes of a life don't tell all that is recorded, or what its function calls. */
 function isOther({ first, change }: Life): boolean {
   return first === "rewind" || first === "fork" || change !== undefined;
-}
-
-/** The steps without inputs. Another input drops results, also those that no function has got, and nothing notes which. */
-function withoutInputs(program: Program): Program {
-  return JSON.parse(JSON.stringify(program), (key, value: unknown) => (key === "hasInput" ? false : value));
 }

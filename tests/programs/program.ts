@@ -172,3 +172,8 @@ export function eventNames(program: Program): readonly string[] {
 
 /** The event that ends a turn with a tick. */
 export const MESSAGE = "message";
+
+/** The program without inputs of its steps. Another input drops results, also those that no function has got, and nothing notes which. */
+export function withoutInputs(program: Program): Program {
+  return JSON.parse(JSON.stringify(program), (key, value: unknown) => (key === "hasInput" ? false : value));
+}
