@@ -18,7 +18,7 @@ console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${p
 // Every slow test with kills or stopped processes runs each time. The others take turns: a quarter of their files each time,
 // chosen by the tenth. `WAYMARK_TESTS=slow npx vitest run` runs all.
 const TURNS = 4;
-/** With some seeds (313 for 40 seconds) it doesn't end in its time, and nobody knows why yet. */
+/** With some seeds (313), a long program whose steps fail often isn't done in the test's time. */
 const BY_HAND = "tests/programs/in-processes.slow.test.ts";
 const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % TURNS;
 const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path) && path !== BY_HAND);
