@@ -64,7 +64,7 @@ else await tryAll();
 
 async function tryAll() {
   const clone = mkdtempSync(join(tmpdir(), "waymark-mutants-"));
-  const counts = { found: 0, survived: 0, invalid: 0 };
+  const counts = { found: 0, survived: 0, undecided: 0, invalid: 0 };
   try {
     execFileSync("git", ["clone", "--quiet", root, clone]);
     symlinkSync(join(root, "node_modules"), join(clone, "node_modules"));
@@ -75,22 +75,23 @@ async function tryAll() {
       const { verdict, by, seconds } = await look(clone);
       writeFileSync(path, source);
       counts[verdict] += 1;
-      console.log(`${verdict.padEnd(8)} ${by.padEnd(19)} ${String(seconds).padStart(4)} s  ${describe(mutant)}`);
+      console.log(`${verdict.padEnd(9)} ${by.padEnd(19)} ${String(seconds).padStart(4)} s  ${describe(mutant)}`);
     }
   } finally {
     rmSync(clone, { recursive: true, force: true });
   }
-  const { found, survived, invalid } = counts;
-  console.log(`\n${found} found, ${survived} survived, ${invalid} can't be built, on Node ${process.versions.node}.`);
+  const { found, survived, undecided, invalid } = counts;
+  const others = `${undecided} took longer than ${values.seconds} s, ${invalid} can't be built`;
+  console.log(`\n${found} found, ${survived} survived, ${others}, on Node ${process.versions.node}.`);
 }
 
 /**
  * @param {string} clone
- * @returns {Promise<{ readonly verdict: "found" | "survived" | "invalid", readonly by: string, readonly seconds: number }>}
+ * @returns {Promise<{ readonly verdict: "found" | "survived" | "undecided" | "invalid", readonly by: string, readonly seconds: number }>}
  */
 async function look(clone) {
   const startedMs = performance.now();
-  const end = (/** @type {"found" | "survived" | "invalid"} */ verdict, /** @type {string} */ by) => ({
+  const end = (/** @type {"found" | "survived" | "undecided" | "invalid"} */ verdict, /** @type {string} */ by) => ({
     verdict,
     by,
     seconds: Math.round((performance.now() - startedMs) / 1000),
@@ -99,7 +100,10 @@ async function look(clone) {
   if (!(await passes("npm run bundle", clone, {}, limitMs))) return end("invalid", "build");
   for (const { name, command, env } of CHECKS) {
     const leftMs = limitMs - (performance.now() - startedMs);
-    if (!(await passes(command, clone, env, leftMs))) return end("found", name);
+    const isPassed = await passes(command, clone, env, leftMs);
+    // A mutant that hangs may be found by eye.
+    if (performance.now() - startedMs >= limitMs) return end("undecided", name);
+    if (!isPassed) return end("found", name);
   }
   return end("survived", "");
 }
