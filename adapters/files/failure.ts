@@ -22,7 +22,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   ENAMETOOLONG: "The path is too long for this file system: choose a shorter root folder.",
   EMFILE: "This process has too many files open: close some, or raise the limit, then try again.",
   ENFILE: "This machine has too many files open: close some, then try again.",
-  EIO: "The disk reports an error: check the disk before you go on.",
+  EIO: "The disk reports an error: check the disk before you continue.",
 };
 
 const RETRYABLE = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EBUSY", "ETIMEDOUT", "ESTALE"]);

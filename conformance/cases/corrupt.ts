@@ -67,7 +67,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         same(
           shown,
           isUnread ? unread : readable,
-          `tasks MUST report a newest checkpoint that can't be read, give the newest readable one, and go on; ` +
+          `tasks MUST report a newest checkpoint that can't be read, return the newest readable one, and continue; ` +
             `it reported ${show(reasons)}`,
         );
         await adapter.close();

@@ -44,7 +44,7 @@ const STILL_MS = 20_000;
 const FAULTS = [
   ...(["kill", "kill", "kill", "stop", "drain", "cancel", "rewind", "fork", "send", "send", "send"] as const),
 ];
-/** What may go wrong beside a run that goes on, ends or is cancelled meanwhile. */
+/** What may go wrong beside a run that continues, ends or is cancelled meanwhile. */
 const EXPECTED = [
   "CHECKPOINT_CONFLICT",
   "CHECKPOINT_NOT_FOUND",

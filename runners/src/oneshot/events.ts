@@ -54,7 +54,7 @@ export type OneshotEvent =
     }
   | { readonly type: "workstreamFinished"; readonly workstream: string; readonly durationMs: number }
   | ({ readonly type: "workstreamFailed" } & WorkstreamFailure)
-  /** The workstream was ended early, because the run was paused or can't go on. A resumed run starts it again. */
+  /** The workstream was ended early, because the run was paused or can't continue. A resumed run starts it again. */
   | { readonly type: "workstreamStopped"; readonly workstream: string; readonly durationMs: number }
   | {
       readonly type: "runEnded";
@@ -66,11 +66,11 @@ export type OneshotEvent =
 
 export type OneshotListener = (event: OneshotEvent) => void;
 
-/** Wraps the listener, so that the run goes on if the listener throws or rejects. */
+/** Wraps the listener, so that the run continues if the listener throws or rejects. */
 export function safeListener(listener: OneshotListener | undefined, logger: Logger): OneshotListener {
   let hasThrown = false;
   const report = (error: unknown, { type }: OneshotEvent) => {
-    if (!hasThrown) safeLogger(logger).error({ error }, `The listener threw at ${type}; the run goes on`);
+    if (!hasThrown) safeLogger(logger).error({ error }, `The listener threw at ${type}; the run continues`);
     hasThrown = true;
   };
   return (event) => {

@@ -29,7 +29,7 @@ export class FeatureRun {
   readonly #journal: FeatureJournal;
   readonly #settings: RunSettings;
   readonly #context: RunContext;
-  /** Aborts with the caller's signal, or once the run can't go on. */
+  /** Aborts with the caller's signal, or once the run can't continue. */
   readonly #ending: AbortSignal;
   readonly #breakdown = new AbortController();
   readonly #begun = new Set<string>();

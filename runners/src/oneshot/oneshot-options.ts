@@ -48,7 +48,7 @@ export interface OneshotOptions {
   readonly tailLines?: number | undefined;
   /** Pauses the run: ends the running commands, saves `paused`, and rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called for each event of the run. If it throws, the error is logged and the run goes on. */
+  /** Called for each event of the run. If it throws, the error is logged and the run continues. */
   readonly onEvent?: OneshotListener | undefined;
   /** Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;

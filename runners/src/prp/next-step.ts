@@ -21,7 +21,7 @@ export type Step =
   /** The coder works: on the PRP (attempt 0), or on failures of gates. */
   | { readonly kind: "coder"; readonly fixAttempt: number; readonly failedGates: readonly ValidationGateResult[] }
   | { readonly kind: "gate"; readonly gate: RunnableGate }
-  /** Nothing is left to run, or the work can't go on. */
+  /** Nothing is left to run, or the work can't continue. */
   | { readonly kind: "finish"; readonly position: Position; readonly error?: string }
   /** The work is already finished. */
   | { readonly kind: "return" };

@@ -69,7 +69,7 @@ interface Done {
   readonly error?: unknown;
 }
 
-/** One execution of a PRP. It works from position to position, and saves each one before it goes on. */
+/** One execution of a PRP. It works from position to position, and saves each one before it continues. */
 export class PrpRun {
   readonly #prp: LoadedPrp;
   readonly #settings: RunSettings;
@@ -302,7 +302,7 @@ export class PrpRun {
       throw new PrpError(
         "PROCESS_NOT_STARTED",
         `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. The work done before is saved; ` +
-          "fix this, then execute the PRP again to go on.",
+          "fix this, then execute the PRP again to continue.",
         { cause },
       );
     } finally {

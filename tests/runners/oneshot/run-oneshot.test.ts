@@ -189,7 +189,7 @@ describe("a run", () => {
     const { success } = await runOneshot("F01", { baseDir: project.path, plan: chain("a", "b"), onEvent, logger });
 
     expect(success).toBe(true);
-    expect(logger.lines.map(({ message }) => message)).toEqual(["The listener threw at runStarted; the run goes on"]);
+    expect(logger.lines.map(({ message }) => message)).toEqual(["The listener threw at runStarted; the run continues"]);
   });
 
   it("continues if the listener is asynchronous and rejects", async () => {

@@ -187,7 +187,7 @@ describe("damaged pages", () => {
     },
   );
 
-  it("that give rows out of order end a listing with a typed error instead of going on forever", async () => {
+  it("that give rows out of order end a listing with a typed error instead of continuing forever", async () => {
     const path = await closedStore(6);
     // JavaScript can't tell these apart.
     alter(path, "UPDATE waymark_checkpoints SET sequence = 9223372036854775800 + sequence WHERE task_id = 't'");

@@ -82,7 +82,7 @@ it("after SIGKILL, a worker leaves the run of another copy to the run around it"
   expect(second.lines).toEqual(WHOLE);
 });
 
-it("a run is paused, not failed, if a run of another copy within it can't go on", async () => {
+it("a run is paused, not failed, if a run of another copy within it can't continue", async () => {
   const { manager, started } = await twoCopies();
   await using _lease = await manager.lease("q/t/inner");
   const worker = started("quick");

@@ -80,7 +80,7 @@ async function runInterleaved(kind: string, root: string, names: readonly string
     await setImmediate();
     const stopped = stoppedAmong(writers);
     makeStale(root);
-    // The others go on for a while, if there are any.
+    // The others continue for a while, if there are any.
     if (stopped.length < writers.filter(({ hasEnded }) => !hasEnded).length && below(3) > 0) continue;
     const writer = stopped[below(stopped.length)];
     if (writer === undefined) continue;
