@@ -173,6 +173,31 @@ export function eventNames(program: Program): readonly string[] {
 /** The event that ends a turn with a tick. */
 export const MESSAGE = "message";
 
+/** How many calls the program makes at most; a failed run counts as ten, since all of it is executed again. */
+export function effortOf(program: Program): number {
+  return sum(program.map(({ parts, times }) => times * effortOfAll(parts)));
+}
+
+function effortOfAll(parts: readonly Part[]): number {
+  return sum(parts.map(effortOfPart));
+}
+
+function effortOfPart(part: Part): number {
+  if (part.is === "step") {
+    const { fails, retries, atMostOnce } = part.body;
+    return 1 + 10 * Math.max(0, fails - (atMostOnce ? 0 : retries));
+  }
+  if (part.is === "child") return 1 + effortOfAll(part.parts);
+  if (part.is === "loop") return part.times * effortOfAll(part.body);
+  if (part.is === "try") return effortOfAll(part.body);
+  if (part.is === "if") return Math.max(effortOfAll(part.odd), effortOfAll(part.even));
+  return "branches" in part ? sum(part.branches.map(effortOfAll)) : 1;
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
 /** The program without inputs of its steps. Another input drops results, also those that no function has got, and nothing notes which. */
 export function withoutInputs(program: Program): Program {
   return JSON.parse(JSON.stringify(program), (key, value: unknown) => (key === "hasInput" ? false : value));

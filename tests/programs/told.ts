@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { randomOf } from "../chaos/plan.js";
 import type { StorageName } from "../chaos/store.js";
-import { changed, changes, type Program, programs, withoutInputs } from "./program.js";
+import { changed, changes, effortOf, type Program, programs, withoutInputs } from "./program.js";
 
 /** What a process of random programs is told. */
 export interface Told {
@@ -23,11 +23,15 @@ export interface Told {
 export const WORKED = "work/";
 export const CALLED = "run/";
 
+/** Longer programs, and those whose runs fail more often, don't end within seconds while their processes are killed. */
+const MAX_EFFORT = 120;
+const shortPrograms = programs.filter((program) => effortOf(program) <= MAX_EFFORT);
+
 /** The program of a task, and of its forks, in a version of the code. */
 export function programOf(seed: number, task: string, code: number): Program {
   const [, number = ""] = /^\w+\/(\d+)/.exec(task) ?? [];
   const own = seed + Number(number) * 7919;
-  const [program = []] = fc.sample(programs, { seed: own, numRuns: 1 });
+  const [program = []] = fc.sample(shortPrograms, { seed: own, numRuns: 1 });
   const made = fc.sample(changes, { seed: own, numRuns: 3 });
   return made.slice(0, code - 1).reduce(changed, withoutInputs(program));
 }
