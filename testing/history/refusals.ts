@@ -30,11 +30,10 @@ export function* findWrongRefusals(known: Known): Generator<WrongRefusal, void, 
   const reasons = new Reasons(known);
   for (const one of known.timed) {
     const { call, action } = one;
-    if (action.is === "append" || action.is === "setStatus") {
-      if (call.error === "CHECKPOINT_CONFLICT" && !reasons.mayConflict(one, action)) {
-        const what = "A write was refused although its condition held.";
-        yield { rule: "condition", what, calls: [...reasons.newestFor(action), call] };
-      }
+    // A refused `setStatus` isn't judged: its checkpoint may be completed.
+    if (action.is === "append" && call.error === "CHECKPOINT_CONFLICT" && !reasons.mayConflict(one, action)) {
+      const what = "A write was refused although its condition held.";
+      yield { rule: "condition", what, calls: [...reasons.newestFor(action), call] };
     }
     const token = lostToken(one);
     const holder = token === undefined ? undefined : reasons.holding(token, one);
@@ -75,9 +74,9 @@ class Reasons {
   }
 
   /** Whether a write may have been refused with a conflict. */
-  mayConflict(refused: Timed, action: ActionOf<"append" | "setStatus">): boolean {
+  mayConflict(refused: Timed, action: ActionOf<"append">): boolean {
     const { expectedSequence, noEventAfter } = action.condition ?? {};
-    if (action.is === "append" && action.isExact) return true;
+    if (action.isExact) return true;
     // Another form of the same checkpoint or event may be stored.
     if (action.items.some(({ id }) => id !== undefined && (this.#ids.get(id) ?? 0) > 1)) return true;
     if (expectedSequence !== undefined && this.#mayDiffer(expectedSequence, refused)) return true;
@@ -85,7 +84,7 @@ class Reasons {
   }
 
   /** The calls that stored the checkpoint that a write expected. */
-  newestFor({ condition }: ActionOf<"append" | "setStatus">): readonly HistoryCall[] {
+  newestFor({ condition }: ActionOf<"append">): readonly HistoryCall[] {
     const at = this.#places.get(condition?.expectedSequence ?? 0);
     return at === undefined ? [] : (this.#checkpoints[at]?.write.calls ?? []);
   }

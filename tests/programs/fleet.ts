@@ -81,6 +81,8 @@ class Fleet {
   /** Of each failed task: how many steps had run when it was put back, and how often in a row none has since. */
   readonly #retried = new Map<string, { readonly count: number; readonly idle: number }>();
   readonly #answered = new Set<string>();
+  /** Whether the faults are over. Then no results are dropped any more, so that each task ends or is stuck. */
+  #isCalm = false;
   #isEnding = false;
 
   constructor(given: Given) {
@@ -230,7 +232,7 @@ class Fleet {
 
   async #retry(task: string, newest: CheckpointSummary): Promise<void> {
     this.#counts["retry"] = (this.#counts["retry"] ?? 0) + 1;
-    const run = this.#chance.below(4) === 0 ? await readRun(this.#manager, newest) : undefined;
+    const run = !this.#isCalm && this.#chance.below(4) === 0 ? await readRun(this.#manager, newest) : undefined;
     const ended = run?.steps.filter(({ status }) => status === "completed" || status === "failed") ?? [];
     const step = this.#chance.pick(ended);
     if (run === undefined || step === undefined) return void (await this.#manager.retry(task));
@@ -244,6 +246,7 @@ class Fleet {
 
   /** Waits until all tasks have ended, or fail for ever. */
   async #untilEnded(): Promise<void> {
+    this.#isCalm = true;
     for (const child of this.#children.keys()) this.#continue(child);
     let before = "";
     let lastMs = nowMs() + STILL_MS;

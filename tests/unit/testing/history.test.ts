@@ -95,6 +95,13 @@ it.each<readonly [string, readonly HistoryCall[]]>([
     [append("p", [1, 2], [a], 1), refused("p", [4, 5], [{ ...a, sha256: "other" }], { expectedSequence: 1 })],
   ],
   [
+    "a change of status that is refused since the checkpoint may be completed",
+    [
+      append("p", [1, 2], [a], 1),
+      call("q", [3, 4], { is: "setStatus", id: "a", items: [], ...after(1) }, "CHECKPOINT_CONFLICT"),
+    ],
+  ],
+  [
     "a refusal since an event came",
     [append("p", [1, 2], [a], 1), append("q", [3, 4], [sent("e")], 2), refused("p", [5, 6], [b], { noEventAfter: 1 })],
   ],
