@@ -16,7 +16,7 @@ export interface RecordHistoryOptions {
   readonly process: string;
   /**
    * Called with a line of JSON at the begin of each call, and with another one at its end. Write it at once, so that it
-   * survives a kill: `appendFileSync(file, line)`. The lines of all processes together are a history: see `parseHistory`.
+   * survives a kill: `appendFileSync(file, line)`. The lines of all processes together are a history, which `parseHistory` reads.
    */
   readonly write: (line: string) => void;
 }
@@ -217,16 +217,31 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
   }
 }
 
-/** The calls in the lines of a history, of all its processes. @throws {SyntaxError} A line isn't JSON. */
-export function parseHistory(lines: Iterable<string>): HistoryCall[] {
+/**
+ * The calls of a history.
+ *
+ * @param texts - What each process wrote. The last line of a process that was killed may be half a line, and is left out.
+ * @throws {SyntaxError} Another line isn't JSON.
+ */
+export function parseHistory(texts: Iterable<string>): HistoryCall[] {
   const calls = new Map<string, HistoryCall>();
-  for (const text of lines) {
-    if (text.trim() === "") continue;
-    const { number, ...call }: HistoryLine = JSON.parse(text);
-    // The line of its end replaces the one of its begin.
-    calls.set(JSON.stringify([call.process, number]), call);
+  for (const text of texts) {
+    const lines = text.split("\n");
+    const last = parseEnd(lines.pop() ?? "");
+    const parsed = lines.filter((line) => line !== "").map((line): HistoryLine => JSON.parse(line));
+    // The line of a call's end replaces the one of its begin.
+    for (const { number, ...call } of [...parsed, ...last]) calls.set(JSON.stringify([call.process, number]), call);
   }
   return [...calls.values()];
+}
+
+function parseEnd(line: string): readonly HistoryLine[] {
+  try {
+    return [JSON.parse(line)];
+  } catch {
+    // The process was killed while it wrote.
+    return [];
+  }
 }
 
 function nowMs(): number {

@@ -14,7 +14,6 @@ export function noteCrash(folder: string, number: number, beginMs: number): void
 
 /** What the history of all processes shows that no correct store could have done, and the number of calls. */
 export function historyIn(folder: string): { readonly violations: readonly string[]; readonly calls: number } {
-  const lines = readdirSync(folder).flatMap((name) => readFileSync(join(folder, name), "utf8").split("\n"));
-  const calls = parseHistory(lines);
+  const calls = parseHistory(readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8")));
   return { violations: checkHistory(calls).map(({ rule, message }) => `${rule}: ${message}`), calls: calls.length };
 }

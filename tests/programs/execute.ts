@@ -1,7 +1,7 @@
 // Executes a program on a run, and notes what it sees.
-import { setImmediate as nextTurn } from "node:timers/promises";
-import type { CheckpointManager, NextTurn, Run, StepCall } from "waymark";
+import type { CheckpointManager, NextTurn, Run, Runtime, StepCall } from "waymark";
 import { z } from "zod";
+import { nextTurn } from "../../src/contract/runtime.js";
 import { errorCode } from "./error-code.js";
 import type { Body, Part, Program, Wait } from "./program.js";
 import type { Kind, Seen, SeenInTurn, SeenWhere } from "./seen.js";
@@ -14,6 +14,7 @@ export interface World {
   /** The input of the steps that have one. */
   readonly input: number;
   readonly manager: CheckpointManager;
+  readonly runtime: Runtime;
   generationOf(taskId: string): string;
   /** Whether the ends of its runs were stored. */
   isRecorded(): boolean;
@@ -84,7 +85,7 @@ class RunCalls implements Calls {
     const input = hasInput ? this.#world.input : undefined;
     const work = async (title: string, { key, attempt }: StepCall) => {
       this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
-      for (let turn = 0; turn < slow; turn++) await nextTurn();
+      for (let turn = 0; turn < slow; turn++) await nextTurn(this.#world.runtime);
       this.#made += 1;
       // No other call makes it, so that an answer tells which call it is of.
       const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#made}`;
@@ -138,7 +139,7 @@ class RunCalls implements Calls {
 
   sleep(name: string, ms: number): Promise<string> {
     return this.#call("wait", name, async () => {
-      await this.#run.sleepUntil(name, new Date(Date.now() + ms));
+      await this.#run.sleepUntil(name, new Date(this.#world.runtime.now() + ms));
       return "slept";
     });
   }

@@ -1,13 +1,13 @@
 // Executes a program in one process, in several lives: each is killed, frozen, paused or cancelled by its storage.
-import { setTimeout as pause } from "node:timers/promises";
-import { CheckpointManager, type StorageAdapter } from "waymark";
+import { CheckpointManager, type Runtime, type StorageAdapter } from "waymark";
 import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { checkHistory, parseHistory, recordHistory } from "waymark/testing";
+import { checkHistory, parseHistory, recordHistory, SimulatedRuntime } from "waymark/testing";
 import { stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
 import { collect } from "../support/collect.js";
 import { recordingLogger } from "../support/recording-logger.js";
+import { withMembers } from "../support/with-members.js";
 import type { Case, Life, Sending } from "./cases.js";
 import { violationsIn } from "./check.js";
 import { type Disturbed, disturbed, type Fault } from "./disturbed.js";
@@ -30,10 +30,16 @@ const UNDISTURBED: Life = {
   thawsAt: 1,
 };
 
-/** What is wrong, in words. */
-export async function violationsOf(one: Case, storage: StorageAdapter = new MemoryAdapter()): Promise<string[]> {
-  const execution = new Execution(one, storage);
-  await execution.run();
+/** What is wrong, in words. The time is simulated, also that of the default storage, which is in memory. */
+export async function violationsOf(one: Case, storage?: StorageAdapter): Promise<string[]> {
+  const runtime = new SimulatedRuntime();
+  const execution = new Execution(one, storage ?? new MemoryAdapter({ runtime }), runtime);
+  let isDone = false;
+  const running = execution.run().finally(() => {
+    isDone = true;
+  });
+  while (!isDone) await runtime.advance(1);
+  await running;
   return execution.violations;
 }
 
@@ -43,6 +49,8 @@ export class Execution {
   readonly seen: Seen[] = [];
   readonly history: string[] = [];
   readonly #storage: StorageAdapter;
+  /** It doesn't wait for a manager's storage, since a killed one never answers. */
+  readonly #runtime: Runtime;
   readonly #lives: readonly Life[];
   readonly #names: readonly string[];
   #program: Program;
@@ -56,12 +64,13 @@ export class Execution {
   readonly #manager: CheckpointManager;
   readonly #recorded: StorageAdapter;
 
-  constructor({ program, lives }: Case, storage: StorageAdapter) {
+  constructor({ program, lives }: Case, storage: StorageAdapter, runtime: SimulatedRuntime) {
     this.#program = program;
     this.#lives = lives;
     this.#names = eventNames(program);
-    this.#storage = storage;
-    const { manager, recorded } = this.#open(storage, "parent");
+    this.#storage = runtime.outside(storage);
+    this.#runtime = withMembers<Runtime>(runtime, { outside: undefined });
+    const { manager, recorded } = this.#open(this.#storage, "parent");
     this.#manager = manager;
     this.#recorded = recorded;
   }
@@ -138,6 +147,7 @@ export class Execution {
       code: this.#code,
       input: this.#input,
       manager,
+      runtime: this.#runtime,
       generationOf: (id) => place.generationOf(id),
       isRecorded,
       note: (seen) => {
@@ -247,7 +257,7 @@ export class Execution {
     this.#sent += 1;
     const number = this.#sent;
     // It comes about when a tick does.
-    await pause(number % 4);
+    await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, number % 4));
     for (const isBad of number % 4 === 0 ? [true, false] : [false]) {
       const value: EventValue = { id: `answer-${number}${isBad ? "-bad" : ""}`, isBad };
       this.seen.push({ is: "sent", task, id: value.id, isBad });
@@ -284,7 +294,11 @@ export class Execution {
   #open(storage: StorageAdapter, process: string) {
     const logger = recordingLogger();
     const recorded = recordHistory(storage, { process, write: (line) => void this.history.push(line) });
-    return { manager: new CheckpointManager({ storage: recorded, ownsStorage: false, logger }), logger, recorded };
+    return {
+      manager: new CheckpointManager({ storage: recorded, ownsStorage: false, logger, runtime: this.#runtime }),
+      logger,
+      recorded,
+    };
   }
 }
 

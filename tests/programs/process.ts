@@ -1,6 +1,7 @@
 // A process that executes random programs. It may be killed, stopped or drained at any moment.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type Run } from "waymark";
+import { realRuntime } from "../../src/contract/runtime.js";
 import { recorded } from "../chaos/history.js";
 import { openStorage } from "../chaos/store.js";
 import { recordingLogger } from "../support/recording-logger.js";
@@ -109,6 +110,7 @@ function begin({ taskId, signal }: Run): World {
     code,
     input: code > 2 ? 2 : 1,
     manager,
+    runtime: realRuntime,
     generationOf: (task) => observed.generationOf(task),
     isRecorded: () => isRecorded(taskId),
     note: (line) => {

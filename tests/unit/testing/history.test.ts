@@ -1,11 +1,15 @@
 // Histories made by hand: possible ones, and ones that no correct store could have made.
 import { expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
 import {
   checkHistory,
   type HistoryAction,
   type HistoryCall,
   type HistoryItem,
   type HistoryViolation,
+  parseHistory,
+  recordHistory,
   type SeenItem,
 } from "waymark/testing";
 
@@ -437,4 +441,20 @@ it("says in words what is wrong, with the calls that show it", () => {
       5.0–6.0 ms, q: read {"order":"oldest"} → sequences 1
       3.0–4.0 ms, p: append checkpoint "b", under token 1 → sequence 2"
   `);
+});
+
+it("leaves out the half line of a process that was killed while it wrote", async () => {
+  let text = "";
+  const write = (line: string) => {
+    text += line;
+  };
+  const manager = new CheckpointManager({ storage: recordHistory(new MemoryAdapter(), { process: "p", write }) });
+  await manager.save("t", 1);
+  await manager.save("t", 2);
+  const torn = text.slice(0, -20);
+  const answers = (history: readonly HistoryCall[]) =>
+    history.flatMap(({ action }) => (action.is === "append" ? (action.sequence ?? "none") : []));
+  expect(answers(parseHistory([text]))).toEqual([1, 2]);
+  expect(answers(parseHistory([torn]))).toEqual([1, "none"]);
+  expect(() => parseHistory([`${torn}\n${text}`])).toThrow(SyntaxError);
 });
