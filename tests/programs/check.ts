@@ -261,10 +261,15 @@ class TurnCheck {
     else this.#rules.report(`"${title}" answered before "${expected}", and after it in an earlier life`);
   }
 
-  /** When a turn ends, all has been answered that was answered before, by the same code. */
+  /**
+   * When a turn ends, all has been answered that was answered before, by the same code. An event whose wait isn't in this
+   * code is pending again.
+   */
   #assertWhole({ code }: Line, got: ReadonlySet<string>): void {
     const missing = this.#orders.get(code)?.filter((title) => !got.has(title) && !this.#dropWith(title)) ?? [];
     if (missing.length > 0) this.#rules.report(`the turn ended without the recorded answers of ${missing.join(", ")}`);
+    for (const [title, { value }] of this.#agreed)
+      if (!got.has(title) && value.startsWith("event ")) this.#rules.giveBack(value);
   }
 
   #hasOtherInput({ title, input }: { readonly title: string; readonly input: number | undefined }): boolean {

@@ -119,8 +119,11 @@ class Fleet {
       this.#violations.push(...(await misinterpreted(own, code(task))));
     }
     const lives = new Set(seen.flatMap((line) => (line.is === "began" ? `${line.task} ${line.life}` : [])));
+    const isNamed = (task: string) => this.#violations.some((violation) => violation.includes(`${task},`));
     return {
       violations: this.#violations,
+      /** What was seen of the tasks that a violation names. */
+      seen: seen.filter((line) => "task" in line && isNamed(line.task)),
       counts: { ...this.#counts, lives: lives.size, "calls in the history": history.calls },
     };
   }

@@ -19,7 +19,9 @@ it(
     const outcomes = await Promise.all(
       places.map((place) => executeInProcesses({ ...place, program, seed: SEED, seconds: SECONDS })),
     );
-    for (const [at, { violations, counts }] of outcomes.entries()) {
+    for (const [at, { violations, counts, seen }] of outcomes.entries()) {
+      // No other run is the same.
+      for (const line of seen) console.log(JSON.stringify(line));
       expect(violations, `${STORAGES[at]}: ${JSON.stringify(counts)}`).toEqual([]);
       expect(counts.lives).toBeGreaterThan(SECONDS);
     }
