@@ -20,9 +20,9 @@ it(
       places.map((place) => executeInProcesses({ ...place, program, seed: SEED, seconds: SECONDS })),
     );
     for (const [at, { violations, counts, seen }] of outcomes.entries()) {
-      // No other run is the same.
-      for (const line of seen) console.log(JSON.stringify(line));
-      expect(violations, `${STORAGES[at]}: ${JSON.stringify(counts)}`).toEqual([]);
+      // No other run is the same, so the message has everything.
+      const lines = [counts, ...seen].map((line) => JSON.stringify(line)).join("\n");
+      expect(violations, `${STORAGES[at]}: ${lines}`).toEqual([]);
       expect(counts.lives).toBeGreaterThan(SECONDS);
     }
   },
