@@ -85,6 +85,8 @@ export type HistoryAction =
       readonly is: "remove";
       /** Checkpoints by their ids, records by a selection, or everything. */
       readonly what: readonly string[] | RecordSelection | "all";
+      /** `removePrefix`: it removes all tasks whose ids begin with `taskId`. */
+      readonly isPrefix?: boolean;
       readonly condition?: AppendCondition;
       readonly count?: number;
     }

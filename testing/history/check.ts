@@ -55,17 +55,22 @@ export function checkHistory(calls: Iterable<HistoryCall>): HistoryViolation[] {
   /** When each process made its last call. */
   const lastSeen = new Map<string, number>();
   const crashes: Moment[] = [];
+  const removedPrefixes: HistoryCall[] = [];
   for (const call of calls) {
     if (call.action.is === "crash") {
       crashes.push({ beginMs: call.beginMs, endMs: call.endMs ?? call.beginMs });
       continue;
     }
+    if (call.action.is === "remove" && call.action.isPrefix) removedPrefixes.push(call);
     const own = tasks.get(call.taskId);
     if (own === undefined) tasks.set(call.taskId, [call]);
     else own.push(call);
     lastSeen.set(call.process, Math.max(call.beginMs, lastSeen.get(call.process) ?? 0));
   }
-  return [...tasks].flatMap(([taskId, own]) => new TaskHistory(taskId, own, lastSeen, crashes).check());
+  return [...tasks].flatMap(([taskId, own]) => {
+    const removals = removedPrefixes.filter(({ taskId: prefix }) => taskId.startsWith(prefix));
+    return new TaskHistory(taskId, [...own, ...removals], lastSeen, crashes).check();
+  });
 }
 
 class TaskHistory {

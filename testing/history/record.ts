@@ -74,7 +74,7 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
       end({ action: { is: "read", query, items, isWhole } });
     }
   }
-  const { leases, log, queue, replacePayload } = storage;
+  const { leases, log, queue, removePrefix, replacePayload } = storage;
   return withMembers(storage, {
     append(draft, condition, options = {}) {
       const items = [...(options.records ?? []).map(toItem), toItem({ ...draft, kind: "checkpoint" })];
@@ -117,6 +117,13 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
       recordRead(taskId, { ...query, kinds: ["checkpoint"] }, () => storage.list({ taskId, ...query })),
     remove: (taskId, what, condition) =>
       recordRemoval(taskId, what, condition, () => storage.remove(taskId, what, condition)),
+    ...(removePrefix && {
+      removePrefix(prefix, expected) {
+        const action = { is: "remove", what: "all", isPrefix: true } as const;
+        const call = () => removePrefix.call(storage, prefix, expected);
+        return record(prefix, action, call, (count) => ({ ...action, count }));
+      },
+    }),
     ...(replacePayload && {
       replacePayload: (taskId, id, payload, expectedSha256) =>
         recordReplacement(taskId, [{ of: id, sha256: payload.sha256, expectedSha256 }], () =>

@@ -434,6 +434,23 @@ it.each(REJECTED.map(([what, ...rest]) => [what, rest] as const))("rejects %s", 
   expect(found[0]?.calls.map((one) => history.indexOf(one))).toEqual(shown ?? history.map((_call, index) => index));
 });
 
+it("accepts that tasks were removed by their prefix", async () => {
+  const lines: string[] = [];
+  const memory = new MemoryAdapter();
+  const storage = recordHistory(memory, { process: "p", write: (line) => lines.push(line) });
+  const manager = new CheckpointManager({ storage });
+  await manager.save("old/1", {});
+  await manager.save("new/1", {});
+  await manager.removeTask({ prefix: "old/" });
+  await manager.save("old/1", {});
+  await manager.latest("old/1");
+  expect(checkHistory(parseHistory(lines))).toEqual([]);
+
+  await memory.remove("new/1", "all");
+  await manager.latest("new/1");
+  expect(checkHistory(parseHistory(lines))).toMatchObject([{ taskId: "new/1" }]);
+});
+
 it("says in words what is wrong, with the calls that show it", () => {
   const history = [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2, under(1)), read("q", [5, 6], [at(1, a)])];
   expect(checkHistory(history)[0]?.message).toMatchInlineSnapshot(`
