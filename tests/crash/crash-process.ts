@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile, rm } from "node:fs/promises";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { plain, type StoreKind } from "./operations.js";
@@ -23,6 +24,8 @@ export interface Answer {
 
 export interface Ended {
   readonly answers: readonly Answer[];
+  /** The lines of its history: two for each call that was answered, one for the call that was interrupted. */
+  readonly history: readonly string[];
   /** The process's stderr. */
   readonly stderr: string;
   readonly signal: NodeJS.Signals | null;
@@ -94,16 +97,21 @@ async function run(
   environment: NodeJS.ProcessEnv,
 ): Promise<Ended> {
   // A group of its own, so that the traced program ends with strace.
-  const child = spawn(command, args, { stdio: "pipe", detached: true, env: { ...process.env, ...environment } });
+  const child = spawn(command, args, {
+    stdio: ["pipe", "pipe", "pipe", "pipe"],
+    detached: true,
+    env: { ...process.env, ...environment },
+  });
   const ended = once(child, "close");
   const isHanging = setTimeout(() => killGroup(child), HANGING_MS);
   // The process may have been killed before it read its calls.
   child.stdin.on("error", () => undefined).end(JSON.stringify(plain(calls)));
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]).finally(() =>
+  const outputs = [child.stdout, child.stderr, child.stdio[3] as Readable].map((output) => text(output));
+  const [stdout = "", stderr = "", history = ""] = await Promise.all([...outputs, ended.then(() => "")]).finally(() =>
     clearTimeout(isHanging),
   );
   const answers = stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Answer]));
-  return { answers, stderr, signal: child.signalCode };
+  return { answers, history: history.split("\n"), stderr, signal: child.signalCode };
 }
 
 /** Kills a process that leads a group, with the whole group. */

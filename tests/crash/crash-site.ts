@@ -3,13 +3,15 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect } from "vitest";
+import { checkHistory, parseHistory } from "waymark/testing";
 import { FOLD, FORM } from "../../adapters/sql/history.js";
 import { aimedFaults } from "./aimed-fault.js";
-import { inProcess, recorded } from "./crash-process.js";
+import { type Ended, inProcess, recorded } from "./crash-process.js";
 import { damage } from "./damage.js";
 import { type Examined, Examiner } from "./examiner.js";
 import {
   type Before,
+  type Call,
   type Contents,
   DAMAGED,
   expectedContents,
@@ -48,6 +50,8 @@ export class CrashSite {
   readonly operation: Operation;
   /** The expected content of the store before the operation's first call, and after each. */
   readonly contents: readonly Contents[];
+  /** The history of the {@link prepared} store. */
+  readonly history: readonly string[];
   /** The same if the operation's first try failed and left a number out. */
   readonly #contentsAfterGap: readonly Contents[];
   readonly #folder: string;
@@ -55,9 +59,16 @@ export class CrashSite {
   readonly #idle: Examiner[] = [];
   #copies = 0;
 
-  private constructor(kind: StoreKind, operation: Operation, contents: readonly Contents[][], folder: string) {
+  private constructor(
+    kind: StoreKind,
+    operation: Operation,
+    { history }: Past,
+    contents: readonly Contents[][],
+    folder: string,
+  ) {
     this.kind = kind;
     this.operation = operation;
+    this.history = history;
     [this.contents = [], this.#contentsAfterGap = []] = contents;
     this.#folder = folder;
   }
@@ -68,7 +79,7 @@ export class CrashSite {
     const { calls, callsAfterGap } = operation;
     const variants = callsAfterGap && !kind.startsWith("sqlite") ? [calls, callsAfterGap] : [calls];
     const contents = await Promise.all(variants.map((variant) => expectedContents(past, variant)));
-    return new CrashSite(kind, operation, contents, folder);
+    return new CrashSite(kind, operation, past, contents, folder);
   }
 
   /** The folder with the store as it is before the operation: `store`, if there is one yet. */
@@ -98,9 +109,13 @@ export class CrashSite {
     return examiner;
   }
 
-  /** Checks a process's findings. Returns what is wrong with them. */
-  verdict({ answers, stderr }: Examined, answered: number): string[] {
-    return [...wrongs(answers, ...this.around(answered)), ...(stderr === "" ? [] : [stderr])];
+  /** Checks a process's findings after a run. Returns what is wrong with them. */
+  verdict({ answers, history, stderr }: Examined, run: Ended): string[] {
+    return [
+      ...wrongs(answers, ...this.around(run.answers.length)),
+      ...findViolations([...this.history, ...run.history, ...history]),
+      ...(stderr === "" ? [] : [stderr]),
+    ];
   }
 
   /**
@@ -121,6 +136,11 @@ export class CrashSite {
     await Promise.all(this.#examiners.map((examiner) => examiner[Symbol.asyncDispose]()));
     await rm(this.#folder, { recursive: true, force: true });
   }
+}
+
+/** What a history shows that no correct store could have done. */
+export function findViolations(history: Iterable<string>): string[] {
+  return checkHistory(parseHistory(history)).map(({ message }) => message);
 }
 
 export function storeIn(folder: string): string {
@@ -174,26 +194,35 @@ export async function forAll<Item, Result>(
 /** Makes the folder, with the store in it. */
 async function prepare(kind: StoreKind, before: Before, folder: string): Promise<Past> {
   await mkdir(folder, { recursive: true });
-  if (before === "nothing") return { calls: [], damaged: [] };
-  const { answers } = await inProcess(kind, storeIn(folder), HISTORY);
-  expect(answers).toEqual([1, 1, 2, 3].map((value) => ({ value })));
-  if (before === "history") return { calls: HISTORY, damaged: [] };
+  const history: string[] = [];
+  const past: Past = { calls: HISTORY, damaged: [], history };
+  if (before === "nothing") return { ...past, calls: [] };
+  const make = async (calls: readonly Call[]) => {
+    const ended = await inProcess(kind, storeIn(folder), calls);
+    history.push(...ended.history);
+    return ended.answers;
+  };
+  expect(await make(HISTORY)).toEqual([1, 1, 2, 3].map((value) => ({ value })));
+  if (before === "history") return past;
   if (before === "transient") {
-    await inProcess(kind, storeIn(folder), [TRANSIENT]);
-    return { calls: [...HISTORY, TRANSIENT], damaged: [] };
+    await make([TRANSIENT]);
+    return { ...past, calls: [...HISTORY, TRANSIENT] };
   }
   if (before === "records") {
-    expect((await inProcess(kind, storeIn(folder), [RECORDS])).answers).toEqual([{ value: 6 }]);
-    return { calls: [...HISTORY, RECORDS], damaged: [] };
+    expect(await make([RECORDS])).toEqual([{ value: 6 }]);
+    return { ...past, calls: [...HISTORY, RECORDS] };
   }
   if (before === "grown") {
-    await inProcess(kind, storeIn(folder), GROWN);
+    await make(GROWN);
     expect(singlesIn(storeIn(folder))).toBe(FOLD - 1);
-    return { calls: [...HISTORY, ...GROWN], damaged: [] };
+    return { ...past, calls: [...HISTORY, ...GROWN] };
   }
   if (before === "damaged") {
     damage(kind, storeIn(folder));
-    return { calls: HISTORY, damaged: DAMAGED };
+    // In a history it is a removal that may have happened.
+    const removal = { process: "damage", number: 1, taskId: "t", beginMs: 0, action: { is: "remove", what: DAMAGED } };
+    history.push(JSON.stringify(removal));
+    return { ...past, damaged: DAMAGED };
   }
 
   // On files: just before the commit. On SQLite: just after it, with the log still there.
@@ -208,10 +237,11 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   for await (const kill of aimedFaults(kind, () => copied(folder), [INTERRUPTED], { name, call }, "signal=KILL")) {
     if (!kill.met) continue;
     expect(kill.run.answers).toEqual([]);
+    history.push(...kill.run.history);
     await rm(folder, { recursive: true });
     await rename(kill.folder, folder);
   }
-  return { calls: call.path === undefined ? [...HISTORY, INTERRUPTED] : HISTORY, damaged: [] };
+  return call.path === undefined ? { ...past, calls: [...HISTORY, INTERRUPTED] } : past;
 }
 
 /** How many deltas of a database are in no bundle yet. */

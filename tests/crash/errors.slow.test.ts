@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
 import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
-import { CHANGING, CrashSite, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
+import { CHANGING, CrashSite, findViolations, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
 import { isTried } from "./extent.js";
 import { isLazy, OPERATIONS, STORES } from "./operations.js";
@@ -102,8 +102,9 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
   }
   if (second?.code !== undefined) wrong.push(`the same again failed with ${second.code}: ${second.message}`);
   const found = await examinedHere(site.kind, folder);
-  const verdicts = site.afterTwoTries().map((contents) => wrongs(found, contents, contents));
+  const verdicts = site.afterTwoTries().map((contents) => wrongs(found.answers, contents, contents));
   if (verdicts.every((verdict) => verdict.length > 0)) wrong.push(...verdicts.flat());
+  wrong.push(...findViolations([...site.history, ...run.history, ...found.history]));
 
   if (/sync/.test(call.name) && wrong.length === 0) {
     // Data in doubt after a failed sync may be lost, but nothing acknowledged since may depend on it.
@@ -117,7 +118,8 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
       const promised = isPromised ? run.answers : [];
       const acknowledged = promised.slice(0, ++answered).some(({ code }) => code === undefined);
       const allowed = site.afterTwoTries().map((after) => [acknowledged ? after : site.around(0)[0], after] as const);
-      await losses.lose(model, allowed, `after answer ${answered} to ${error} at ${name}`, answered);
+      const history = [...site.history, ...run.history.slice(0, 2 * answered)];
+      await losses.lose(model, allowed, `after answer ${answered} to ${error} at ${name}`, answered, history);
     }
   }
   return wrong;

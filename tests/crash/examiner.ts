@@ -50,13 +50,15 @@ export class Examiner implements AsyncDisposable {
     await truncate(this.#record).catch(() => undefined);
     this.#child.stdin.write(`${JSON.stringify([folder, plain(questions)])}\n`);
     const answers: Answer[] = [];
-    for (let line = await this.#lines.next(); !line.done && line.value !== ""; line = await this.#lines.next()) {
+    let line = await this.#lines.next();
+    for (; !line.done && !line.value.startsWith("["); line = await this.#lines.next()) {
       answers.push(JSON.parse(line.value) as Answer);
     }
+    const history = line.done ? [] : (JSON.parse(line.value) as string[]);
     clearTimeout(isHanging);
     const stderr = this.#stderr;
     this.#stderr = "";
-    return { answers, stderr, ...parseRecord(await readFile(this.#record, "utf8")) };
+    return { answers, history, stderr, ...parseRecord(await readFile(this.#record, "utf8")) };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -74,7 +74,7 @@ async function killAt(site: CrashSite, point: Point, losses: PowerLosses) {
   for await (const kill of aimedFaults(site.kind, () => site.copy(), site.operation.calls, point, "signal=KILL")) {
     met = kill.met;
     const found = await site.examine(kill.folder);
-    const wrongHere = site.verdict(found, kill.run.answers.length);
+    const wrongHere = site.verdict(found, kill.run);
     wrong.push(...wrongHere);
     // If the call changed nothing, the disk is the same as before the next one that does.
     if (isFull && changes(point.call) && wrongHere.length === 0) await losePower(site, kill, found, losses);
@@ -99,7 +99,8 @@ async function losePower(
   }
   const [before, after] = site.around(run.answers.length);
   const allowed = [withSaved(before, next.answers), withSaved(after, next.answers)] as const;
-  await losses.lose(model, [allowed], "after a kill and another process's save", losses.disks);
+  const history = [...site.history, ...run.history, ...next.history];
+  await losses.lose(model, [allowed], "after a kill and another process's save", losses.disks, history);
 }
 
 /** The contents, including the saves that tested whether the store still works, and a repair. */

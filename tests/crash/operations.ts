@@ -234,6 +234,8 @@ export interface Past {
   readonly calls: readonly Call[];
   /** Ids of task `t`. */
   readonly damaged: readonly string[];
+  /** The lines of its processes' histories. */
+  readonly history: readonly string[];
 }
 
 /** Reads all records of a store. */

@@ -2,8 +2,10 @@ import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
-import type { Answer } from "./crash-process.js";
-import { storeIn } from "./crash-site.js";
+import { recordHistory } from "waymark/testing";
+import { nowMs } from "../chaos/ledger.js";
+import type { Answer, Ended } from "./crash-process.js";
+import { findViolations, storeIn } from "./crash-site.js";
 import type { Disk, DiskModel, Fate } from "./disk-model.js";
 import { isTried } from "./extent.js";
 import { openAdapter } from "./open-adapter.mjs";
@@ -36,8 +38,15 @@ export class PowerLosses {
    *
    * @param allowed - Each of these contents is right.
    * @param seed - The seed of the mixtures.
+   * @param history - The calls until now. What they acknowledged must be there, except lazy records.
    */
-  async lose(model: DiskModel, allowed: readonly Allowed[], moment: string, seed: number): Promise<void> {
+  async lose(
+    model: DiskModel,
+    allowed: readonly Allowed[],
+    moment: string,
+    seed: number,
+    history: readonly string[],
+  ): Promise<void> {
     for (const fates of fatesOf(model, seed)) {
       this.#made += 1;
       if (!isTried(this.#made)) continue;
@@ -46,11 +55,14 @@ export class PowerLosses {
       if (this.#seen.has(key)) continue;
       this.#seen.add(key);
       this.disks += 1;
+      const crash = { process: "power", number: 1, taskId: "", beginMs: nowMs(), action: { is: "crash" } };
       const found = await examined(this.#kind, disk);
-      const verdicts = allowed.map(([before, after]) => wrongs(found, before, after));
-      if (verdicts.every(({ length }) => length > 0)) {
-        this.wrong.push(`power lost ${moment}, with ${countsOf(fates)}: ${verdicts.at(-1)?.join("; ")}`);
-      }
+      const verdicts = allowed.map(([before, after]) => wrongs(found.answers, before, after));
+      const wrong = [
+        ...(verdicts.every(({ length }) => length > 0) ? (verdicts.at(-1) ?? []) : []),
+        ...findViolations([...history, JSON.stringify(crash), ...found.history]),
+      ];
+      if (wrong.length > 0) this.wrong.push(`power lost ${moment}, with ${countsOf(fates)}: ${wrong.join("; ")}`);
     }
   }
 }
@@ -93,17 +105,19 @@ function digestOfAll(contents: readonly Contents[]): string {
   return hash.digest("hex");
 }
 
-async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
+async function examined(kind: StoreKind, disk: Disk): Promise<Pick<Ended, "answers" | "history">> {
   const folder = await mkdtemp(join(PLACE, "waymark-loss-"));
   disk.writeTo(folder);
-  const answers = await examinedHere(kind, folder);
+  const found = await examinedHere(kind, folder);
   await rm(folder, { recursive: true });
-  return answers;
+  return found;
 }
 
-/** The content that this process finds in the store in that folder. */
-export async function examinedHere(kind: StoreKind, folder: string): Promise<Answer[]> {
-  const adapter = await openAdapter(kind, storeIn(folder));
+/** The content that this process finds in the store in that folder, and the history of its calls. */
+export async function examinedHere(kind: StoreKind, folder: string): Promise<Pick<Ended, "answers" | "history">> {
+  const history: string[] = [];
+  const write = (line: string) => void history.push(line);
+  const adapter = recordHistory(await openAdapter(kind, storeIn(folder)), { process: "reader", write });
   const answers: Answer[] = [];
   for (const call of examination("after-loss")) {
     answers.push(
@@ -114,5 +128,5 @@ export async function examinedHere(kind: StoreKind, folder: string): Promise<Ans
     );
   }
   await adapter.close();
-  return answers;
+  return { answers, history };
 }

@@ -1,7 +1,8 @@
 // One process of the crash tests: node program.mjs <adapter> <folder>. Its calls come on stdin, as a JSON list; it
-// prints their results. See answers.mjs.
+// prints their results, and writes its history to the pipe 3. See answers.mjs.
 import { closeSync, fstatSync, openSync, readFileSync, readSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
+import { recordHistory } from "waymark/testing";
 import { begin, printAnswers } from "./answers.mjs";
 import { openAdapter } from "./open-adapter.mjs";
 
@@ -9,7 +10,12 @@ const [, , kind, folder] = process.argv;
 
 const writeElsewhere = promisify(write);
 
-const adapter = await openAdapter(kind, folder);
+const adapter = recordHistory(await openAdapter(kind, folder), {
+  // Its number may come again.
+  process: `program ${process.pid} of ${process.hrtime.bigint()}`,
+  // Synchronous, and before the answer is printed.
+  write: (line) => writeSync(3, line),
+});
 const calls = JSON.parse(readFileSync(0, "utf8"));
 if (process.env.RUN_AHEAD === "main") runAhead();
 if (process.env.RUN_AHEAD === "other") await runOtherAhead();
