@@ -111,7 +111,6 @@ function withSaved({ checkpoints, records, damaged }: Contents, answers: readonl
   return {
     checkpoints: new Map([...checkpoints, [keyOf(saved), saved]]),
     records,
-    next: saved.sequence + 1,
     damaged: { ...damaged, are: "quarantined" },
   };
 }

@@ -217,14 +217,10 @@ export const RECORDS: Call = ["log.append", "t", RECORDED];
 /** The interrupted save if {@link Before} is `killed`. */
 export const INTERRUPTED: Call = ["append", draft("t", "a4")];
 
-/**
- * The content of a store: its checkpoints by task and id, its records, and the sequence that the next save of task `t`
- * would get.
- */
+/** The content of a store: its checkpoints by task and id, and its records. */
 export interface Contents {
   readonly checkpoints: ReadonlyMap<string, unknown>;
   readonly records: readonly unknown[];
-  readonly next: number;
   /** The changed checkpoints: in the store, where each read reports them, or moved out of it. */
   readonly damaged: { readonly keys: readonly string[]; readonly are: "stored" | "quarantined" };
 }
@@ -268,7 +264,6 @@ export async function expectedContents(past: Past, calls: readonly Call[]): Prom
     contents.push({
       checkpoints,
       records,
-      next: await memory.append(draft("t", "next")),
       damaged: { keys, are: isRepaired ? "quarantined" : "stored" },
     });
   }
