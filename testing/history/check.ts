@@ -11,7 +11,8 @@ import { type ActionOf, firstOf, isRefused, type Timed, type Write, WrittenItems
 export interface HistoryViolation {
   readonly taskId: string;
   /**
-   * - `order`: calls of which each must have come before the next, and the last one ended before the first one began.
+   * - `order`: calls of which each must have come before the next, and the last one ended before the first one began;
+   *   or a read whose items aren't in the order that it asked for.
    * - `twice`: a sequence, or a fencing token, was returned for two things.
    * - `unknown`, `changed`: a read returned something that no call has stored, or in another form.
    * - `missing`: a read lacks something that was stored and that nobody removed.
@@ -235,6 +236,10 @@ class TaskHistory {
     const items = (read.action.items ?? []).filter((item) => !written.isLost(item));
     const seen = new Set(items.map(({ sequence }) => sequence));
     const last = Math.max(0, ...seen);
+    const sequences = items.map(({ sequence }) => sequence);
+    if (read.action.query.order === "newest") sequences.reverse();
+    if (sequences.some((sequence, at) => sequence <= (sequences[at - 1] ?? 0)))
+      this.#report("order", "A read returned its items in another order than it asked for, or twice.", [read.call]);
     order.require(written.at(last), read);
     for (const item of items) {
       const write = written.at(item.sequence);

@@ -333,6 +333,13 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
     ],
     ["a read of the future", "order", [read("q", [1, 2], [at(1, a)]), append("p", [3, 4], [a], 1)], [1, 0]],
     [
+      "a read in another order",
+      "order",
+      [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2), read("p", [5, 6], [at(2, b), at(1, a)])],
+      [2],
+    ],
+    ["a read of an item twice", "order", [append("p", [1, 2], [a], 1), read("p", [3, 4], [at(1, a), at(1, a)])], [1]],
+    [
       "a removed checkpoint that came back",
       "removed",
       [
