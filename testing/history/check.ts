@@ -1,5 +1,5 @@
 import type { HistoryCall, SeenItem } from "./calls.js";
-import { describeCall, describeItem } from "./describe.js";
+import { describeCall, describeItem, describeOrder } from "./describe.js";
 import { type Moment, Order } from "./order.js";
 import { type Claim, findWrongRefusals } from "./refusals.js";
 import { Removals } from "./removals.js";
@@ -121,6 +121,7 @@ class TaskHistory {
     for (const [at, write] of writes.entries()) order.require(write, writes[at + 1]);
     this.#checkFencing(writes, claims, order);
     this.#checkConditions(writes, removals);
+    this.#checkIds(writes, removals);
     for (const read of reads) this.#checkRead(read, written, writes, removals, order);
     for (const { rule, what, calls } of findWrongRefusals({ timed: this.#timed, writes, removals, claims }))
       this.#report(rule, what, calls);
@@ -143,7 +144,8 @@ class TaskHistory {
 
   /** The tokens ascend, and each lease has ended before the next one began, unless that was taken by force. */
   #checkHolders(claims: readonly Claim[]): void {
-    const [renewals, releases] = [this.#select("renew"), this.#select("release")];
+    const renewals = groupByToken(this.#select("renew"));
+    const releases = groupByToken(this.#select("release"));
     for (const [at, claim] of claims.slice(1).entries()) {
       const before = claims[at];
       if (before === undefined) continue;
@@ -152,10 +154,9 @@ class TaskHistory {
         continue;
       }
       if (claim.beginMs > before.endMs || before.beginMs <= claim.endMs) {
-        const ofLease = (one: { readonly action: { readonly token: number } }) => one.action.token === before.token;
-        const isReleased = releases.some((one) => ofLease(one) && one.beginMs <= claim.endMs);
-        const renewed = renewals.filter(
-          (one) => ofLease(one) && one.action.isRenewed === true && one.endMs < claim.beginMs,
+        const isReleased = releases.get(before.token)?.some(({ beginMs }) => beginMs <= claim.endMs) ?? false;
+        const renewed = (renewals.get(before.token) ?? []).filter(
+          ({ action, endMs }) => action.isRenewed === true && endMs < claim.beginMs,
         );
         const heldFor = [before, ...renewed].map((one) => one.beginMs + one.action.ttlMs);
         const hasExpired = Math.max(...heldFor) <= claim.endMs;
@@ -189,39 +190,60 @@ class TaskHistory {
     }
     if (this.#violations.length > 0) return;
     const between = (token: number, moment: Timed | Write) => {
-      order.require(
-        claims.findLast((claim) => claim.token <= token),
-        moment,
-      );
-      order.require(
-        moment,
-        claims.find((claim) => claim.token > token),
-      );
+      const next = countUpTo(claims, (claim) => claim.token <= token);
+      order.require(claims[next - 1], moment);
+      order.require(moment, claims[next]);
     };
     for (const write of writes) if (write.token !== undefined) between(write.token, write);
     for (const [at, claim] of claims.entries()) order.require(claim, claims[at + 1]);
     for (const renewal of this.#select("renew")) if (renewal.action.isRenewed) between(renewal.action.token, renewal);
   }
 
-  /** The newest checkpoint was the expected one at each write that succeeded. */
+  /** At each write that succeeded, the newest checkpoint was the expected one, and no event had come. */
   #checkConditions(writes: readonly Write[], removals: Removals): void {
     let newest: { readonly item: SeenItem; readonly write: Write } | undefined;
+    let lastEvent: { readonly item: SeenItem; readonly write: Write } | undefined;
     for (const write of writes) {
-      const conditions = new Set(write.calls.map((call) => expectedBy(call)));
-      const [expected] = conditions;
+      const expected = conditionOf(write, "expectedSequence");
       const isRemoved = newest !== undefined && removals.mayHaveRemoved(newest.item, write.endMs);
-      if (conditions.size === 1 && expected !== undefined && !isRemoved) {
-        const found = newest?.item.sequence ?? 0;
-        if (found !== expected) {
-          this.#report(
-            "condition",
-            `Sequence ${firstOf(write)} was stored on the condition that the newest checkpoint had sequence ${expected}, and it had ${found}.`,
-            [...(newest?.write.calls ?? []), ...write.calls],
-          );
-        }
+      const found = newest?.item.sequence ?? 0;
+      if (expected !== undefined && found !== expected && !isRemoved) {
+        this.#report(
+          "condition",
+          `Sequence ${firstOf(write)} was stored on the condition that the newest checkpoint had sequence ${expected}, and it had ${found}.`,
+          [...(newest?.write.calls ?? []), ...write.calls],
+        );
       }
-      const checkpoint = write.items.find(({ kind }) => kind === "checkpoint");
-      if (checkpoint) newest = { item: checkpoint, write };
+      const noEventAfter = conditionOf(write, "noEventAfter");
+      if (lastEvent !== undefined && noEventAfter !== undefined && lastEvent.item.sequence > noEventAfter) {
+        this.#report(
+          "condition",
+          `Sequence ${firstOf(write)} was stored on the condition that no event came after sequence ${noEventAfter}, and there was ${describeItem(lastEvent.item)}.`,
+          [...lastEvent.write.calls, ...write.calls],
+        );
+      }
+      for (const item of write.items) {
+        if (item.kind === "checkpoint") newest = { item, write };
+        if (item.kind === "event") lastEvent = { item, write };
+      }
+    }
+  }
+
+  /** No checkpoint or event is stored twice. */
+  #checkIds(writes: readonly Write[], removals: Removals): void {
+    const stored = new Map<string, { readonly item: SeenItem; readonly write: Write }>();
+    for (const write of writes) {
+      for (const item of write.items) {
+        if (item.id === undefined) continue;
+        const key = JSON.stringify([item.kind, item.id]);
+        const other = stored.get(key);
+        stored.set(key, { item, write });
+        if (other === undefined || other.write.mayBeLost || removals.mayHaveRemoved(other.item, write.endMs)) continue;
+        this.#report("twice", `${describeItem(other.item)} was stored at sequence ${item.sequence}, too.`, [
+          ...other.write.calls,
+          ...write.calls,
+        ]);
+      }
     }
   }
 
@@ -272,11 +294,10 @@ class TaskHistory {
     if (conflict === undefined) return;
     const shown = withoutSteps(conflict);
     const calls = shown.flatMap((one) => ("call" in one ? one.call : one.calls.slice(0, 1)));
-    this.#report(
-      "order",
-      "Each of these calls must have come before the next one, and the last one ended before the first one began.",
-      calls,
-    );
+    const why = shown.slice(1).map((one, at) => describeOrder(shown[at], one));
+    const but =
+      shown[0] === shown.at(-1) ? "they go round in a circle" : "the last one ended before the first one began";
+    this.#report("order", `${why.join(". ")}. So each of these calls came before the next one, but ${but}.`, calls);
   }
 
   #report(rule: HistoryViolation["rule"], what: string, calls: readonly HistoryCall[]): void {
@@ -292,8 +313,33 @@ function withoutSteps(chain: readonly (Timed | Write)[]): readonly (Timed | Writ
   return chain.filter((one, at) => !(isWrite(chain[at - 1]) && isWrite(one) && isWrite(chain[at + 1])));
 }
 
-function expectedBy({ action }: HistoryCall): number | undefined {
-  return action.is === "append" || action.is === "setStatus" ? action.condition?.expectedSequence : undefined;
+/** A condition of a write; `undefined` if it may have had another one, or none. */
+function conditionOf({ calls }: Write, key: "expectedSequence" | "noEventAfter"): number | undefined {
+  const conditions = calls.map(({ action }) => ("condition" in action ? action.condition?.[key] : undefined));
+  const [condition, ...others] = new Set(conditions);
+  return others.length === 0 ? condition : undefined;
+}
+
+function groupByToken<Call extends Timed<{ readonly token: number }>>(calls: readonly Call[]): Map<number, Call[]> {
+  const groups = new Map<number, Call[]>();
+  for (const call of calls) {
+    const group = groups.get(call.action.token);
+    if (group === undefined) groups.set(call.action.token, [call]);
+    else group.push(call);
+  }
+  return groups;
+}
+
+/** How many items come before the first one that isn't among the first ones. */
+function countUpTo<Item>(items: readonly Item[], isFirst: (item: Item) => boolean): number {
+  let [from, to] = [0, items.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const item = items[middle];
+    if (item !== undefined && isFirst(item)) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 /** The items that a read must have returned if they were stored, the oldest first. */
@@ -319,26 +365,14 @@ function* missingFrom(
   if (isCut && end === undefined) return;
   const from = isCut && order === "newest" ? Math.max(afterSequence, (end ?? 0) - 1) : afterSequence;
   const below = isCut && order === "oldest" ? Math.min(beforeSequence, (end ?? 0) + 1) : beforeSequence;
-  for (const write of fromSequence(writes, from)) {
-    if (firstOf(write) >= below) return;
+  const first = countUpTo(writes, (write) => (write.items.at(-1)?.sequence ?? 0) <= from);
+  for (let at = first; at < writes.length; at++) {
+    const write = writes[at];
+    if (write === undefined || firstOf(write) >= below) return;
     for (const item of write.items) {
       const isInRange = item.sequence > from && item.sequence < below;
       const isSelected = (kinds?.includes(item.kind) ?? true) && (name === undefined || item.name === name);
       if (isInRange && isSelected && (id === undefined || item.id === id) && !seen.has(item.sequence)) yield item;
     }
-  }
-}
-
-/** The writes from the first one that has an item above a sequence. */
-function* fromSequence(writes: readonly Write[], sequence: number): Generator<Write> {
-  let [from, to] = [0, writes.length];
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if ((writes[middle]?.items.at(-1)?.sequence ?? 0) > sequence) to = middle;
-    else from = middle + 1;
-  }
-  for (let at = from; at < writes.length; at++) {
-    const write = writes[at];
-    if (write) yield write;
   }
 }

@@ -1,4 +1,5 @@
 import type { HistoryAction, HistoryCall, SeenItem } from "./calls.js";
+import { type ActionOf, firstOf, type Timed, type Write } from "./written.js";
 
 /** A call in one line: `12.3–14.1 ms, worker 2: appended step "plan" (answer: 7)`. */
 export function describeCall({ process, beginMs, endMs, action, error }: HistoryCall): string {
@@ -11,6 +12,25 @@ export function describeCall({ process, beginMs, endMs, action, error }: History
 export function describeItem({ kind, name, id, sequence }: SeenItem): string {
   const title = name ?? id;
   return `${kind}${title === undefined ? "" : ` ${JSON.stringify(title)}`} at sequence ${sequence}`;
+}
+
+/** Why one moment came before another: `the read returned sequence 2`. */
+export function describeOrder(one: Timed | Write | undefined, other: Timed | Write): string {
+  if (one === undefined) return "";
+  if ("items" in other) {
+    if ("items" in one) return `Sequence ${firstOf(other)} follows sequence ${firstOf(one)}`;
+    if (one.action.is === "read") return `The read lacks sequence ${firstOf(other)}`;
+    return `Sequence ${firstOf(other)} was stored under token ${other.token}`;
+  }
+  const { action } = other;
+  if (action.is === "read") return `The read returned sequence ${Math.max(...sequencesOf(action))}`;
+  const token = "token" in action ? action.token : undefined;
+  if ("items" in one) return `Sequence ${firstOf(one)} was stored under token ${one.token}, before token ${token}`;
+  return action.is === "renew" ? `Token ${token} was renewed` : `Token ${token} is a later one`;
+}
+
+function sequencesOf({ items = [] }: ActionOf<"read">): readonly number[] {
+  return items.map(({ sequence }) => sequence);
 }
 
 function describeAction(action: HistoryAction): string {
@@ -43,7 +63,7 @@ function describeAnswer(action: HistoryAction): string {
     case "setStatus":
       return action.isChanged ? "changed" : "no such checkpoint";
     case "read": {
-      const sequences = action.items?.map(({ sequence }) => sequence) ?? [];
+      const sequences = sequencesOf(action);
       return sequences.length > 10
         ? `${sequences.length} items, from sequence ${sequences[0]} to ${sequences.at(-1)}`
         : `sequences ${sequences.join(", ") || "none"}`;

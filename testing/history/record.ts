@@ -1,4 +1,5 @@
 import type { StorageAdapter } from "../../src/contract/adapter.js";
+import { checkFunction, checkKeys, checkText, listKeys } from "../../src/contract/arguments.js";
 import type { CheckpointDraft, CheckpointSummary, Payload, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import type { AppendCondition } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
@@ -12,14 +13,21 @@ import { withMembers } from "../with-members.js";
 import type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./calls.js";
 
 export interface RecordHistoryOptions {
-  /** A name that no other process of the history has, and no other life of this one. */
+  /** A name that no other process of the history has, nor this one after a restart: `worker-${process.pid}`. */
   readonly process: string;
   /**
    * Called with a line of JSON at the begin of each call, and with another one at its end. Write it at once, so that it
    * survives a kill: `appendFileSync(file, line)`. The lines of all processes together are a history, which `parseHistory` reads.
    */
   readonly write: (line: string) => void;
+  /**
+   * Milliseconds by a clock that all processes of the history share, and by which leases expire. Default: this machine's,
+   * which restarts at a reboot. With a `SimulatedRuntime`: `() => runtime.now()`.
+   */
+  readonly nowMs?: (() => number) | undefined;
 }
+
+const OPTION_KEYS = listKeys<RecordHistoryOptions>({ process: true, write: true, nowMs: true });
 
 /** A line of a history: the begin of a call, or its end. */
 interface HistoryLine extends Omit<HistoryCall, "endMs" | "process"> {
@@ -29,8 +37,17 @@ interface HistoryLine extends Omit<HistoryCall, "endMs" | "process"> {
   readonly endMs?: number;
 }
 
-/** The same storage, which records its calls for `checkHistory`. Needs a clock that all processes of the machine share. */
-export function recordHistory(storage: StorageAdapter, { process: name, write }: RecordHistoryOptions): StorageAdapter {
+/**
+ * The same storage, which records its calls for `checkHistory`.
+ *
+ * @throws {TypeError} An option is missing, of the wrong type or unknown.
+ */
+export function recordHistory(storage: StorageAdapter, options: RecordHistoryOptions): StorageAdapter {
+  checkKeys("RecordHistoryOptions", options, OPTION_KEYS, '{ process: "worker-1", write }');
+  const { process: name, write, nowMs = sharedNowMs } = options;
+  checkText("RecordHistoryOptions.process", name, 1);
+  checkFunction("RecordHistoryOptions.write", write);
+  if (write === undefined) throw new TypeError("RecordHistoryOptions.write is missing: a function that stores a line.");
   let count = 0;
   const begin = (taskId: string, action: HistoryAction) => {
     count += 1;
@@ -228,16 +245,26 @@ export function recordHistory(storage: StorageAdapter, { process: name, write }:
  * The calls of a history.
  *
  * @param texts - What each process wrote. The last line of a process that was killed may be half a line, and is left out.
- * @throws {SyntaxError} Another line isn't JSON.
+ * @throws {SyntaxError} Another line isn't JSON. @throws {TypeError} Two processes have the same name.
  */
-export function parseHistory(texts: Iterable<string>): HistoryCall[] {
+export function parseHistory(texts: string | Iterable<string>): HistoryCall[] {
   const calls = new Map<string, HistoryCall>();
-  for (const text of texts) {
+  for (const text of typeof texts === "string" ? [texts] : texts) {
     const lines = text.split("\n");
     const last = parseEnd(lines.pop() ?? "");
     const parsed = lines.filter((line) => line !== "").map((line): HistoryLine => JSON.parse(line));
-    // The line of a call's end replaces the one of its begin.
-    for (const { number, ...call } of [...parsed, ...last]) calls.set(JSON.stringify([call.process, number]), call);
+    for (const { number, ...call } of [...parsed, ...last]) {
+      const key = JSON.stringify([call.process, number]);
+      const begun = calls.get(key);
+      // The line of a call's end replaces the one of its begin.
+      if (begun !== undefined && (begun.endMs !== undefined || begun.beginMs !== call.beginMs)) {
+        throw new TypeError(
+          `Two processes of the history are named ${JSON.stringify(call.process)}. Pass another name to \`recordHistory\` in each ` +
+            "process, also after a restart, such as one with its pid.",
+        );
+      }
+      calls.set(key, call);
+    }
   }
   return [...calls.values()];
 }
@@ -251,7 +278,8 @@ function parseEnd(line: string): readonly HistoryLine[] {
   }
 }
 
-function nowMs(): number {
+/** By a clock that all processes of this machine share. */
+function sharedNowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 

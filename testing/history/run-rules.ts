@@ -47,7 +47,7 @@ class RunRules {
       this.#events.set(item.sequence, stored);
       this.#addPending(stored);
     }
-    if (item.run !== undefined) this.#begin(item.run);
+    if (item.run !== undefined) this.#begin(item.run, stored);
     if (item.kind !== "step" && item.kind !== "run") return;
     const key = parseRunKey(item);
     if (key === undefined) return;
@@ -56,9 +56,15 @@ class RunRules {
   }
 
   /** A checkpoint of a run: a turn that it begins has received what it says. */
-  #begin({ generation, turn, received = NOTHING_RECEIVED }: NonNullable<SeenItem["run"]>): void {
+  #begin({ generation, turn, received = NOTHING_RECEIVED }: NonNullable<SeenItem["run"]>, checkpoint: Stored): void {
     if (generation === this.#generation && turn === this.#turn) return;
     const isNewRun = generation !== this.#generation;
+    for (const [name, pending] of isNewRun ? [] : this.#pending) {
+      const [first] = pending.values();
+      if (first === undefined || !isReceived(received, first.item.sequence, name)) continue;
+      const what = `${describeItem(first.item)} counts as received in turn ${turn}, and no wait has received it.`;
+      this.#report("event", what, [first, checkpoint]);
+    }
     [this.#generation, this.#turn, this.#received] = [generation, turn, received];
     for (const [event, { item }] of this.#receipts) {
       const key = parseRunKey(item);

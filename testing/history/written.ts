@@ -90,7 +90,8 @@ export class WrittenItems {
     const known = this.#itemAt(item.sequence);
     if (this.isLost(item)) return;
     if (known !== undefined) {
-      if (isSame(known, item)) return;
+      const isDisputed = this.disputes.some((dispute) => dispute.item.sequence === item.sequence);
+      if (isSame(known, item) || isDisputed) return;
       const calls = [...(this.at(item.sequence)?.calls ?? []), reader];
       this.disputes.push({ rule: "changed", item, calls });
       return;

@@ -1,6 +1,7 @@
 // Histories made by hand: possible ones, and ones that no correct store could have made.
 import { expect, it } from "vitest";
-import { CheckpointManager } from "waymark";
+import { CheckpointManager, type StorageAdapter } from "waymark";
+import type { LeaseStore } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import {
   checkHistory,
@@ -12,6 +13,9 @@ import {
   recordHistory,
   type SeenItem,
 } from "waymark/testing";
+import { draft } from "../../../conformance/drafts.js";
+import { collect } from "../../support/collect.js";
+import { withMembers } from "../../support/with-members.js";
 
 type Times = readonly [beginMs: number, endMs?: number];
 type Appended = Extract<HistoryAction, { is: "append" }>;
@@ -433,6 +437,36 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
         append("p", [5, 6], [step("m", "1", 2)], 4),
       ],
     ],
+    [
+      "an event that counts as received, and that no wait has received",
+      "event",
+      [
+        append("p", [1, 2], [saved("a", { generation: "g", turn: 1 })], 1),
+        append("p", [3, 4], [sent("e")], 2),
+        append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: { upTo: 2 } })], 3),
+      ],
+      [1, 2],
+    ],
+    [
+      "a write on the condition that no event had come, after one",
+      "condition",
+      [
+        append("p", [1, 2], [sent("e")], 1),
+        append("p", [3, 4], [sent("f")], 2),
+        append("q", [5, 6], [a], 3, { condition: { noEventAfter: 1 } }),
+      ],
+      [1, 2],
+    ],
+    [
+      "an event that was stored twice",
+      "twice",
+      [
+        append("p", [1, 2], [sent("e")], 1),
+        append("q", [3], [sent("e")]),
+        read("r", [5, 6], [at(1, sent("e")), at(2, sent("e"))]),
+      ],
+      [0, 1],
+    ],
   ];
 
 it.each(REJECTED.map(([what, ...rest]) => [what, rest] as const))("rejects %s", (_, [rule, history, shown]) => {
@@ -461,20 +495,17 @@ it("accepts that tasks were removed by their prefix", async () => {
 it("says in words what is wrong, with the calls that show it", () => {
   const history = [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2, under(1)), read("q", [5, 6], [at(1, a)])];
   expect(checkHistory(history)[0]?.message).toMatchInlineSnapshot(`
-    "Task "t": Each of these calls must have come before the next one, and the last one ended before the first one began.
+    "Task "t": The read lacks sequence 2. So each of these calls came before the next one, but the last one ended before the first one began.
       5.0–6.0 ms, q: read {"order":"oldest"} → sequences 1
       3.0–4.0 ms, p: append checkpoint "b", under token 1 → sequence 2"
   `);
 });
 
 it("leaves out the half line of a process that was killed while it wrote", async () => {
-  let text = "";
-  const write = (line: string) => {
-    text += line;
-  };
-  const manager = new CheckpointManager({ storage: recordHistory(new MemoryAdapter(), { process: "p", write }) });
-  await manager.save("t", 1);
-  await manager.save("t", 2);
+  const text = await historyOf(new MemoryAdapter(), async (storage) => {
+    await storage.append(draft("t", "a"));
+    await storage.append(draft("t", "b"));
+  });
   const torn = text.slice(0, -20);
   const answers = (history: readonly HistoryCall[]) =>
     history.flatMap(({ action }) => (action.is === "append" ? (action.sequence ?? "none") : []));
@@ -482,3 +513,72 @@ it("leaves out the half line of a process that was killed while it wrote", async
   expect(answers(parseHistory([torn]))).toEqual([1, "none"]);
   expect(() => parseHistory([`${torn}\n${text}`])).toThrow(SyntaxError);
 });
+
+it("refuses the history of two processes with one name, and unknown or missing options", async () => {
+  const life = () => historyOf(new MemoryAdapter(), (storage) => storage.append(draft("t", "a")));
+  const [first, second] = [await life(), await life()];
+  expect(() => parseHistory([first, second])).toThrow('Two processes of the history are named "p"');
+  const open = (options: object) => () => recordHistory(new MemoryAdapter(), options as never);
+  expect(open({ proces: "p", write: () => undefined })).toThrow(/unknown option "proces"|no option "proces"|proces/);
+  expect(open({ process: "p" })).toThrow("RecordHistoryOptions.write is missing");
+});
+
+it.each<readonly [string, HistoryViolation["rule"] | undefined, Broken]>([
+  ["works", undefined, () => ({})],
+  [
+    "forgets fencing tokens",
+    "fencing",
+    (memory) => ({
+      append: (one, { fencingToken: _, ...condition } = {}, options) => memory.append(one, condition, options),
+    }),
+  ],
+  [
+    "acknowledges what it doesn't store",
+    "twice",
+    (memory) => ({ append: (one, ...more) => (one.id === "a" ? Promise.resolve(1) : memory.append(one, ...more)) }),
+  ],
+  [
+    "reads what was there before",
+    "order",
+    (memory) => ({ list: (query) => memory.list({ ...query, beforeSequence: 2 }) }),
+  ],
+  [
+    "grants a lease that is held",
+    "holders",
+    ({ leases }) => ({
+      leases: withMembers<LeaseStore>(leases, {
+        claim: (taskId, holder, ttlMs) => leases.claim(taskId, holder, ttlMs, { force: true }),
+      }),
+    }),
+  ],
+])("decides about the history of a storage that %s", async (_, rule, broken) => {
+  const memory = new MemoryAdapter();
+  const history = await historyOf(withMembers<StorageAdapter>(memory, broken(memory)), async (storage) => {
+    const { leases } = storage;
+    const claims = [await leases?.claim("t", "one", 60_000), await leases?.claim("t", "two", 60_000, { force: true })];
+    const [one, two] = claims.map((claim) => (claim?.isGranted ? claim.token : 0));
+    await storage.append(draft("t", "a"), { fencingToken: two });
+    await storage.append(draft("t", "b"), { fencingToken: one }).catch(() => 0);
+    await storage.append(draft("t", "c"));
+    await leases?.claim("t", "three", 60_000);
+    await collect(storage.list({ taskId: "t", order: "newest" }));
+  });
+  expect(checkHistory(parseHistory(history)).map((violation) => violation.rule)).toEqual(
+    rule === undefined ? [] : [rule],
+  );
+});
+
+type Broken = (memory: MemoryAdapter) => { readonly [Key in keyof StorageAdapter]?: StorageAdapter[Key] };
+
+/** What process "p" writes while it calls the storage. */
+async function historyOf(
+  storage: StorageAdapter,
+  use: (recorded: StorageAdapter) => Promise<unknown>,
+): Promise<string> {
+  let text = "";
+  const write = (line: string) => {
+    text += line;
+  };
+  await use(recordHistory(storage, { process: "p", write }));
+  return text;
+}
