@@ -54,13 +54,17 @@ const EXPECTED = [
   "RUN_MISMATCH",
 ];
 
-/** Returns what is wrong, in words, and counts. */
-export async function executeInProcesses(given: Given) {
-  const fleet = new Fleet(given);
+/** Executes programs on several storages side by side. Returns for each what is wrong, in words, and counts. */
+export async function executeInProcesses(all: readonly Given[]) {
+  const fleets = all.map((given) => new Fleet(given));
   try {
-    return await fleet.run();
+    await Promise.all(fleets.map((fleet) => fleet.run()));
+    const outcomes: Awaited<ReturnType<Fleet["check"]>>[] = [];
+    // After all have ended, since a check takes so long that the server ends another one's transaction.
+    for (const fleet of fleets) outcomes.push(await fleet.check());
+    return outcomes;
   } finally {
-    await fleet.close();
+    await Promise.all(fleets.map((fleet) => fleet.close()));
   }
 }
 
@@ -95,7 +99,7 @@ class Fleet {
     this.#manager = new CheckpointManager({ storage, logger: recordingLogger() });
   }
 
-  async run() {
+  async run(): Promise<void> {
     const { seconds } = this.#given;
     for (let number = 0; number < WORKERS; number++) this.#start("work");
     for (let number = 0; number < RUNNERS; number++) this.#start("run");
@@ -108,6 +112,9 @@ class Fleet {
     }
     await this.#untilEnded();
     await this.#drain();
+  }
+
+  async check() {
     const noted = readSeen(this.#seen);
     const seen = [...noted, ...(await this.#compare(noted))];
     const history = historyIn(this.#histories);

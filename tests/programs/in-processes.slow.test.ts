@@ -16,8 +16,8 @@ it(
   async () => {
     const places = await Promise.all(STORAGES.map(async (storage) => ({ storage, ...(await newPlace(storage)) })));
     // Side by side: the processes mostly wait.
-    const outcomes = await Promise.all(
-      places.map((place) => executeInProcesses({ ...place, program, seed: SEED, seconds: SECONDS })),
+    const outcomes = await executeInProcesses(
+      places.map((place) => ({ ...place, program, seed: SEED, seconds: SECONDS })),
     );
     for (const [at, { violations, counts, seen }] of outcomes.entries()) {
       // No other run is the same, so the message has everything.
