@@ -92,11 +92,12 @@ export class MemoryAdapter implements StorageAdapter {
     read: async (taskId) => this.#readLease(taskId),
     all: () => this.#allLeases(),
     update: async (taskId, change) => {
-      const lease = change(this.#readLease(taskId));
+      const now = this.#readLease(taskId);
+      const lease = change(now);
       if (lease === undefined) return;
       this.#leases.set(taskId, lease);
-      // A released task may be due.
-      this.#changed();
+      // A released task may be due. A renewal makes nothing due.
+      if (lease.token !== now.lease?.token || lease.expiresAtMs < now.lease.expiresAtMs) this.#changed();
     },
   });
   readonly queue: TaskQueue = {

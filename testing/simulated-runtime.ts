@@ -44,8 +44,9 @@ export class SimulatedRuntime implements Runtime {
   constructor(options: SimulatedRuntimeOptions = {}) {
     checkKeys("SimulatedRuntimeOptions", options, listKeys<SimulatedRuntimeOptions>({ startAt: true }));
     const { startAt = new Date(Date.UTC(2026, 0, 1)) } = options;
+    if (!types.isDate(startAt) || Number.isNaN(startAt.getTime()))
+      throw new TypeError('SimulatedRuntimeOptions.startAt must be a valid Date, such as new Date("2026-01-01").');
     this.#nowMs = startAt.getTime();
-    if (Number.isNaN(this.#nowMs)) throw new TypeError("SimulatedRuntimeOptions.startAt must be a valid date.");
   }
 
   /** The simulated time, in milliseconds since 1970. */
@@ -93,8 +94,8 @@ export class SimulatedRuntime implements Runtime {
 
   /**
    * Returns an object or a function that does the same as `target`, and whose promises are waited for before time passes.
-   * Managers use it for their storage and transforms. Use it for what your steps call: `runtime.outside(fetch)`. Not for
-   * promises that need time to pass, which would never settle.
+   * Managers use it for their storage and transforms. Use it for what your steps call: `runtime.outside(fetch)`. If such a
+   * promise never settles, or needs time to pass, {@link advance} never returns.
    */
   outside<Target extends object>(target: Target): Target {
     return this.#watched(target, undefined);

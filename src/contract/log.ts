@@ -167,8 +167,8 @@ export interface TaskLog {
   /**
    * Optional: calls `changed` at most 20 ms after any task's log may have changed, by this process or another one. A
    * hint: it may be called without a change. Without `watch`, followers poll. If the adapter isn't `multiProcess`, idle
-   * workers don't poll with it, so it must also be called when a lease was released. (cases: log.watch,
-   * log.watch-anywhere)
+   * workers, waits and `result` don't poll with it, so it must also be called when a checkpoint has changed or a lease was
+   * released. (cases: log.watch, log.watch-anywhere)
    *
    * @returns Ends the watch.
    */

@@ -51,7 +51,7 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   readonly clock?: (() => number) | undefined;
   /**
    * Where time, timers, turns of the event loop and ids come from, for tests: a `SimulatedRuntime` of `waymark/testing`.
-   * Default: the process. Vitest's fake timers work with the default.
+   * Default: the process.
    */
   readonly runtime?: Runtime | undefined;
   /** Default: warnings and errors become process warnings. */

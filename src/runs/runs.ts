@@ -1,4 +1,5 @@
 import { checkSignal, checkTaskId } from "../contract/arguments.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
 import {
   CheckpointConflictError,
   CheckpointCorruptError,
@@ -19,7 +20,7 @@ import { findCallName, parentRun, runInCall } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
 import { type RunState, readResult, readRunError, readRunState } from "./run-state.js";
-import { ANY_TASK, type RunStore } from "./run-store.js";
+import { ANY_TASK, Poller, type RunStore } from "./run-store.js";
 import { joinFields } from "./step-values.js";
 import { StopSignal, throwStop } from "./stops.js";
 
@@ -122,22 +123,33 @@ export class Runs {
     checkTaskId(taskId);
     checkOptions("ResultOptions", options, { signal: checkSignal });
     const store = this.#store;
-    const signal = anySignal(store.closing, options.signal);
-    for (let pauseMs = FIRST_LOOK_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_LOOK_MS)) {
-      signal.throwIfAborted();
-      const newest = await store.reader.newest(taskId);
-      if (newest.status === "completed") return readRunNote(newest) && readResult(store, newest);
-      if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
-      if (newest.status === "failed") {
-        const cause = await readRunError(store, newest);
-        throw new RunFailedError(
-          taskId,
-          `The run of task ${JSON.stringify(taskId)} failed: ${newest.error?.message ?? "no reason was given"}. Its recorded steps are kept; ` +
-            "run it again, or put it back with `manager.retry`.",
-          { cause },
-        );
+    const newest = await this.#findEnd(taskId, anySignal(store.closing, options.signal));
+    if (newest.status === "completed") return readRunNote(newest) && readResult(store, newest);
+    if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
+    const cause = await readRunError(store, newest);
+    throw new RunFailedError(
+      taskId,
+      `The run of task ${JSON.stringify(taskId)} failed: ${newest.error?.message ?? "no reason was given"}. Its recorded steps are kept; ` +
+        "run it again, or put it back with `manager.retry`.",
+      { cause },
+    );
+  }
+
+  /** Waits for the checkpoint at which the run has ended. */
+  async #findEnd(taskId: string, signal: AbortSignal): Promise<CheckpointSummary> {
+    const store = this.#store;
+    const poller = new Poller(store, taskId);
+    try {
+      for (let pauseMs = FIRST_LOOK_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_LOOK_MS)) {
+        signal.throwIfAborted();
+        poller.begin();
+        const newest = await store.reader.newest(taskId);
+        if (newest.status === "completed" || newest.status === "failed" || isCancelled(newest)) return newest;
+        await poller.pause(pauseMs, signal);
+        await poller.pauseUntilChange(Number.POSITIVE_INFINITY, signal);
       }
-      await store.pause(taskId, pauseMs, signal);
+    } finally {
+      poller.end();
     }
   }
 

@@ -7,6 +7,7 @@ import { anySignal } from "../manager/abort-signals.js";
 import { describeSchema, type StateSchema } from "../manager/schema.js";
 import type { RecordedStep, WaitMark } from "./recorded-turn.js";
 import { eventTitle, type FoundEvent, type PendingEvent, refusalOf } from "./run-events.js";
+import { Poller } from "./run-store.js";
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
@@ -18,7 +19,10 @@ export interface WaitOptions<Value = unknown> {
   readonly ask?: string | undefined;
 }
 
-/** Events from other processes are polled for. The interval doubles from the first to the last. */
+/**
+ * Events of other managers are polled for, unless the storage tells of its changes. The interval doubles from the first to
+ * the last.
+ */
 const FIRST_POLL_MS = 250;
 const LAST_POLL_MS = 2000;
 /** The longest time limit of a wait: 100 years. */
@@ -50,9 +54,6 @@ export class Waits {
   readonly #polls = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #cancelSuspension: (() => void) | undefined;
-  /** Counts the wakes of the task, since one may come while a wait polls. */
-  #wakes = 0;
-  #stopListening: (() => void) | undefined;
 
   constructor(parts: AttemptParts, calls: TurnCalls) {
     this.#parts = parts;
@@ -89,7 +90,6 @@ export class Waits {
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
   end(): void {
     this.#cancelSuspension?.();
-    this.#stopListening?.();
     this.#over.abort();
   }
 
@@ -311,23 +311,20 @@ export class Waits {
     const { waitsFor, until } = wait;
     const { signal } = options;
     const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until);
-    this.#stopListening ??= store.onWake(taskId, () => {
-      this.#wakes += 1;
-    });
+    const poller = new Poller(store, taskId);
     try {
       for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
-        const wakes = this.#wakes;
+        poller.begin();
         const found = await this.#beforePause(poll());
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
         if (!this.#waiting.has(wait)) await this.#beforePause(this.#beginWaiting(wait, options));
         const leftMs = Math.max(0, untilMs - this.#nowMs());
-        // The task may have been woken during the poll.
-        if (wakes === this.#wakes) {
-          await store.pause(taskId, Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
-        }
+        await poller.pause(Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
+        if (waitsFor === "event") await poller.pauseUntilChange(untilMs - this.#nowMs(), signal);
         signal.throwIfAborted();
       }
     } finally {
+      poller.end();
       // The record of a pause names the waits that it has interrupted.
       if (!stop.signal.aborted) this.#waiting.delete(wait);
     }

@@ -13,7 +13,7 @@ import { type LeaseOptions, resolveLeaseOptions, type TaskLease, untilDue } from
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
 import type { RunState } from "./run-state.js";
-import { ANY_TASK, type RunStore } from "./run-store.js";
+import { ANY_TASK, Poller, type RunStore } from "./run-store.js";
 import type { Runs } from "./runs.js";
 import { isStop, StopSignal } from "./stops.js";
 
@@ -50,8 +50,6 @@ const DEFAULT_MAX_ATTEMPTS = 5;
 const MAX_CLAIMED = 16;
 /** The pause between two looks for a task. */
 const LOOK_MS = 250;
-/** The longest pause in a storage that only this process changes. A machine that sleeps stops the timers of its processes. */
-const MAX_QUIET_MS = 60_000;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const MAX_PAUSE_MS = 10_000;
 /** How long a worker leaves a task that it couldn't run to others. */
@@ -71,9 +69,6 @@ export class Worker {
   /** The tasks that this worker couldn't run, and until when it leaves them to others. */
   readonly #refused = new Map<string, number>();
   #slotIsFree: () => void = () => undefined;
-  /** Whether the storage has changed since the last look. */
-  #hasChanged = true;
-  #isQuiet = false;
   /** The task under way that may have crashed its last workers, and hasn't recorded anything yet. */
   #suspect: string | undefined;
 
@@ -93,24 +88,22 @@ export class Worker {
   }
 
   async work(): Promise<void> {
-    const { notifications, options } = this.#store;
-    const { capabilities, log } = options.storage;
+    const { notifications } = this.#store;
+    const poller = new Poller(this.#store, ANY_TASK);
     const saved = ({ taskId }: { readonly taskId: string }) => this.#noteProgress(taskId);
     const listening = [notifications.on("stepEnded", saved), notifications.on("waitEnded", saved)];
-    const stopWatching = capabilities.multiProcess ? undefined : log?.watch?.(() => this.#noteChange());
     try {
-      await this.#loop(stopWatching !== undefined);
+      await this.#loop(poller);
     } finally {
+      poller.end();
       for (const stopListening of listening) stopListening();
-      stopWatching?.();
       await Promise.all(this.#running);
       await Promise.all(this.#releasing);
       await this.#stop.end();
     }
   }
 
-  /** @param seesChanges - Whether nothing changes without {@link #noteChange}. */
-  async #loop(seesChanges: boolean): Promise<void> {
+  async #loop(poller: Poller): Promise<void> {
     const { concurrency = 1, leaseOptions = {}, prefix } = this.#options;
     const { signal } = this.#stop;
     let failures = 0;
@@ -132,7 +125,7 @@ export class Worker {
       if (signal.aborted) break;
       const free = concurrency - this.#running.size;
       claimed = [];
-      this.#hasChanged = false;
+      poller.begin();
       try {
         const query = { prefix, except: this.#stillRefused() };
         claimed = await this.#store.claimDue(query, leaseOptions, Math.min(free, MAX_CLAIMED));
@@ -146,27 +139,19 @@ export class Worker {
       }
       if (claimed.length > 0) await this.#startAll(claimed);
       else await this.#store.pause(ANY_TASK, Math.min(LOOK_MS * 2 ** failures, MAX_PAUSE_MS), signal);
-      if (claimed.length === 0 && failures === 0 && seesChanges) await this.#waitForChange();
+      if (claimed.length === 0 && failures === 0 && poller.isNotified) await this.#waitForChange(poller);
     }
   }
 
-  #noteChange(): void {
-    this.#hasChanged = true;
-    if (this.#isQuiet) this.#store.wake(ANY_TASK);
-  }
-
   /** Waits until the storage has changed since the last look, or a task is due without a change. */
-  async #waitForChange(): Promise<void> {
+  async #waitForChange(poller: Poller): Promise<void> {
     const { options } = this.#store;
     const refused = this.#stillRefused();
     // If the storage fails, the next look reports it.
     const dueMs = await untilDue(options, { prefix: this.#options.prefix, except: refused }).catch(() => 0);
     const nowMs = options.clock();
-    const ms = Math.min(dueMs, MAX_QUIET_MS, ...[...this.#refused.values()].map((untilMs) => untilMs - nowMs));
-    if (this.#hasChanged || ms <= 0) return;
-    this.#isQuiet = true;
-    await this.#store.pause(ANY_TASK, ms, this.#stop.signal);
-    this.#isQuiet = false;
+    const ms = Math.min(dueMs, ...[...this.#refused.values()].map((untilMs) => untilMs - nowMs));
+    await poller.pauseUntilChange(ms, this.#stop.signal);
   }
 
   /**

@@ -93,13 +93,6 @@ describe("docs/testing.md", () => {
     writeFileSync(join(folder, "invoices.mjs"), withoutTypes(program));
     expect(run("invoices.mjs")).toBe(printed);
   });
-
-  it("shows a test with Vitest's fake timers, which passes", () => {
-    writeFileSync(join(folder, "fake.test.mjs"), /```js\n(.*?)```/s.exec(testing)?.[1] ?? "");
-    writeFileSync(join(folder, "vitest.config.mjs"), "export default {};");
-    const vitest = join(root, "node_modules/vitest/vitest.mjs");
-    expect(run(vitest, "run", "--reporter", "json")).toContain('"numPassedTests":1');
-  });
 });
 
 describe("docs/coming-from.md", () => {

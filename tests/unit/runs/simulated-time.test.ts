@@ -1,10 +1,12 @@
 // Everything that takes time follows vitest's fake timers, and a SimulatedRuntime, without real time.
 import { expect, it, onTestFinished, vi } from "vitest";
-import { type CheckpointManager, type RunFunction, type Runtime, StorageError } from "waymark";
+import { type CheckpointManager, type RunFunction, type Runtime, type StorageAdapter, StorageError } from "waymark";
+import type { TaskLog } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { SimulatedRuntime } from "waymark/testing";
 import { realRuntime } from "../../../src/contract/runtime.js";
 import { deferred } from "../../support/deferred.js";
+import { withMembers } from "../../support/with-members.js";
 import { managerOn, runOf, withWrites } from "./run-support.js";
 
 const MINUTE_MS = 60_000;
@@ -108,7 +110,7 @@ each("a wait for an event ends after its time limit (%s)", async (_, start) => {
   expect(await waited).toBe("nobody");
 });
 
-each("an event of another manager is found by polling (%s)", async (_, start) => {
+each("an event of another manager is found (%s)", async (_, start) => {
   const { manager, storage, options, advance } = open(start);
   const waited = manager.run("t", async (run) => (await run.waitFor("approve")).value);
   await advance(MINUTE_MS);
@@ -119,6 +121,51 @@ each("an event of another manager is found by polling (%s)", async (_, start) =>
   expect(await waited).toBe("yes");
   await advance(2000);
   expect(await result).toBe("yes");
+});
+
+it("in a storage of this process alone, a wait and `result` look when something has changed", async () => {
+  const { manager, storage, options, advance, now } = open(TIMES["SimulatedRuntime"]!);
+  const other = managerOn(storage, options).manager;
+  const waited = manager.run("t", async (run) => (await run.waitFor("approve")).value);
+  await advance(1);
+  const result = other.result("t");
+  await advance(MINUTE_MS);
+  const reads = [vi.spyOn(storage.log!, "read"), vi.spyOn(storage, "list"), vi.spyOn(storage, "read")];
+  await advance(60 * MINUTE_MS);
+  const looks = reads.map((read) => read.mock.calls.length);
+  // Once a minute, in case that the machine was asleep.
+  for (const count of looks) expect(count).toBeLessThanOrEqual(60);
+  expect(Math.max(...looks)).toBeGreaterThan(50);
+  const sentMs = now();
+  await other.send("t", "approve", "yes");
+  expect(await waited).toBe("yes");
+  expect(now()).toBe(sentMs);
+  await advance(2000);
+  expect(await result).toBe("yes");
+});
+
+it("an event that comes while its wait looks is received at once", async () => {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const inner = new MemoryAdapter({ runtime });
+  let sends = false;
+  const log: TaskLog = {
+    ...inner.log,
+    async *read(query) {
+      yield* inner.log.read(query);
+      if (!sends) return;
+      sends = false;
+      await manager.send("t", "approve");
+    },
+  };
+  const { manager } = managerOn(withMembers<StorageAdapter>(inner, { log }), { runtime });
+  const received = manager.run("t", async (run) => {
+    await run.waitFor("approve");
+    return runtime.now();
+  });
+  await runtime.advance(249);
+  sends = true;
+  await runtime.advance(2000);
+  expect(await received).toBe(250);
 });
 
 each("an auto-save saves after each interval (%s)", async (_, start) => {

@@ -180,7 +180,11 @@ it("ids are UUIDs, and differ between runtimes that start at different times", (
 
 it("refuses a time that isn't one, and a second advance at the same time", async () => {
   expect(() => new SimulatedRuntime({ starAt: new Date() } as never)).toThrow('has no "starAt"');
-  expect(() => new SimulatedRuntime({ startAt: new Date(Number.NaN) })).toThrow(TypeError);
+  for (const startAt of [new Date(Number.NaN), "2026-01-01", 0, null]) {
+    expect(() => new SimulatedRuntime({ startAt: startAt as Date })).toThrow(
+      /^SimulatedRuntimeOptions\.startAt must be a valid Date/,
+    );
+  }
   const runtime = new SimulatedRuntime();
   await expect(runtime.advance(-1)).rejects.toThrow(RangeError);
   await expect(runtime.advance(Number.POSITIVE_INFINITY)).rejects.toThrow(RangeError);
