@@ -124,7 +124,7 @@ export function rangesOwnedBy(owners: ReadonlySet<string>, { events, others }: G
   return [...others.ownedBy(owners), ...events.ownedBy(owners)];
 }
 
-/** The bytes of a checkpoint's records. */
+/** @internal The bytes of a checkpoint's records. */
 export function bytesOwnedBy(owner: string, { events, others }: GroupedRecords): number {
   return events.bytesOf(owner) + others.bytesOf(owner);
 }
@@ -166,7 +166,7 @@ class Groups {
   }
 }
 
-/** The records that are in one of the ranges. */
+/** @internal The records that are in one of the ranges. */
 export function selectInRanges<Record extends PlanRecord>(
   records: readonly Record[],
   ranges: readonly RecordRange[],
@@ -174,7 +174,7 @@ export function selectInRanges<Record extends PlanRecord>(
   return records.filter((record) => ranges.some((range) => isInRange(record, range)));
 }
 
-/** Whether a range of a plan, which may come from a file, is one that {@link groupRecords} makes. */
+/** @internal Whether a range of a plan, which may come from a file, is one that {@link groupRecords} makes. */
 export function isRecordRange({ afterSequence, beforeSequence, kinds }: RecordRange): boolean {
   const isBounded = Number.isSafeInteger(afterSequence) && Number.isSafeInteger(beforeSequence);
   return isBounded && Array.isArray(kinds) && kinds.every((kind) => REMOVABLE.includes(kind));
