@@ -20,6 +20,8 @@ import { isPlanned, type ProgramState } from "./walk.js";
 
 /** So often is a task begun at most. */
 const MAX_LIVES = 60;
+/** After so many failures in a row in which nothing ran, a task fails for ever. */
+const STUCK_AFTER = 2;
 const UNDISTURBED: Life = {
   fault: undefined,
   sendings: [],
@@ -87,7 +89,7 @@ export class Execution {
   }
 
   async #untilEnded(task: string, lives: readonly Life[], forks: string[]): Promise<void> {
-    let before = "";
+    let idle = 0;
     for (let number = 0; number < MAX_LIVES; number++) {
       const life = lives[number] ?? UNDISTURBED;
       if (number > 0) await this.#prepare(task, life, forks);
@@ -107,10 +109,9 @@ export class Execution {
       );
       if (this.violations.length > 0) return;
       if (end.how === "completed") return this.#compare(task, end.result);
-      const isIdle = !this.seen.slice(seenBefore).some(({ is }) => is === "body" || is === "made");
-      const isSame = end.how === "failed" && end.message === before;
-      before = end.how === "failed" ? end.message : "";
-      if (isIdle && isSame && number >= lives.length) {
+      const hasRun = this.seen.slice(seenBefore).some(({ is }) => is === "body" || is === "made");
+      idle = end.how === "failed" && !hasRun ? idle + 1 : 0;
+      if (idle === STUCK_AFTER && number >= lives.length) {
         this.seen.push({ is: "stuck", task });
         return;
       }
