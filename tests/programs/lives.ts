@@ -111,7 +111,7 @@ export class Execution {
       if (end.how === "completed") return this.#compare(task, end.result);
       const hasRun = this.seen.slice(seenBefore).some(({ is }) => is === "body" || is === "made");
       idle = end.how === "failed" && !hasRun ? idle + 1 : 0;
-      if (idle === STUCK_AFTER && number >= lives.length) {
+      if (idle >= STUCK_AFTER && number >= lives.length) {
         this.seen.push({ is: "stuck", task });
         return;
       }
