@@ -84,8 +84,10 @@ export class Execution {
     await this.#thaw();
     this.violations.push(...violationsIn(this.seen));
     this.violations.push(...(await misinterpreted(this.seen, (code) => this.#programs.get(code) ?? [])));
-    for (const { rule, message } of checkHistory(parseHistory(this.history)))
-      this.violations.push(`${rule}: ${message}`);
+    const calls = parseHistory(this.history);
+    if (!calls.some(({ action }) => action.is === "claim" && action.token !== undefined))
+      this.violations.push("The history lacks the claims");
+    for (const { rule, message } of checkHistory(calls)) this.violations.push(`${rule}: ${message}`);
   }
 
   async #untilEnded(task: string, lives: readonly Life[], forks: string[]): Promise<void> {
