@@ -242,6 +242,8 @@ class TurnCheck {
       if (kind === "step" && value !== "interrupted" && made === undefined)
         this.#rules.report(`"${title}" answered ${value}, which nothing has made`);
       this.#agreed.set(title, { value, input: made?.input });
+      // What may have been dropped before was an earlier answer.
+      this.#mayBeDropped = this.#mayBeDropped.map((titles) => new Set([...titles].filter((other) => other !== title)));
       this.#onceBegan.delete(title);
     }
     got.add(title);
