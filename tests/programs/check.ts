@@ -202,6 +202,8 @@ class TurnCheck {
   /** Drops the results from a step on. */
   dropFrom(from: string): void {
     if (this.#agreed.has(from)) this.#dropLater(from, new Set());
+    // A rewind or a fork has taken it along, and no function has got it since.
+    else this.#mayBeDropped.push(...[...this.#agreed.keys()].map((title) => new Set([title])));
     // Their starts are dropped too.
     this.#onceBegan.clear();
     this.#attempts.clear();
