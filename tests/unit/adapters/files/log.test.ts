@@ -88,6 +88,20 @@ describe("the log of json-file", () => {
     expect(await findDamage(adapter)).toEqual([2]);
   });
 
+  it("reports a batch whose first line was lost only if a later line follows it", async () => {
+    const lose = (text: string) => text.replace(/"name":"r3".{40}/, ({ length }) => "\0".repeat(length));
+    const { adapter, change } = await newLog(2);
+    await requireLog(adapter).append("t", [record("r3"), record("r4")]);
+    change(lose);
+    expect(await findDamage(adapter)).toEqual([]);
+
+    const { adapter: other, change: changeOther } = await newLog(2);
+    await requireLog(other).append("t", [record("r3"), record("r4")]);
+    await requireLog(other).append("t", [record("after")]);
+    changeOther(lose);
+    expect(await findDamage(other)).toContain(3);
+  });
+
   it("reports a last line in which one byte became NUL", async () => {
     const { adapter, change } = await newLog();
     change((text) => text.replace('"name":"r4"', '"name":"r\0"'));
