@@ -48,7 +48,8 @@ it("a repeated claim leaves out a task that another worker took over and complet
   const isClaim = ({ text }: { text: string }) => text.includes("INSERT INTO");
   const pool = spyingPool(newPool(url), {
     before: async (query) => {
-      if (!isClaim(query) || (claims += 1) < 2) return;
+      claims += Number(isClaim(query));
+      if (!isClaim(query) || claims < 2) return;
       await inTheWay.query("BEGIN");
       await inTheWay.query(`SELECT FROM "${schema}".leases WHERE task_id = 'q/1' FOR UPDATE`);
     },
