@@ -33,7 +33,7 @@ export class GroupCommit {
   }
 
   /** Calls for a task must not overlap: the caller must await one before it makes the task's next one. */
-  store(append: PreparedAppend): Promise<number> {
+  enqueue(append: PreparedAppend): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
       // All saves called before the next microtask form one batch.

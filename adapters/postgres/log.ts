@@ -12,8 +12,13 @@ import {
   type RecordSelection,
   sealRecord,
 } from "../../src/contract/log.js";
-import type { LogTable } from "../sql/log.js";
-import { type LogPage, RECORD_COLUMNS, requireIntactRecord, selectsCheckpoints } from "../sql/records.js";
+import {
+  type LogPage,
+  type LogTable,
+  RECORD_COLUMNS,
+  requireIntactRecord,
+  selectsCheckpoints,
+} from "../sql/records.js";
 import type { SqlRow } from "../sql/rows.js";
 import { bytesIn, digestId } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";

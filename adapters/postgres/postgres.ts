@@ -14,7 +14,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { LeaseStore } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { type Append, firstSequence, getTaskId, NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
+import { type Append, firstSequence, getTaskId, NOTHING_DUE, SqlAdapter, type TableCalls } from "../sql/adapter.js";
 import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
@@ -123,6 +123,8 @@ export class PostgresAdapter extends SqlAdapter {
   };
   readonly #settings: { readonly schema: string; readonly migrate: boolean; readonly location: string };
   readonly #tables: Tables;
+  /** @internal */
+  protected override readonly tableCalls: TableCalls;
   readonly #calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
   #looking: Promise<boolean> | undefined;
   #hasTables = false;
@@ -147,11 +149,9 @@ export class PostgresAdapter extends SqlAdapter {
     const writer = new PostgresWriter({ connection, sql, reader, leases, transient, log });
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient, log });
     this.#tables = { connection, sql, reader, leases, log, writer, appender, groupCommit: new GroupCommit(appender) };
-    const calls = {
-      append: (append: LogAppend) => this.store(append),
-      read: <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#reading(work),
-    };
-    this.log = new SqlLog({ ...calls, change: calls.read }, LOG_PAGE_ROWS);
+    const read = <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#reading(work);
+    this.tableCalls = { enqueue: (append) => this.#enqueue(append), read, change: read };
+    this.log = new SqlLog(this.tableCalls, LOG_PAGE_ROWS);
     this.maintenance = new SqlMaintenance(maintainedTables(location, histories, (work) => this.#reading(work)));
   }
 
@@ -174,19 +174,13 @@ export class PostgresAdapter extends SqlAdapter {
     return this.#calls.close(() => this.#tables.connection.close());
   }
 
-  /** @internal */
-  protected override store(append: Append | LogAppend): Promise<number> {
+  #enqueue(append: Append | LogAppend): Promise<number> {
     return this.#calls.inTurn(getTaskId(append), async () => {
       // A refused append must not make tables.
       if (!(await this.#looked())) firstSequence(append);
       const { groupCommit, appender } = await this.#madeTables();
-      return groupCommit.store(await appender.prepare(append));
+      return groupCommit.enqueue(await appender.prepare(append));
     });
-  }
-
-  /** @internal */
-  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#reading(work);
   }
 
   #reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {

@@ -266,11 +266,11 @@ export class Builds {
   }
 
   #change<Result>(work: (store: BuildStore) => Result): Result | undefined {
-    return this.#call(() => this.#file.change(() => this.#ifPresent(work)));
+    return this.#call(() => this.#file.change((store) => store && work(store)));
   }
 
   #write<Result>(work: (store: BuildStore) => Result): Result {
-    return this.#call(() => this.#file.change(() => work(this.#file.orNew())));
+    return this.#call(() => this.#file.change((store) => work(store ?? this.#file.orNew())));
   }
 
   #ifPresent<Result>(work: (store: BuildStore) => Result): Result | undefined {
