@@ -1,4 +1,4 @@
-import { constants, createReadStream, fdatasync, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { constants, createReadStream, fdatasync, fstatSync, openSync, readSync, type Stats, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { CheckpointCorruptError, readCode, StorageError } from "../../src/contract/errors.js";
@@ -136,24 +136,28 @@ export class HeldLog {
   async #write(lines: readonly LineDraft[], options: BatchOptions): Promise<void> {
     const index = this.#index;
     if (index === undefined) throw new LockLostError(this.path);
+    const { size } = index;
     const { log, offset, last } = index.scan.position;
     if (log === undefined) throw new UnreadableError("the log's first line is damaged");
-    const hasRest = index.size > offset;
-    const place = { log, at: index.size + (hasRest ? 1 : 0), check: last.check };
+    const hasRest = size > offset;
+    const place = { log, at: size + (hasRest ? 1 : 0), check: last.check };
     const batch = renderBatch(place, lines, options);
     const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...batch]);
-    let isEnd = false;
+    let written: Stats | undefined;
     await withOpenFile(
       () => this.#openToAppend(),
       async (file) => {
-        isEnd = await this.#writeOnce(file, index, content, options.isLazy ?? false);
+        written = await this.#writeOnce(file, index, content, options.isLazy ?? false);
       },
     );
-    this.#index = isEnd && !hasRest ? index.extend(batch) : await readIndex(this.path);
+    // A read of this process may have taken the lines while they were synced.
+    const isNext = !hasRest && index.size === size && written?.size === size + content.length;
+    if (isNext && written) index.extend(batch, written);
+    else this.#index = await readIndex(this.path);
   }
 
-  /** Returns whether the content ends the file. */
-  async #writeOnce(file: number, index: LogIndex, content: Buffer, isLazy: boolean): Promise<boolean> {
+  /** Returns the file with the content, before it was synced. */
+  async #writeOnce(file: number, index: LogIndex, content: Buffer, isLazy: boolean): Promise<Stats> {
     const { size } = index;
     if (!index.isOf(file)) throw new LockLostError(this.path);
     this.#lock.assertHeld();
@@ -166,10 +170,10 @@ export class HeldLog {
       );
     }
     // The place is decided now. If it was taken, the lock was stolen, or a writer from before an earlier theft was late.
-    const isEnd = fstatSync(file).size === size + written;
-    if (!isEnd && !isAt(file, size, content)) throw new LockLostError(this.path);
+    const stats = fstatSync(file);
+    if (stats.size !== size + written && !isAt(file, size, content)) throw new LockLostError(this.path);
     if (!isLazy) await this.#syncFile(file);
-    return isEnd;
+    return stats;
   }
 
   async #syncFile(file: number): Promise<void> {

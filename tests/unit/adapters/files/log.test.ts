@@ -1,10 +1,13 @@
-import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { StorageAdapter } from "waymark";
 import { HeldLog } from "../../../../adapters/files/held-log.js";
 import { FolderLock } from "../../../../adapters/files/lock.js";
+import { readIndex } from "../../../../adapters/files/log-file.js";
+import { recordFields } from "../../../../adapters/files/log-line.js";
 import { nameLog, record, requireLog } from "../../../../conformance/records.js";
+import { sealRecordDraft } from "../../../../src/contract/log.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 import { collect, draft } from "./drafts.js";
 import { newJsonStore } from "./stores.js";
@@ -206,6 +209,30 @@ describe("the log of json-file", () => {
     expect(await nameLog(adapter, { order: "newest" })).toEqual(oldest.toReversed());
     expect(await nameLog(adapter, { afterSequence: 1500, beforeSequence: 1600 })).toEqual(oldest.slice(1500, 1599));
   });
+});
+
+it("a line that is read while it is being synced counts once, and the next one has the right place", async () => {
+  const folder = await tempFolder();
+  const path = join(folder, "log.jsonl");
+  const lock = await FolderLock.acquire(join(folder, ".lock"), 0);
+  const log = await HeldLog.open(path, lock, () => {
+    throw new Error("There is no log, so no checkpoint is needed.");
+  });
+  const line = (n: number) => [recordFields(sealRecordDraft("t", record(`r${n}`), n))];
+  await log.append("t", line(1), 0);
+  // The line is written before the call returns, and synced afterwards.
+  const appended = log.append("t", line(2), 1);
+  const read = await readIndex(path);
+  expect(read?.lastSequence).toBe(2);
+  await appended;
+  await log.append("t", line(3), 2);
+  lock.release();
+  expect(read?.size).toBe(statSync(path).size);
+  expect(log.index?.lastSequence).toBe(3);
+  const lines = readFileSync(path, "utf8").trim().split("\n");
+  expect(lines.slice(1).map((text) => JSON.parse(text).at)).toEqual(
+    lines.slice(1).map((_, at) => Buffer.byteLength(`${lines.slice(0, at + 1).join("\n")}\n`)),
+  );
 });
 
 it("doesn't start over if the lock is stolen once the first record was stored", async () => {
