@@ -173,7 +173,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   const lineEnd = line.endsWith("\r\n") ? "\r\n" : "\n";
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line isn't a header");
   const head = parseHead(parseObject(`${line.slice(0, -lineEnd.length - 1)}}`));
-  assertPlace(head, file);
+  assertMatchesFileName(head, file);
   const stateAt = end + 1 + STATE_KEY.length;
   const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
   const expected = stateEnd + 1 + lineEnd.length;
@@ -205,7 +205,7 @@ function parseFormatted(bytes: Buffer | undefined, file: CheckpointFile, reason:
   }
   if (!isRead) throw head;
   if (state === undefined) throw reason;
-  assertPlace(head, file);
+  assertMatchesFileName(head, file);
   return { head, state: restoreText(state, head) };
 }
 
@@ -216,7 +216,7 @@ function restoreText(state: JsonValue | undefined, head: RecordHead): string {
   throw new UnreadableError("its state was cut short or changed");
 }
 
-function assertPlace({ taskId, id, sequence }: RecordHead, { folder, location, name }: CheckpointFile): void {
+function assertMatchesFileName({ taskId, id, sequence }: RecordHead, { folder, location, name }: CheckpointFile): void {
   assertOwner(taskId, folder, location);
   if (name === checkpointFileName(sequence, id)) return;
   throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says otherwise`);

@@ -113,8 +113,8 @@ export abstract class FolderStore implements StorageAdapter {
     claimNext: async (query, holder, ttlMs) =>
       claimFirst(await this.#findDue(query), (taskId) => {
         const path = this.findFolder(taskId);
-        const place = { path, taskId, logName: this.#logName };
-        const claim = (lock: FolderLock) => claimDue(this.#load, place, query.dueBy, lock, holder, ttlMs);
+        const taskFolder = { path, taskId, logName: this.#logName };
+        const claim = (lock: FolderLock) => claimDue(this.#load, taskFolder, query.dueBy, lock, holder, ttlMs);
         return this.write(path, `claim ${nameTask(taskId)}`, claim, () => undefined);
       }),
     count: async (query) => {

@@ -15,7 +15,7 @@ import {
 import type { LogTable } from "../sql/log.js";
 import { type LogPage, RECORD_COLUMNS, requireIntactRecord, selectsCheckpoints } from "../sql/records.js";
 import type { SqlRow } from "../sql/rows.js";
-import { bytesIn, digestId } from "./columns.js";
+import { digestId, toBytes } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
 import type { PostgresReader } from "./reader.js";
@@ -98,7 +98,7 @@ export class PostgresLog implements LogTable {
     if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
     const { encoding, sha256, body } = payload;
     const seal = sealRecord({ ...record, payload });
-    const bytes = bytesIn(payload);
+    const bytes = toBytes(payload);
     const values = [encoding, sha256, seal, bytes.length, typeof body === "string", bytes];
     await run.change(this.#parts.sql.records.replacePayload, taskId, sequence, ...values);
     return true;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
-import { numberIn } from "./columns.js";
+import { parseNumber } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { quoteName } from "./statements/tables.js";
 
@@ -173,7 +173,7 @@ const LOOK = `
 export async function hasTables(statements: Statements, schema: string, location: string): Promise<boolean> {
   // The first row is the table `tasks`, whose comment contains the version.
   const [[bytes, flag, number, encoding, table, note] = []] = await statements.rows(LOOK, schema);
-  if (!isDeepStrictEqual([bytes, flag, numberIn(number), encoding], SAMPLES)) throw unreadable(location);
+  if (!isDeepStrictEqual([bytes, flag, parseNumber(number), encoding], SAMPLES)) throw makeUnreadableError(location);
   if (table === null) return false;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
   if (version === VERSION) return true;
@@ -185,7 +185,7 @@ export async function hasTables(statements: Statements, schema: string, location
   );
 }
 
-function unreadable(location: string): StorageError {
+function makeUnreadableError(location: string): StorageError {
   return new StorageError(
     `The pool of ${location} returns values in another form than the adapter asks for, so intact checkpoints would look ` +
       "damaged. Nothing was read or written. Set `binary` to false and `client_encoding` to UTF8. A wrapper of the pool " +

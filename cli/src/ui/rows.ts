@@ -40,12 +40,12 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     name,
     isThread: thread !== undefined,
     status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
-    ...given({ stands: status === "due" || status === "waits" ? status : undefined }),
+    ...pickDefined({ stands: status === "due" || status === "waits" ? status : undefined }),
     ...(isChild(newest) && { isChild: true as const }),
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
-    newest: { id, sequence, createdAt, sizeBytes, ...given({ stage, label }) },
-    ...given({ step: placeInfo(steps), lastAt }),
+    newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
+    ...pickDefined({ step: placeInfo(steps), lastAt }),
     ...(newest.status !== "completed" && { why: shortened(whyIncomplete(task, nowMs)) }),
     ...(error && { error: shortened(error.message) }),
     ...(runner && { runner }),
@@ -94,7 +94,7 @@ export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): 
     sequence,
     createdAt,
     status: shownStatus(checkpoint, interrupts),
-    ...given({ stage, label, parentId, forkedFrom: originIn(metadata) }),
+    ...pickDefined({ stage, label, parentId, forkedFrom: originIn(metadata) }),
     sizeBytes,
     stateVersion,
     kind: isTransient(checkpoint) ? "transient" : "milestone",
@@ -113,11 +113,13 @@ function originIn(metadata: CheckpointSummary["metadata"]): CheckpointRow["forke
 }
 
 export function damageInfo({ location, reason, taskId, id, sequence }: DamageInfo): DamageInfo {
-  return { location, reason, ...given({ taskId, id, sequence }) };
+  return { location, reason, ...pickDefined({ taskId, id, sequence }) };
 }
 
 /** The fields that have a value. */
-export function given<Fields extends object>(fields: Fields): { [Key in keyof Fields]?: NonNullable<Fields[Key]> } {
+export function pickDefined<Fields extends object>(
+  fields: Fields,
+): { [Key in keyof Fields]?: NonNullable<Fields[Key]> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
   // Only absent fields were left out, which the type says.
   return Object.fromEntries(entries) as { [Key in keyof Fields]?: NonNullable<Fields[Key]> };
