@@ -8,12 +8,12 @@ import { listNames, SLICE, syncFolder } from "./file-io.js";
 import {
   CHECKPOINT_FILE,
   CheckpointFile,
-  checkpointFileName,
   compareFileNames,
+  nameCheckpointFile,
+  nameTombstone,
   parseSequence,
   renderCheckpoint,
   TOMBSTONE,
-  tombstoneName,
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
 import { toFileName } from "./names.js";
@@ -139,7 +139,7 @@ class JsonFolder implements LoadedTask {
   }
 
   async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly CheckpointFile[]): Promise<void> {
-    const file = this.#makeFile(checkpointFileName(record.sequence, record.id));
+    const file = this.#makeFile(nameCheckpointFile(record.sequence, record.id));
     await this.#write(file, record, lock, replaced.length === 0);
     this.#names.push(file.name);
     this.#byId?.set(file.idName, file.name);
@@ -156,7 +156,7 @@ class JsonFolder implements LoadedTask {
     const gone = new Set(doomed === "all" ? this.#names : doomed.map(({ name }) => name));
     const left = this.#names.filter((name) => !gone.has(name));
     const last = this.lastSequence;
-    const tombstones = doomed === "all" || parseSequence(left.at(-1) ?? "0") === last ? [] : [tombstoneName(last)];
+    const tombstones = doomed === "all" || parseSequence(left.at(-1) ?? "0") === last ? [] : [nameTombstone(last)];
     // The tombstone is written first, because a kill in between must not lose the last sequence.
     for (const name of tombstones) {
       if (!this.#tombstones.includes(name)) await lock.write(join(this.path, name), new Uint8Array());

@@ -289,7 +289,7 @@ function loadPg(): Pg {
   }
 }
 
-export function newPool(url: string): PostgresPool {
+export function makePool(url: string): PostgresPool {
   const pg = loadPg();
   class Client extends pg.Client {
     /**

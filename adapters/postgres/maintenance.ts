@@ -25,7 +25,7 @@ interface OpenTables {
 type Access = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
-export function maintainedTables(location: string, histories: PostgresHistories, access: Access): MaintainedTables {
+export function makeMaintainedTables(location: string, histories: PostgresHistories, access: Access): MaintainedTables {
   const underLock = async (
     taskId: string,
     work: (run: Statements, tables: OpenTables) => Promise<boolean>,

@@ -20,17 +20,17 @@ import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { LogAppend } from "../sql/records.js";
 import { PostgresAppender } from "./appender.js";
-import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
+import { makePool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { LOG_PAGE_ROWS, PostgresLog } from "./log.js";
-import { maintainedTables } from "./maintenance.js";
+import { makeMaintainedTables } from "./maintenance.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { hasTables, makeTables } from "./schema.js";
 import { quoteName } from "./statements/tables.js";
-import { type PostgresStatements, statementsOn } from "./statements.js";
+import { makeStatements, type PostgresStatements } from "./statements.js";
 import { TransientCheckpoints } from "./transient.js";
 import { PostgresWriter } from "./writer.js";
 
@@ -136,9 +136,9 @@ export class PostgresAdapter extends SqlAdapter {
     const location = `PostgreSQL${url === undefined ? "" : describeHost(url)}, schema ${quoteName(schema)}`;
     this.#settings = { schema, migrate, location };
     // `checkOptions` has made sure that there is a pool or a URL.
-    const source = pool ?? (() => newPool(url ?? ""));
+    const source = pool ?? (() => makePool(url ?? ""));
     const connection = new PostgresConnection({ pool: source, prepare, retryForMs, location });
-    const sql = statementsOn(schema);
+    const sql = makeStatements(schema);
     const histories = new PostgresHistories(connection, sql);
     const transient = new TransientCheckpoints();
     const reader = new PostgresReader({ connection, sql, histories, transient, location });
@@ -152,7 +152,7 @@ export class PostgresAdapter extends SqlAdapter {
       read: <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#withTables(work),
     };
     this.log = new SqlLog({ ...calls, change: calls.read }, LOG_PAGE_ROWS);
-    this.maintenance = new SqlMaintenance(maintainedTables(location, histories, (work) => this.#withTables(work)));
+    this.maintenance = new SqlMaintenance(makeMaintainedTables(location, histories, (work) => this.#withTables(work)));
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {

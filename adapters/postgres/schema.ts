@@ -17,7 +17,7 @@ const ADVISORY_LOCK = 0x57594d4b;
  * @param schema - Default `waymark`.
  */
 export function postgresDdl(schema = "waymark"): string {
-  return `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)};\n\n${tablesIn(schema)}`;
+  return `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)};\n\n${renderTables(schema)}`;
 }
 
 /**
@@ -31,7 +31,7 @@ export function postgresDdl(schema = "waymark"): string {
  * COLLATE "C" sorts by code point, which is the contract's order. An id is found by its SHA-256, since ids may be
  * longer than a key.
  */
-function tablesIn(schema: string): string {
+function renderTables(schema: string): string {
   const name = quoteName(schema);
   return `CREATE TABLE IF NOT EXISTS ${name}.tasks (
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
@@ -208,7 +208,7 @@ export async function makeTables(connection: PostgresConnection, schema: string,
       );
     }
     // If the schema exists, only the tables are made, because the role may not have the right to make schemas.
-    await statements.change(existing === null ? postgresDdl(schema) : tablesIn(schema));
+    await statements.change(existing === null ? postgresDdl(schema) : renderTables(schema));
   };
   await connection.atomically(make, { twice: true });
 }

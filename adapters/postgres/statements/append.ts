@@ -76,7 +76,7 @@ export interface AppendParts {
 export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatement {
   return cacheByParts((parts) => {
     const names = ["task_id"];
-    const text = appendStatement(tables, { ...parts, isMany: false }).replaceAll(/\bi\.(\w+)/g, (_, name: string) => {
+    const text = makeStatement(tables, { ...parts, isMany: false }).replaceAll(/\bi\.(\w+)/g, (_, name: string) => {
       if (!names.includes(name)) names.push(name);
       return `$${names.indexOf(name) + 1}::${VALUES[name] ?? "bytea"}`;
     });
@@ -90,7 +90,7 @@ export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatemen
  * ids.) This is a second text, because `appendOne` names its task as $1, and because it waits.
  */
 export function appendMany(tables: Tables): (parts: AppendParts) => string {
-  return cacheByParts((parts) => appendStatement(tables, { ...parts, isMany: true }));
+  return cacheByParts((parts) => makeStatement(tables, { ...parts, isMany: true }));
 }
 
 function cacheByParts<Statement>(make: (parts: AppendParts) => Statement): (parts: AppendParts) => Statement {
@@ -109,7 +109,7 @@ function cacheByParts<Statement>(make: (parts: AppendParts) => Statement): (part
  *
  * LIMIT, ANY and subselects make the planner look up each task by its key, whatever table sizes it assumes.
  */
-function appendStatement(
+function makeStatement(
   { tasks, checkpoints, pieces, records, leases }: Tables,
   {
     hasCheckpoints,
