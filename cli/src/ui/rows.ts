@@ -17,7 +17,7 @@ import { jsonText } from "../printable.js";
 import { fleetStatus } from "../queries/fleet.js";
 import { whyIncomplete } from "../queries/incomplete.js";
 import type { ListedTask } from "../queries/tasks.js";
-import { findPlace } from "../run-steps.js";
+import { findCurrentStep } from "../run-steps.js";
 import type { CheckpointRow, DamageInfo, RunnerInfo } from "./api-parts.js";
 import type { TaskRow } from "./api-tasks.js";
 
@@ -45,7 +45,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
-    ...pickDefined({ step: placeInfo(steps), lastAt }),
+    ...pickDefined({ step: summarizeSteps(steps), lastAt }),
     ...(newest.status !== "completed" && { why: shortened(whyIncomplete(task, nowMs)) }),
     ...(error && { error: shortened(error.message) }),
     ...(runner && { runner }),
@@ -54,11 +54,11 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
   };
 }
 
-function placeInfo(steps: readonly StepRecord[] | undefined): TaskRow["step"] {
-  const place = findPlace(steps);
-  if (place === undefined) return undefined;
-  const { startedAt, status } = place.step;
-  return { text: `${stepText(place.step)}${place.more}`, ...(status === "started" && { startedAt }) };
+function summarizeSteps(steps: readonly StepRecord[] | undefined): TaskRow["step"] {
+  const current = findCurrentStep(steps);
+  if (current === undefined) return undefined;
+  const { startedAt, status } = current.step;
+  return { text: `${stepText(current.step)}${current.more}`, ...(status === "started" && { startedAt }) };
 }
 
 /** Who runs a task now; otherwise who ran it last, if that one didn't release its lease. */

@@ -68,10 +68,10 @@ export function searchState(state: unknown, text: string): Omit<SearchAnswer, "b
   let isCut = false;
   const look = (value: unknown, path: StatePath, steps: readonly PathStep[], key: unknown): void => {
     const parent = findParent(value);
-    const isIn = (place: "key" | "value", text: string) => {
+    const isIn = (part: "key" | "value", text: string) => {
       if (isCut || !text.toLowerCase().includes(wanted)) return;
       if (found.length === MOST_FOUND) isCut = true;
-      else found.push({ path, text: formatPath(steps), in: place, value: typedNode(value, 1, 0) });
+      else found.push({ path, text: formatPath(steps), in: part, value: typedNode(value, 1, 0) });
     };
     if (typeof key !== "number" && key !== undefined) isIn("key", shownText(key));
     if (parent === undefined) isIn("value", shownText(value));
