@@ -59,7 +59,7 @@ export class HeldLog {
     const task = load();
     const head = pending && attempt(() => task.find(pending.with.id)?.head());
     if (pending && !(head instanceof UnreadableError) && isCompanion(pending, head)) await log.commit(pending.with);
-    else await log.#write([{ fields: { sequence: log.#lastTaken(task) + 1, kind: "barrier" } }], {});
+    else await log.#write([{ fields: { sequence: log.#findLastTaken(task) + 1, kind: "barrier" } }], {});
     // The holder that made or replaced the log may have failed to sync its name.
     await syncFolder(dirname(path));
     lock.markClean();
@@ -140,8 +140,8 @@ export class HeldLog {
     const { log, offset, last } = index.scan.position;
     if (log === undefined) throw new UnreadableError("the log's first line is damaged");
     const hasRest = size > offset;
-    const place = { log, at: size + (hasRest ? 1 : 0), check: last.check };
-    const batch = renderBatch(place, lines, options);
+    const position = { log, at: size + (hasRest ? 1 : 0), check: last.check };
+    const batch = renderBatch(position, lines, options);
     const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...batch]);
     let written: Stats | undefined;
     await withOpenFile(
@@ -200,8 +200,8 @@ export class HeldLog {
     }
   }
 
-  #lastTaken(task: LoadedTask): number {
-    return Math.max(this.#index?.lastSequence ?? 0, lastCheckpointSequence(task));
+  #findLastTaken(task: LoadedTask): number {
+    return Math.max(this.#index?.lastSequence ?? 0, findLastSequence(task));
   }
 }
 
@@ -218,7 +218,7 @@ export async function syncLog(path: string): Promise<void> {
 }
 
 /** The last sequence that checkpoints have taken; the newest one's if their numbering is damaged. */
-function lastCheckpointSequence(task: LoadedTask): number {
+function findLastSequence(task: LoadedTask): number {
   try {
     return task.lastSequence;
   } catch (error) {
@@ -227,19 +227,19 @@ function lastCheckpointSequence(task: LoadedTask): number {
   }
 }
 
-/** Renders lines one after another from a place in the file. */
+/** Renders lines one after another from a position in the file. */
 export function renderBatch(
-  place: { readonly log: string; readonly at: number; readonly check: string },
+  position: { readonly log: string; readonly at: number; readonly check: string },
   lines: readonly LineDraft[],
   { isLazy, with: companion, due }: BatchOptions,
 ): Buffer[] {
-  let { at } = place;
+  let { at } = position;
   return lines.map(({ fields, value }, index) => {
     const line = renderFields(
       {
         at,
-        log: place.log,
-        follows: place.check,
+        log: position.log,
+        follows: position.check,
         ...(lines.length > 1 && { of: [index + 1, lines.length] }),
         ...(isLazy && { lazy: true }),
         ...(companion && { with: companion }),

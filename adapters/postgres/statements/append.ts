@@ -77,9 +77,9 @@ export interface AppendParts {
  * change it returns no row, or fails because a key is taken.
  */
 export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatement {
-  return madeOnce((parts) => {
+  return cacheByParts((parts) => {
     const names = ["task_id"];
-    const text = appendStatement(tables, { ...parts, isMany: false }).replaceAll(/\bi\.(\w+)/g, (_, name: string) => {
+    const text = makeStatement(tables, { ...parts, isMany: false }).replaceAll(/\bi\.(\w+)/g, (_, name: string) => {
       if (!names.includes(name)) names.push(name);
       return `$${names.indexOf(name) + 1}::${VALUES[name] ?? "bytea"}`;
     });
@@ -93,10 +93,10 @@ export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatemen
  * ids.) This is a second text, because `appendOne` names its task as $1, and because it waits.
  */
 export function appendMany(tables: Tables): (parts: AppendParts) => string {
-  return madeOnce((parts) => appendStatement(tables, { ...parts, isMany: true }));
+  return cacheByParts((parts) => makeStatement(tables, { ...parts, isMany: true }));
 }
 
-function madeOnce<Statement>(make: (parts: AppendParts) => Statement): (parts: AppendParts) => Statement {
+function cacheByParts<Statement>(make: (parts: AppendParts) => Statement): (parts: AppendParts) => Statement {
   const made = new Map<string, Statement>();
   return (parts) => {
     const key = JSON.stringify(parts);
@@ -112,7 +112,7 @@ function madeOnce<Statement>(make: (parts: AppendParts) => Statement): (parts: A
  *
  * LIMIT, ANY and subselects make the planner look up each task by its key, whatever table sizes it assumes.
  */
-function appendStatement(
+function makeStatement(
   { tasks, checkpoints, pieces, records, leases }: Tables,
   {
     hasCheckpoints,

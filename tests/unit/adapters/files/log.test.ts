@@ -5,7 +5,7 @@ import type { StorageAdapter } from "waymark";
 import { HeldLog } from "../../../../adapters/files/held-log.js";
 import { FolderLock } from "../../../../adapters/files/lock.js";
 import { readIndex } from "../../../../adapters/files/log-file.js";
-import { recordFields } from "../../../../adapters/files/log-line.js";
+import { pickRecordFields } from "../../../../adapters/files/log-line.js";
 import { nameLog, record, requireLog } from "../../../../conformance/records.js";
 import { sealRecordDraft } from "../../../../src/contract/log.js";
 import { tempFolder } from "../../../support/temp-folder.js";
@@ -218,7 +218,7 @@ it("a line that is read while it is being synced counts once, and the next one h
   const log = await HeldLog.open(path, lock, () => {
     throw new Error("There is no log, so no checkpoint is needed.");
   });
-  const line = (n: number) => [recordFields(sealRecordDraft("t", record(`r${n}`), n))];
+  const line = (n: number) => [pickRecordFields(sealRecordDraft("t", record(`r${n}`), n))];
   await log.append("t", line(1), 0);
   // The line is written before the call returns, and synced afterwards.
   const appended = log.append("t", line(2), 1);
