@@ -115,7 +115,7 @@ export class Branches {
         ...(carried && {
           metadata: { ...draft.metadata, ...runMetadata(carried.note, marksOf(from, draft.createdAt)) },
         }),
-        ...(checkpoint.dueAt !== undefined && { dueAt: draft.createdAt }),
+        ...(from.note && !isChild(checkpoint) && { dueAt: draft.createdAt }),
       };
       const { transforms } = this.#store.options;
       // The copy checks the digest, so damage that it finds is reported as that of the source.
