@@ -1,5 +1,5 @@
 export { CheckpointManager } from "./checkpoint-manager.js";
-export { encrypt } from "./codec/encrypt.js";
+export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
 export { keyFromPassphrase } from "./codec/encryption-keys.js";
 export { gzip } from "./codec/gzip.js";
 export type { Transform } from "./codec/transforms.js";
@@ -50,6 +50,7 @@ export type { Notifications } from "./manager/notifications.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
 export type { ListQuery, RecordsQuery, TasksQuery } from "./manager/queries.js";
 export type { TaskRecord } from "./manager/records.js";
+export type { RedactOptions } from "./manager/redaction.js";
 export type { RekeyOptions, RekeyResult } from "./manager/rekey.js";
 export type { RepairOptions, RepairResult } from "./manager/repair.js";
 export type { PruneResult, Retention } from "./manager/retention.js";
