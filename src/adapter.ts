@@ -1,10 +1,12 @@
 // `waymark/adapter`: for authors of adapters, at most 60 names. Errors and what users see come from `waymark`.
-export { makePayload, openPayload } from "./codec/payload.js";
+export { makePayload } from "./codec/payload.js";
 export {
+  type AdapterCapabilities,
   type AppendOptions,
   type CheckpointQuery,
   matchesTaskId,
   matchRetry,
+  type StatusOptions,
   type StoredTask,
   type TaskQuery,
 } from "./contract/adapter.js";
@@ -29,7 +31,6 @@ export {
   nextSequence,
   requireNewest,
   requireNoEvent,
-  requireUnchangedTasks,
 } from "./contract/conditions.js";
 export { isCorrupt } from "./contract/corrupt-record.js";
 export {
@@ -46,7 +47,6 @@ export {
   type LeaseRecord,
   type LeaseStore,
   leaseStore,
-  nextLease,
   type TimedLease,
 } from "./contract/leases.js";
 export {
@@ -60,6 +60,7 @@ export {
   type RecordDraft,
   type RecordHeader,
   type RecordQuery,
+  type RecordSelection,
   sealRecord,
   sealRecordDraft,
   type TaskLog,

@@ -19,6 +19,8 @@ import { NotificationHub, type Notifications } from "./manager/notifications.js"
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
 import {
   type ListQuery,
+  type OneOrMany,
+  PREFIX_FORM,
   type RecordsQuery,
   resolveIncompleteQuery,
   resolveLatestFilter,
@@ -321,11 +323,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @returns The number of removed checkpoints.
    */
   async removeTask(query: { readonly prefix: string }): Promise<number>;
-  async removeTask(
-    task: string | { readonly prefix: string },
-    options: Pick<SaveOptions, "lease"> = {},
-  ): Promise<number> {
-    if (typeof task === "object") return this.#calls.run(() => this.#removal.removeTasks(task, options));
+  async removeTask(task: OneOrMany, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
+    if (typeof task !== "string") return this.#calls.run(() => this.#removal.removeTasks(task, options));
     assertOutsideRun(this.#runs, "manager.removeTask", task);
     return this.#calls.run(() => this.#removal.removeTask(task, options), options.lease);
   }
@@ -489,7 +488,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /** How many tasks with the prefix wait for a worker now, and since when the first of them. */
   async queue(query: { readonly prefix: string }): Promise<DueCount> {
-    return this.#calls.run(async () => countDue(this.#options, resolvePrefix("queue", query)));
+    return this.#calls.run(async () => countDue(this.#options, resolvePrefix("queue", query, PREFIX_FORM)));
   }
 
   /**
@@ -537,7 +536,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {CheckpointConflictError} The task is completed.
    */
-  async cancel(task: string | { readonly prefix: string }, reason: string): Promise<number> {
+  async cancel(task: OneOrMany, reason: string): Promise<number> {
     checkText("The reason of a cancellation", reason, 1);
     return this.#calls.run(() => cancelTasks(this.#runStore, task, reason));
   }
@@ -553,10 +552,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {RunCancelledError} The task was cancelled.
    * @throws {RunMismatchError} The current turn has no recorded step `from`; nothing was changed.
    */
-  async retry(
-    task: string | { readonly prefix: string },
-    options: { readonly from?: string | undefined } = {},
-  ): Promise<number> {
+  async retry(task: OneOrMany, options: { readonly from?: string | undefined } = {}): Promise<number> {
     return this.#calls.run(() => retryTasks(this.#runStore, task, options));
   }
 

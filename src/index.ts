@@ -1,6 +1,6 @@
 export { CheckpointManager } from "./checkpoint-manager.js";
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
-export { type EncryptionKey, keyFromPassphrase } from "./codec/encryption-keys.js";
+export { keyFromPassphrase } from "./codec/encryption-keys.js";
 export { gzip } from "./codec/gzip.js";
 export type { Transform } from "./codec/transforms.js";
 export type { StorageAdapter } from "./contract/adapter.js";
@@ -38,8 +38,10 @@ export {
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
+export type { RecordKind } from "./contract/log.js";
 export type { Runtime } from "./contract/runtime.js";
 export type { TaskEvent } from "./contract/task-events.js";
+export type { DueCount } from "./contract/task-queue.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
 export type { Logger } from "./manager/logger.js";
@@ -59,7 +61,7 @@ export {
   type RetentionPolicy,
 } from "./manager/retention-plan.js";
 export type { SaveOptions } from "./manager/save-options.js";
-export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
+export type { SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
 export type { DiagnosticsMessages } from "./manager/tracing.js";
 export type { VerifyOptions, VerifyResult } from "./manager/verify.js";

@@ -10,8 +10,16 @@ import { isTransient } from "../src/contract/transient.js";
 import type { Logger } from "../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.js";
-import type { NextTurn, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
-import type { WaitOptions } from "../src/runs/waits.js";
+import type {
+  NextTurn,
+  Run,
+  RunOptions,
+  RunSavedOf,
+  RunStateOf,
+  StepCall,
+  StepOptions,
+  WaitOptions,
+} from "../src/runs/run.js";
 import { Findings, type Rehearsal, type StopPoint } from "./rehearsal.js";
 import { type RunWrite, type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 

@@ -18,6 +18,7 @@ import {
   requireNoEvent,
   type SealedSummary,
   type StatusChange,
+  type StatusOptions,
   type StoredCheckpoint,
   type StoredTask,
   sealDraft,
@@ -131,7 +132,7 @@ export class UnstorageAdapter implements StorageAdapter {
     id: string,
     change: StatusChange,
     condition?: AppendCondition,
-    options?: Parameters<StorageAdapter["setStatus"]>[4],
+    options?: StatusOptions,
   ): Promise<boolean> {
     const ownChange = structuredClone(change);
     const records = (options?.records ?? []).map(copyRecordDraft);

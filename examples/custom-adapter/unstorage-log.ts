@@ -14,6 +14,7 @@ import {
   type RecordDraft,
   type RecordHeader,
   type RecordQuery,
+  type RecordSelection,
   requireNewest,
   requireNoEvent,
   sealRecordDraft,
@@ -74,7 +75,7 @@ export class UnstorageLog implements TaskLog {
     }
   }
 
-  remove(taskId: string, selection: Parameters<TaskLog["remove"]>[1], condition?: AppendCondition): Promise<number> {
+  remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number> {
     const [own, expected] = [{ ...selection }, { ...condition }];
     return this.#calls.inTurn(indexKey(taskId), async () => {
       const index = await this.#records.indexToChange(taskId);

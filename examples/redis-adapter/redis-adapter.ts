@@ -23,6 +23,7 @@ import {
   requireNoEvent,
   type SealedSummary,
   type StatusChange,
+  type StatusOptions,
   type StoredCheckpoint,
   type StoredTask,
   sealDraft,
@@ -126,7 +127,7 @@ export class RedisAdapter implements StorageAdapter {
     id: string,
     change: StatusChange,
     condition?: AppendCondition,
-    options?: Parameters<StorageAdapter["setStatus"]>[4],
+    options?: StatusOptions,
   ): Promise<boolean> {
     const own = structuredClone(change);
     const drafts = (options?.records ?? []).map(copyRecordDraft);

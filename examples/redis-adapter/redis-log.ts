@@ -13,6 +13,7 @@ import {
   type RecordDraft,
   type RecordHeader,
   type RecordQuery,
+  type RecordSelection,
   requireNewest,
   requireNoEvent,
   sealRecord,
@@ -26,8 +27,6 @@ import { checkFence, writeTask } from "./redis-write.js";
 
 /** The most items that are read at a time. */
 const PAGE_ITEMS = 100;
-
-type Selection = Parameters<TaskLog["remove"]>[1];
 
 /** The records of a task, beside its checkpoints. The server stores each write at once, so `lazy` changes nothing. */
 export class RedisLog implements TaskLog {
@@ -79,7 +78,7 @@ export class RedisLog implements TaskLog {
     }
   }
 
-  remove(taskId: string, selection: Selection, condition?: AppendCondition): Promise<number> {
+  remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number> {
     const [own, expected] = [{ ...selection }, { ...condition }];
     return writeTask(this.#calls, this.#tasks, {
       taskId,
@@ -127,7 +126,7 @@ export class RedisLog implements TaskLog {
   }
 
   /** The readable records of a selection. The commit that follows fails if the task has changed since. */
-  async #select(taskId: string, selection: Selection): Promise<RecordHeader[]> {
+  async #select(taskId: string, selection: RecordSelection): Promise<RecordHeader[]> {
     const selected: RecordHeader[] = [];
     let after = selection.afterSequence ?? 0;
     for (;;) {

@@ -107,19 +107,6 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
 /**
  * Checks the digest of a payload and decodes its state. Each call returns an independent state.
  *
- * @example
- * ```ts
- * import { gzip, type StorageAdapter } from "waymark";
- * import { isCorrupt, openPayload } from "waymark/adapter";
- *
- * async function load(storage: StorageAdapter, taskId: string, id: string): Promise<unknown> {
- *   const record = await storage.get(taskId, id);
- *   if (record === undefined || isCorrupt(record)) return undefined;
- *   const { state } = await openPayload(record.payload, { context: record, transforms: [gzip()] });
- *   return state;
- * }
- * ```
- *
  * @returns The state. If the payload has transforms, a promise of it.
  * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.

@@ -225,7 +225,7 @@ export interface StorageAdapter {
    * task. Without `removePrefix`, the manager removes the tasks one by one. (case: remove.prefix)
    *
    * @param expected - All tasks with this prefix that have a checkpoint, as the caller saw them. MUST be compared in
-   *   the same atomic step (see `requireUnchangedTasks`). (case: remove.prefix-expected)
+   *   the same atomic step. (case: remove.prefix-expected)
    * @returns The number of removed checkpoints.
    * @throws {CheckpointConflictError} The tasks or their newest checkpoints differ from `expected`; nothing was
    *   removed.

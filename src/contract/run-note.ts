@@ -1,5 +1,5 @@
 import { type CheckpointSummary, isJsonObject, type JsonObject } from "./checkpoint.js";
-import { NOTE_KEY, noteIn } from "./transient.js";
+import { NOTE_KEY, noteIn, type RunWaits } from "./transient.js";
 
 /** The events that a run has received or refused, or that it can't receive any more. A type: it is stored as a JsonObject. */
 export type ReceivedEvents = {
@@ -39,7 +39,7 @@ export interface RunMarks {
   /** Given for a transient checkpoint, with the id of the checkpoint that it replaces. */
   readonly transient?: { readonly replaces: string | undefined } | undefined;
   /** Given for a run that waits. */
-  readonly waits?: { readonly dueAt: string; readonly waitsFor: readonly string[] } | undefined;
+  readonly waits?: RunWaits | undefined;
   /** Whether the run began within another one. Its time of waiting isn't the checkpoint's `dueAt`. */
   readonly isChild?: boolean | undefined;
 }

@@ -8,18 +8,15 @@ import type { Lease } from "./lease.js";
 import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
-import { checkSaveOptions, readToken } from "./save-options.js";
+import { readToken } from "./save-options.js";
 import { onTermination } from "./termination.js";
 import type { CheckpointWriter } from "./writer.js";
 
 export interface AutoSaveOptions {
   /** How often the state is checked, in milliseconds. Default 30,000. */
   readonly intervalMs?: number | undefined;
-  /**
-   * The stage of the checkpoints, or a function that returns it at each save. Default: the stage of the previous
-   * checkpoint.
-   */
-  readonly stage?: string | (() => string | undefined) | undefined;
+  /** The stage of the checkpoints. Default: the stage of the previous checkpoint. */
+  readonly stage?: string | undefined;
   /** The label of the checkpoints. Default `Auto-save`. */
   readonly label?: string | undefined;
   /**
@@ -45,7 +42,7 @@ export interface AutoSaveParts {
 
 const OPTION_CHECKS: OptionChecks<AutoSaveOptions> = {
   intervalMs: wholeFrom(1, MAX_DELAY_MS),
-  stage: (what, stage) => typeof stage === "string" && checkId(what, stage),
+  stage: checkId,
   label: checkText,
   saveOnSignal: true,
   lease: true,
@@ -199,10 +196,8 @@ export class AutoSave<State> {
       const encoded = writer.encode(taskId, state);
       const digest = stateDigest(encoded);
       if (!isForced && digest === this.#newest?.digest) return;
-      const { stage: fixedStage, label = "Auto-save", lease } = this.#options;
-      const stage = typeof fixedStage === "function" ? fixedStage() : (fixedStage ?? this.#newest?.stage);
+      const { stage = this.#newest?.stage, label = "Auto-save", lease } = this.#options;
       const saveOptions = { stage, label, status: this.#status };
-      checkSaveOptions(saveOptions);
       const replaces = this.#transientId;
       const draft = writer.draft(taskId, saveOptions, transientMetadata(replaces));
       const request = { replaces, fencingToken: readToken(taskId, lease) };

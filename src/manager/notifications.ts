@@ -57,7 +57,7 @@ export interface Notifications {
   eventSent: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };
   /** The schema of a wait refused an event's value. The event is kept as refused, and the wait stays open. */
   eventRefused: { readonly taskId: string; readonly name: string; readonly id: string; readonly error: unknown };
-  /** An event of the process stopped the run, or it only waits and was suspended; its task is recorded as `paused`. */
+  /** A signal of the process stopped the run, or it only waits and was suspended; its task is recorded as `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
   /**
    * An attempt has ended. `stopped` means that it lost its lease, met another writer's checkpoint, or couldn't save;

@@ -105,15 +105,30 @@ export function resolveIncompleteQuery(query: Pick<TasksQuery, "prefix" | "limit
   return resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE });
 }
 
-/** The prefix of a call that changes all tasks with it. */
-export function resolvePrefix(method: string, query: { readonly prefix: string }): string {
-  checkOptions(`The query of ${method}`, query, {
-    prefix: (_what, prefix) => checkText(`The prefix of ${method}`, prefix),
-  });
-  if (query.prefix === undefined || query.prefix === "") {
-    throw new TypeError(`${method} needs a non-empty prefix. Nothing was changed.`);
+/** A task's id, or the prefix of several tasks. */
+export type OneOrMany = string | { readonly prefix: string };
+
+/** The form of a prefix, for messages. */
+export const PREFIX_FORM = '{ prefix: "a/" } with a prefix that isn\'t empty';
+
+/**
+ * The prefix of the tasks that a call is for. An empty one would mean all tasks.
+ *
+ * @param forms - All that the call takes, for the message.
+ * @throws {TypeError} `tasks` isn't a prefix.
+ */
+export function resolvePrefix(
+  method: string,
+  tasks: { readonly prefix: string },
+  forms = `a task's id, or ${PREFIX_FORM}`,
+): string {
+  const given: { readonly prefix?: unknown } = typeof tasks === "object" ? (tasks ?? {}) : {};
+  const { prefix, ...others } = given;
+  if (typeof prefix !== "string" || prefix === "" || Object.keys(others).length > 0) {
+    throw new TypeError(`${method} takes ${forms}. Nothing was changed.`);
   }
-  return query.prefix;
+  checkText(`The prefix of ${method}`, prefix);
+  return prefix;
 }
 
 function checkStatuses(_what: string, status: NonNullable<ListQuery["status"]>): void {

@@ -25,11 +25,14 @@ export interface RekeyOptions {
   readonly prefix?: string | undefined;
   /** Stops after the checkpoint, or the batch of records, in progress. */
   readonly signal?: AbortSignal | undefined;
-  /** Called before the first checkpoint or record and after each one. Records come in batches of at most 1,000. */
-  readonly onProgress?: ((progress: Omit<RekeyResult, "refusals">) => void) | undefined;
+  /**
+   * Called before the first checkpoint or record and after each one, with the result so far. Its `refusals` grow.
+   * Records come in batches of at most 1,000.
+   */
+  readonly onProgress?: ((soFar: RekeyResult) => void) | undefined;
 }
 
-/** The result of a rekey, or its progress. All numbers count checkpoints and records of logs. */
+/** The result of a rekey, so far or at its end. All numbers count checkpoints and records of logs. */
 export interface RekeyResult {
   readonly total: number;
   /** Visited so far. */
@@ -100,7 +103,7 @@ export async function rekeyStorage(
   const progress = () => {
     // Saves during the rekey add to the total.
     const total = Math.max(counted, counts.done);
-    return { ...counts, total, left: total - counts.done };
+    return { ...counts, total, left: total - counts.done, refusals };
   };
   /** The places of damage. They are kept because the list of tasks and the task itself may report the same record. */
   const damagedPlaces = new Set<string>();
@@ -145,7 +148,7 @@ export async function rekeyStorage(
     await storeRenewed();
   }
   // Checkpoints that were removed during the rekey don't count as left.
-  return { ...progress(), refusals, ...(stop.aborted ? undefined : { total: counts.done, left: 0 }) };
+  return { ...progress(), ...(stop.aborted ? undefined : { total: counts.done, left: 0 }) };
 }
 
 async function countItems(storage: StorageAdapter, prefix: string | undefined): Promise<number> {

@@ -15,8 +15,8 @@ export interface RepairOptions {
   readonly dryRun?: boolean | undefined;
   /** Stops between two checkpoints; `repair` then throws the signal's reason. Another repair continues from there. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each step. */
-  readonly onProgress?: ((step: RepairStep) => void) | undefined;
+  /** Called after each step, with the result so far. Its `steps` grow; its `tasks` are found at the end. */
+  readonly onProgress?: ((soFar: RepairResult) => void) | undefined;
 }
 
 /** The result of `repair`. After a dry run, it says what a repair would do. */
@@ -61,7 +61,7 @@ export async function repairStorage(
   stop.throwIfAborted();
   for await (const step of storage.maintenance.repair({ leftoversOlderThanMs, dryRun, signal: stop })) {
     steps.push(step);
-    onProgress?.(step);
+    onProgress?.({ dryRun, steps, tasks: [] });
     stop.throwIfAborted();
   }
   stop.throwIfAborted();

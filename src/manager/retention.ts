@@ -1,15 +1,14 @@
-import { checkTaskId, formWith } from "../contract/arguments.js";
+import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
 import { isRecord, type RecordHeader, toRecordHeader } from "../contract/log.js";
 import { isTransient } from "../contract/transient.js";
 import type { Calls } from "./calls.js";
-import { checkOptions, type OptionChecks } from "./check-options.js";
 import { KeepLast, type KeptCheckpoints } from "./keep-last.js";
 import type { Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
-import { resolvePrefix } from "./queries.js";
+import { type OneOrMany, PREFIX_FORM, resolvePrefix } from "./queries.js";
 import type { CheckpointReader } from "./reader.js";
 import { findRunNeeds, isRecordRange, type PlanRecord, REMOVABLE, selectInRanges } from "./record-plan.js";
 import type { Removal } from "./removal.js";
@@ -81,19 +80,20 @@ export class Retention {
   }
 
   /**
-   * Removes the checkpoints that the policy (default: the manager's) doesn't keep: of one task, of the tasks whose id
-   * begins with `prefix`, or of all tasks. Damaged records are skipped and reported. If one of several tasks can't be
-   * pruned, the result's `failures` has its error, and the other tasks are pruned all the same.
+   * Removes the checkpoints that the policy (default: the manager's) doesn't keep. Damaged records are skipped and
+   * reported. If one of several tasks can't be pruned, the result's `failures` has its error, and the other tasks are
+   * pruned all the same.
+   *
+   * @param tasks - A task's id, the prefix of several tasks, or all tasks.
    */
-  async prune(
-    tasks: { readonly taskId: string } | { readonly prefix: string } | { readonly all: true },
-    policy?: RetentionPolicy,
-  ): Promise<PruneResult> {
+  async prune(tasks: OneOrMany | { readonly all: true }, policy?: RetentionPolicy): Promise<PruneResult> {
     return this.#calls.run(async () => {
-      const { taskId, prefix }: PruneQuery = tasks;
-      checkPruneQuery(tasks);
-      const checked = this.#checkedPolicy(policy);
-      return taskId === undefined ? this.#pruneTasks(prefix, checked) : this.#pruneTask(taskId, checked);
+      if (typeof tasks === "string") {
+        checkTaskId(tasks);
+        return this.#pruneTask(tasks, this.#checkedPolicy(policy));
+      }
+      const prefix = isAll(tasks) ? undefined : resolvePrefix("retention.prune", tasks, PRUNE_FORMS);
+      return this.#pruneTasks(prefix, this.#checkedPolicy(policy));
     });
   }
 
@@ -266,24 +266,16 @@ function findCleanEnd({ keep, remove }: RetentionPlan): number {
   return Math.max(0, ...gone.map(({ checkpoint }) => checkpoint.sequence));
 }
 
-/** What `prune` takes: exactly one of these keys. */
-interface PruneQuery {
-  readonly taskId?: string;
-  readonly prefix?: string;
-  readonly all?: true;
-}
+const PRUNE_FORMS = `a task's id, ${PREFIX_FORM}, or { all: true }`;
 
-/** @throws {TypeError} The query doesn't name exactly one of a task, a prefix and all tasks. */
-function checkPruneQuery(query: PruneQuery): void {
-  const checks: OptionChecks<PruneQuery> = {
-    taskId: (_what, taskId) => checkTaskId(taskId),
-    prefix: (_what, prefix) => void resolvePrefix("prune", { prefix }),
-    all: true,
-  };
-  checkOptions("PruneQuery", query, checks, formWith("taskId", query));
-  const isOne = Object.keys(query).length === 1 && Object.values(query)[0] !== undefined;
-  if (isOne && (query.all ?? true) === true) return;
-  throw new TypeError("prune needs one of { taskId }, { prefix } and { all: true }. Nothing was removed.");
+function isAll(tasks: { readonly prefix: string } | { readonly all: true }): tasks is { readonly all: true } {
+  return (
+    typeof tasks === "object" &&
+    tasks !== null &&
+    "all" in tasks &&
+    tasks.all === true &&
+    Object.keys(tasks).length === 1
+  );
 }
 
 /** @throws {TypeError} The value isn't a plan. (It may come from a file.) */

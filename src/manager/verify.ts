@@ -15,8 +15,8 @@ export interface VerifyOptions {
   readonly quick?: boolean | undefined;
   /** Stops at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each checkpoint, record and finding, with the counts so far. */
-  readonly onProgress?: ((soFar: Omit<VerifyResult, "findings"> & { readonly findings: number }) => void) | undefined;
+  /** Called after each checkpoint, record and finding, with the result so far. Its `findings` grow. */
+  readonly onProgress?: ((soFar: VerifyResult) => void) | undefined;
 }
 
 /** The result of `verify`. */
@@ -57,7 +57,7 @@ export async function verifyStorage(
       counts.bytes += item.sizeBytes;
       lastTask = item.taskId;
     } else findings.push(item);
-    onProgress?.({ ...counts, findings: findings.length });
+    onProgress?.({ ...counts, findings });
   }
   return { ...counts, findings };
 }

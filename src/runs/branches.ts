@@ -113,7 +113,7 @@ export class Branches {
         ...(carried && {
           metadata: { ...draft.metadata, ...runMetadata(carried.note, readBranchFlags(from, draft.createdAt)) },
         }),
-        ...(checkpoint.dueAt !== undefined && { dueAt: draft.createdAt }),
+        ...(from.note && !isChild(checkpoint) && { dueAt: draft.createdAt }),
       };
       const { transforms } = this.#store.options;
       // The copy checks the digest, so damage that it finds is reported as that of the source.

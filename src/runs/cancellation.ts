@@ -10,16 +10,13 @@ import { findTurnStart, readRunNote } from "../contract/run-note.js";
 import { keptErrorsText, parseRunKey, type RunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isOfRun } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
-import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
+import { INCOMPLETE, type OneOrMany, resolvePrefix } from "../manager/queries.js";
 import type { DroppedResults } from "../manager/status.js";
 import { readRunRecord } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
 
-/** A task's id, or the prefix of several. */
-type Tasks = string | { readonly prefix: string };
-
 /** Cancels the task, or all incomplete tasks of the prefix. */
-export function cancelTasks(store: RunStore, tasks: Tasks, reason: string): Promise<number> {
+export function cancelTasks(store: RunStore, tasks: OneOrMany, reason: string): Promise<number> {
   return changeEach(store, "cancel", tasks, INCOMPLETE, async (taskId, newest) => {
     if (isCancelled(newest)) return false;
     const { code } = RunCancelledError;
@@ -33,7 +30,7 @@ export function cancelTasks(store: RunStore, tasks: Tasks, reason: string): Prom
 /** Puts the failed task back, or all failed tasks of the prefix. */
 export async function retryTasks(
   store: RunStore,
-  tasks: Tasks,
+  tasks: OneOrMany,
   options: { readonly from?: string | undefined },
 ): Promise<number> {
   checkOptions("RetryOptions", options, { from: checkId });
@@ -104,7 +101,7 @@ async function warnOfKeptErrors(store: RunStore, { taskId, sequence }: Checkpoin
 async function changeEach(
   store: RunStore,
   what: string,
-  tasks: Tasks,
+  tasks: OneOrMany,
   status: readonly CheckpointStatus[],
   change: (taskId: string, newest: CheckpointSummary) => Promise<boolean>,
 ): Promise<number> {

@@ -13,8 +13,8 @@ import {
 } from "../contract/arguments.js";
 import { checkSaveOptions, readToken } from "../manager/save-options.js";
 import { checkSchema } from "../manager/schema.js";
-import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
-import { MAX_WAIT_MS, type WaitOptions } from "./waits.js";
+import type { RunOptions, RunSaveOptions, StepOptions, StepRetry, WaitOptions } from "./run.js";
+import { MAX_WAIT_MS } from "./waits.js";
 
 const RUN_KEYS = listKeys<RunOptions>({
   input: true,

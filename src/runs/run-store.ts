@@ -163,8 +163,9 @@ export class RunStore {
     const draft = this.#writer.draft(taskId, options);
     const run = note.generation === "" ? { ...note, generation: draft.id } : note;
     const metadata = { ...draft.metadata, ...runMetadata(run, { transient, waits, isChild }) };
-    // Only the parent run continues a child run.
-    return { ...draft, metadata, ...(!isChild && { dueAt: waits?.dueAt ?? draft.createdAt }) };
+    // Nobody continues a completed run, and only its parent run a child run. A failed one may be put back.
+    const isOver = isChild || draft.status === "completed";
+    return { ...draft, metadata, ...(!isOver && { dueAt: waits?.dueAt ?? draft.createdAt }) };
   }
 
   /**

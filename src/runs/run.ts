@@ -81,12 +81,12 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   waitFor<Value = unknown>(
     this: void,
     name: string,
-    options?: WaitForOptions<Value> & { readonly timeoutMs?: undefined },
+    options?: WaitOptions<Value> & { readonly timeoutMs?: undefined },
   ): Promise<TaskEvent<Value>>;
   waitFor<Value = unknown>(
     this: void,
     name: string,
-    options: WaitForOptions<Value> & { readonly timeoutMs: number | undefined },
+    options: WaitOptions<Value> & { readonly timeoutMs: number | undefined },
   ): Promise<TaskEvent<Value> | undefined>;
 
   /**
@@ -118,15 +118,16 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<{ readonly id: string }>;
 }
 
-/** The options of `run.waitFor`, beside `timeoutMs`. */
-interface WaitForOptions<Value> {
+/** The options of `run.waitFor`. */
+export interface WaitOptions<Value = unknown> {
   readonly schema?: StateSchema<unknown, Value> | undefined;
+  readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly ask?: string | undefined;
 }
 
 /** A step's function. */
-type StepFunction<Result> = (call: StepCall) => Result | Promise<Result>;
+export type StepFunction<Result = unknown> = (call: StepCall) => Result | Promise<Result>;
 
 /** What a step's function may return: what its schema takes. Without a schema, what can be stored. */
 type CheckedResult<Result, Schema> = [Schema] extends [StateSchema] ? SavedStateOf<Schema> : Storable<Result>;

@@ -8,12 +8,10 @@ import { onAbort, pause } from "../manager/abort-signals.js";
 import { traced, tracing } from "../manager/tracing.js";
 import { runInCall } from "./nesting.js";
 import type { RecordedStep, StepValue } from "./recorded-turn.js";
-import type { StepCall, StepOptions, StepRetry } from "./run.js";
+import type { StepFunction, StepOptions, StepRetry } from "./run.js";
 import { hashText } from "./step-values.js";
 import { isStop, pausedBy } from "./stops.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
-
-type StepFunction = (call: StepCall) => unknown;
 
 /** How a step ended, after how many attempts. */
 type StepEnd = { readonly attempts: number } & ({ readonly result: unknown } | { readonly error: unknown });

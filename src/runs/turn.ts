@@ -1,11 +1,11 @@
 import { checkId } from "../contract/arguments.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
-import { NextTurn, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
+import { NextTurn, type Run, type RunSaveOptions, type StepCall, type StepOptions, type WaitOptions } from "./run.js";
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
 import { Steps } from "./steps.js";
 import { type AttemptParts, type NamedStep, TurnCalls } from "./turn-calls.js";
-import { type WaitOptions, Waits } from "./waits.js";
+import { Waits } from "./waits.js";
 
 /** One call of a run's function, from its top: the methods that the function uses. */
 export class Turn implements Run {

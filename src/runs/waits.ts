@@ -6,18 +6,11 @@ import { NEVER, type RunWaits } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
 import { describeSchema, type StateSchema } from "../manager/schema.js";
 import type { RecordedStep, WaitMark } from "./recorded-turn.js";
+import type { WaitOptions } from "./run.js";
 import { describeRefusal, eventTitle, type FoundEvent, type PendingEvent } from "./run-events.js";
 import { Poller } from "./run-store.js";
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
-
-/** The options of `run.waitFor`. */
-export interface WaitOptions<Value = unknown> {
-  readonly timeoutMs?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly schema?: StateSchema<unknown, Value> | undefined;
-  readonly ask?: string | undefined;
-}
 
 /**
  * Events of other managers are polled for, unless the storage tells of its changes. The interval doubles from the first to

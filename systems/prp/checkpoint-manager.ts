@@ -141,7 +141,7 @@ export class PrpCheckpointManager {
   async cleanup(taskId: string, retain?: number): Promise<void> {
     checkInteger("retain", retain, 0);
     // `prune` is called even if the task is removed afterwards, because `prune` refuses an unreadable file.
-    await this.#checkpoints.retention.prune({ taskId }, { keepLast: (retain ?? this.#config.maxCheckpoints) || 1 });
+    await this.#checkpoints.retention.prune(taskId, { keepLast: (retain ?? this.#config.maxCheckpoints) || 1 });
     if (retain === 0) await this.#checkpoints.removeTask(taskId);
   }
 

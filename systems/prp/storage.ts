@@ -77,7 +77,7 @@ export class SessionCheckpoints {
       // Removes the replaced checkpoint first. Otherwise it would count in `keepLast` and push out another one.
       if (replaces !== undefined) await this.checkpoints.remove(taskId, replaces);
       const keepLast = isTransient ? undefined : this.#keepLast;
-      if (keepLast !== undefined) await this.checkpoints.retention.prune({ taskId }, { keepLast });
+      if (keepLast !== undefined) await this.checkpoints.retention.prune(taskId, { keepLast });
     } catch (cause) {
       const what = `Old checkpoints of task ${JSON.stringify(taskId)} can't be removed; the new one is stored`;
       this.#logger.error({ taskId, error: cause }, what);

@@ -518,7 +518,7 @@ describe("waymark copy", () => {
 
   it("leaves a task out if no checkpoint is in both storages: pruning has removed what could be compared", async () => {
     const { run, manager, open, cwd } = await placeWith(1, 3);
-    await manager.retention.prune({ taskId: "task-1" }, { keepLast: 1 });
+    await manager.retention.prune("task-1", { keepLast: 1 });
     await using other = await open("files:to");
     for (const n of [1, 2]) await other.save("task-1", n);
     const before = await recordsOf(cwd, "files:to");
@@ -538,7 +538,7 @@ describe("waymark copy", () => {
       expect((await run("copy", "--to", "files:to")).code).toBe(0);
       await on.step("b", () => 2);
     });
-    await manager.retention.prune({ taskId: "task-1" }, { keepLast: 1 });
+    await manager.retention.prune("task-1", { keepLast: 1 });
     await manager.save("task-1", "fourth");
     expect(await run("copy", "--to", "files:to")).toMatchObject({ code: 0, stderr: "" });
     await using copied = await open("files:to");
@@ -550,7 +550,7 @@ describe("waymark copy", () => {
     const { run, manager, open } = await placeWith(1, 3);
     expect((await run("copy", "--to", "files:to")).code).toBe(0);
     for (const n of [4, 5]) await manager.save("task-1", n);
-    await manager.retention.prune({ taskId: "task-1" }, { keepLast: 2 });
+    await manager.retention.prune("task-1", { keepLast: 2 });
     expect(await run("copy", "--to", "files:to")).toMatchObject({ code: 0, stderr: "" });
     await using copied = await open("files:to");
     expect((await copied.list("task-1")).map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1]);
@@ -734,7 +734,7 @@ describe("waymark import refuses", () => {
     "checkpoints that come after others of the task, of which %s has none",
     async (file) => {
       const { run, cwd, manager, open } = await placeWith(1, 3);
-      await manager.retention.prune({ taskId: "task-1" }, { keepLast: 1 });
+      await manager.retention.prune("task-1", { keepLast: 1 });
       await manager.close();
       await run("export", "--out", "x.ndjson");
       await using other = await open("sqlite:new.db");

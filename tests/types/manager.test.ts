@@ -93,6 +93,8 @@ it("prunes by a policy and applies a plan by two methods", () => {
   expectTypeOf(manager.retention.prune).returns.resolves.toEqualTypeOf<PruneResult>();
   // @ts-expect-error Without a task, a prefix or `all` it would prune everything.
   void (() => manager.retention.prune({}));
+  // @ts-expect-error An id is given as it is, as to every other method.
+  void (() => manager.retention.prune({ taskId: "t" }));
 });
 
 it("takes the error of a status and the prefix of tasks to remove as named options", () => {

@@ -1,5 +1,4 @@
 import type { RepairOptions, RepairResult } from "waymark";
-import type { RepairStep } from "../findings.js";
 import type { QuerySession } from "../store.js";
 
 /** The completed steps of a repair that was stopped. */
@@ -14,10 +13,10 @@ export type RepairOutcome =
 
 /** Repairs the storage. If the repair fails midway or its signal aborts, returns the completed steps. */
 export async function repairStorage({ manager }: QuerySession, options: RepairOptions): Promise<RepairOutcome> {
-  const steps: RepairStep[] = [];
-  const onProgress = (step: RepairStep): void => {
-    steps.push(step);
-    options.onProgress?.(step);
+  let steps: RepairResult["steps"] = [];
+  const onProgress = (soFar: RepairResult): void => {
+    steps = soFar.steps;
+    options.onProgress?.(soFar);
   };
   try {
     return { result: await manager.maintenance.repair({ ...options, onProgress }) };

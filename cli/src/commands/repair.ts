@@ -48,7 +48,7 @@ export const repair: CommandFile = {
           if (isPlanOnly) return show(plan);
           const signal = cli.interruptible();
           const progress = await showProgress("repairing", () => changes.length);
-          const onProgress = ({ action }: RepairStep) => action !== "left" && progress.advance();
+          const onProgress = ({ steps }: RepairResult) => steps.at(-1)?.action !== "left" && progress.advance();
           const repaired = await repairStorage(session, { ...how, signal, onProgress });
           progress.stop();
           await show(repaired.result);

@@ -121,7 +121,7 @@ export async function* verifying(
     quick,
     signal,
     onProgress(soFar) {
-      progress = { kind: "progress", ...soFar };
+      progress = { kind: "progress", ...soFar, findings: soFar.findings.length };
     },
   }).then(
     ({ findings, ...counts }) => ({

@@ -1,9 +1,10 @@
-// The functions of `waymark/adapter` for bridges: payloads made and opened without a manager.
+// Payloads made and opened without a manager.
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { CheckpointManager, encrypt, gzip } from "waymark";
-import { findDamage, isCorrupt, makePayload, openPayload } from "waymark/adapter";
+import { findDamage, isCorrupt, makePayload } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { openPayload } from "../../../src/codec/payload.js";
 
 const draft = {
   taskId: "t",

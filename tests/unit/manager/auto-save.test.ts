@@ -99,10 +99,10 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(1);
   });
 
-  it("skips a tick while there is no state, and asks for the stage at each save", async () => {
+  it("skips a tick while there is no state, and saves with the given stage and label", async () => {
     const { manager } = memoryWithGate();
     let state: { n: number } | undefined;
-    manager.autoSave("t", () => state, { intervalMs: 10, stage: () => `step-${state?.n}`, label: "On the way" });
+    manager.autoSave("t", () => state, { intervalMs: 10, stage: "step-4", label: "On the way" });
     await vi.advanceTimersByTimeAsync(10);
     expect(await manager.has("t")).toBe(false);
     state = { n: 4 };

@@ -69,9 +69,9 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     // With a key, the name is a step's.
     await log("step", { name: "b", recordKey: "1/b" });
     await save("c");
-    await manager.retention.prune({ taskId: "t" }, { keepStages: ["a", "c"] });
+    await manager.retention.prune("t", { keepStages: ["a", "c"] });
     expect(await left()).toEqual(["a", "step 2", "step 5", "step 6", "c"]);
-    await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+    await manager.retention.prune("t", { keepLast: 1 });
     expect(await left()).toEqual(["step 6", "c"]);
   });
 
@@ -81,7 +81,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     await log("step", { name: "x", recordKey: "1" });
     await save("a");
     await save("b");
-    await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+    await manager.retention.prune("t", { keepLast: 1 });
     expect(await left()).toEqual(["event 1", "b"]);
     expect(await collect(manager.records("t", { kinds: ["event"] }))).toMatchObject([{ value: "123456" }]);
   });
@@ -92,10 +92,10 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     await log("step", { recordKey: "1" });
     await manager.autoSave("t", () => ({ n: 1 }), { stage: "auto" }).stop();
     await log("step", { recordKey: "2" });
-    await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+    await manager.retention.prune("t", { keepLast: 1 });
     expect(await left()).toEqual(["a", "step 2", "auto", "step 4"]);
     await save("b");
-    await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+    await manager.retention.prune("t", { keepLast: 1 });
     expect(await left()).toEqual(["step 2", "step 4", "b"]);
   });
 
@@ -105,7 +105,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
       await log("step", { recordKey: stage });
       await save(stage);
     }
-    await manager.retention.prune({ taskId: "t" }, { maxBytes: 18 });
+    await manager.retention.prune("t", { maxBytes: 18 });
     expect(await left()).toEqual(["step 3", "b", "step 5", "c"]);
   });
 
@@ -121,7 +121,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     expect(plan).toMatchObject({ remove: [], removeBytes: 8, keepBytes: 33 });
     expect(await manager.retention.apply(plan)).toMatchObject({ removed: 0, removedBytes: 8 });
     expect(await left()).toEqual(["step 2", "chunk 3", "chunk 4", "chunk 5", "a", "chunk 7"]);
-    await manager.retention.prune({ taskId: "t" }, { chunks: { maxBytes: 16 } });
+    await manager.retention.prune("t", { chunks: { maxBytes: 16 } });
     expect(await left()).toEqual(["step 2", "chunk 5", "a", "chunk 7"]);
   });
 
@@ -132,7 +132,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     await save("b", "completed");
     const removed: unknown[] = [];
     manager.on("removed", (event) => removed.push(event));
-    expect(await manager.retention.prune({ taskId: "t" }, { maxBytes: 0 })).toMatchObject({ removed: 2 });
+    expect(await manager.retention.prune("t", { maxBytes: 0 })).toMatchObject({ removed: 2 });
     expect(removed).toEqual([{ taskId: "t", ids: "all", by: "request" }]);
     expect(await collect(storage.tasks({ order: "taskId" }))).toEqual([]);
     expect((await save("c")).sequence).toBe(1);
@@ -151,7 +151,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
       }
       return remove(...parameters);
     };
-    await manager.retention.prune({ taskId: "t" }, { maxBytes: 0 });
+    await manager.retention.prune("t", { maxBytes: 0 });
     expect(await left()).toEqual([what === "a save" ? "b" : "event 3"]);
   });
 
@@ -165,10 +165,10 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     records.remove = async () => {
       throw new Error("killed");
     };
-    await expect(manager.retention.prune({ taskId: "t" }, { keepLast: 1 })).rejects.toThrow("killed");
+    await expect(manager.retention.prune("t", { keepLast: 1 })).rejects.toThrow("killed");
     expect(await left()).toEqual(["step 1", "a", "b"]);
     records.remove = remove;
-    await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+    await manager.retention.prune("t", { keepLast: 1 });
     expect(await left()).toEqual(["b"]);
   });
 

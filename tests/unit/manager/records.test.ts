@@ -239,7 +239,7 @@ describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name
     expect((await collect(manager.records("early/3"))).map(({ kind }) => kind)).toEqual(["event", "checkpoint"]);
     const { manager: other, storage } = await managerWithEvent();
     expect(await other.retention.prune({ all: true }, { maxBytes: 0 })).toMatchObject({ tasks: 0, removed: 0 });
-    expect(await other.retention.prune({ taskId: "early/1" }, { maxBytes: 0 })).toMatchObject({ removed: 0 });
+    expect(await other.retention.prune("early/1", { maxBytes: 0 })).toMatchObject({ removed: 0 });
     expect(await idsIn(storage)).toEqual(["early/1", "early/2"]);
   });
 

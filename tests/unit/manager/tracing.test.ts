@@ -77,7 +77,7 @@ it("publishes what a policy removes, after a save and on request", async () => {
   const prunes = callsOf("waymark:prune");
   const manager = inMemory({ keepLast: 2 });
   for (let n = 1; n <= 4; n++) await manager.save("t", n);
-  await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+  await manager.retention.prune("t", { keepLast: 1 });
   expect(prunes).toEqual([
     { taskId: "t", by: "retention", removed: 1 },
     { taskId: "t", by: "retention", removed: 1 },

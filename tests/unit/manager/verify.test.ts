@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { CheckpointManager, UnsupportedOperationError, type VerifyOptions } from "waymark";
+import { CheckpointManager, type RepairResult, UnsupportedOperationError, type VerifyResult } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -44,10 +44,11 @@ function damage(root: string, scheme: "files" | "tasks" | "sqlite", task: string
 describe("verify", () => {
   it("counts the checked records, reports its progress, and ends at an event", async () => {
     const { manager } = await populated("files");
-    const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
+    const seen: VerifyResult[] = [];
     const result = await manager.maintenance.verify({ onProgress: (soFar) => seen.push(soFar) });
     expect(result).toEqual({ tasks: 2, checkpoints: 6, records: 0, bytes: 42, findings: [] });
-    expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, records: 0, bytes: 42, findings: 0 });
+    expect(seen.map(({ checkpoints }) => checkpoints)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(seen.at(-1)).toEqual(result);
     const stop = new AbortController();
     const stopped = manager.maintenance.verify({
       signal: stop.signal,
@@ -94,7 +95,7 @@ describe("verify", () => {
     "ends with a ClosedError when the manager closes (%s)",
     async (scheme) => {
       const { manager } = await populated(scheme);
-      const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
+      const seen: VerifyResult[] = [];
       const verifying = manager.maintenance.verify({
         onProgress: (soFar) => {
           seen.push(soFar);
@@ -117,9 +118,11 @@ describe("verify", () => {
       await expect(repairing).rejects.toMatchObject({ code: "CLOSED" });
       await before.close();
 
-      const { steps } = await manager.maintenance.repair();
+      const seen: RepairResult[] = [];
+      const { steps } = await manager.maintenance.repair({ onProgress: (soFar) => seen.push(soFar) });
       expect(found).toHaveLength(2);
       expect(steps).toHaveLength(1);
+      expect(seen).toEqual([{ dryRun: false, steps, tasks: [] }]);
       expect((await manager.maintenance.verify()).findings).toEqual([]);
     },
   );

@@ -70,3 +70,18 @@ it("an event whose receipt a fork has, and whose wait its function no longer has
   await expect(manager.run("copy", changed)).rejects.toThrow("stop");
   expect(await manager.run("copy", changed)).toBe("hello");
 });
+
+it("a completed run's checkpoint names no time to continue, and a fork or rewind of it does", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", (run) => run.step("work", () => 1));
+  const checkpoints = await manager.list("t");
+  expect(checkpoints.map(({ status, dueAt }) => [status, dueAt])).toEqual([
+    ["completed", undefined],
+    ["running", expect.any(String)],
+  ]);
+  expect(await manager.queue({ prefix: "t" })).toMatchObject({ tasks: 0 });
+  await manager.fork("t", checkpoints[0]?.id ?? "", "t/copy");
+  expect(await manager.queue({ prefix: "t/" })).toMatchObject({ tasks: 1 });
+  await manager.rewind("t", checkpoints[0]?.id ?? "");
+  expect(await manager.queue({ prefix: "t" })).toMatchObject({ tasks: 2 });
+});

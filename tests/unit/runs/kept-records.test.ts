@@ -28,7 +28,7 @@ it("a policy keeps what an unfinished run needs: its turn's first state, its res
       { initialState: { turn: 0 }, ...(input !== undefined && { input }) },
     );
   await expect(program("in")).rejects.toThrow("stop");
-  await manager.retention.prune({ taskId: "t" }, { keepLast: 1 });
+  await manager.retention.prune("t", { keepLast: 1 });
   expect(await program()).toEqual([2, "in"]);
   expect(ran).toEqual(["a"]);
   expect(await manager.result("t")).toEqual([2, "in"]);
@@ -47,7 +47,7 @@ it("a policy removes the old chunks of an open turn, and nothing else of it", as
   const kinds = async () => (await collect(manager.records("t"))).map(({ kind }) => kind);
   const before = await kinds();
   expect(before).toContain("chunk");
-  await manager.retention.prune({ taskId: "t" }, { chunks: { maxBytes: 0 } });
+  await manager.retention.prune("t", { chunks: { maxBytes: 0 } });
   expect(await kinds()).toEqual(before.filter((kind) => kind !== "chunk"));
 });
 

@@ -1,14 +1,9 @@
 import { join } from "node:path";
-import {
-  CheckpointManager,
-  type CheckpointManagerOptions,
-  type EncodingSchema,
-  type StorageAdapter,
-  StorageError,
-} from "waymark";
+import { CheckpointManager, type CheckpointManagerOptions, type StorageAdapter, StorageError } from "waymark";
 import type { RecordDraft, TaskLog } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import type { EncodingSchema } from "../../../src/manager/schema.js";
 import { readRun } from "../../../src/runs/run-view.js";
 import { newStore } from "../../support/postgres.js";
 import { recordingLogger } from "../../support/recording-logger.js";

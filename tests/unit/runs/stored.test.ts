@@ -300,7 +300,7 @@ describe.each(Object.entries(STORAGES))("a policy on %s", (_name, open) => {
     };
     await receive(4);
     const milestones = (await manager.list("t")).filter((summary) => !isTransient(summary));
-    await manager.retention.prune({ taskId: "t" }, { keepLast: 3 });
+    await manager.retention.prune("t", { keepLast: 3 });
     const events = async () => (await manager.events("t")).map(({ id, value, status }) => [id, value, status]);
     const left = [
       [expect.any(String), "kept", "pending"],
@@ -317,7 +317,7 @@ describe.each(Object.entries(STORAGES))("a policy on %s", (_name, open) => {
     expect(receipt).toBeLessThan(milestones[0]?.sequence ?? 0);
     await manager.rewind("t", receipt);
     expect(await receive(4)).toEqual([1, 2, 3, 4]);
-    expect(await manager.retention.prune({ taskId: "t" }, { keepLast: 1 })).toMatchObject({ failures: [] });
+    expect(await manager.retention.prune("t", { keepLast: 1 })).toMatchObject({ failures: [] });
     await manager.send("t", "msg", 5);
     expect(await receive(5)).toEqual([1, 2, 3, 4, 5]);
   });
