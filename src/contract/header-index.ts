@@ -24,10 +24,7 @@ import type { DamagedFinding } from "./findings.js";
 import { findRecordDamage, type LogRecord, type RecordHeader } from "./log.js";
 import { parseSummary } from "./parse-summary.js";
 
-/**
- * The location of a stored header. If the header's key contains the task, the id or the sequence, pass these too, and the
- * header is checked against them.
- */
+/** Where a header is stored. It is checked against the task, the id and the sequence that its key contains. */
 export interface HeaderLocation {
   /** A key, or a table and row, for messages. */
   readonly location: string;
@@ -48,8 +45,7 @@ export interface IndexedTask {
 }
 
 /**
- * The header of a record: everything but the payload's body. Store it as JSON. For adapters that store headers
- * separately, so that a list reads no payloads.
+ * The header of a record: everything but the payload's body, for adapters whose lists read no payloads. Store it as JSON.
  */
 export function toHeader(record: SealedSummary): SealedSummary {
   const { encoding, sha256 } = record.payload;
@@ -57,7 +53,7 @@ export function toHeader(record: SealedSummary): SealedSummary {
 }
 
 /**
- * Reads a header that {@link toHeader} made, and checks each field, the location and the seal. For adapters.
+ * Reads a header that {@link toHeader} made, and checks each field, the location and the seal.
  *
  * @param stored - The JSON text, or its parsed value.
  * @returns The header; a CorruptRecord if it is damaged, or doesn't belong at `location`.
@@ -84,7 +80,7 @@ export function readHeader(stored: JsonValue, location: HeaderLocation): SealedS
 
 /**
  * Selects and orders the headers of a query, for `list` and `read`. CorruptRecords pass whatever stage, status and
- * limit say. If a CorruptRecord has no sequence, it comes first, so that a limit can't hide it. For adapters.
+ * limit say. If a CorruptRecord has no sequence, it comes first, so that a limit can't hide it.
  *
  * @param headers - All headers of the task, in any order.
  *
@@ -125,10 +121,10 @@ export function* selectHeaders<Header extends CheckpointSummary>(
 }
 
 /**
- * Selects and orders the tasks of a query, for `tasks`. If a task's newest headers are damaged, their CorruptRecords
- * come first, then the task with its newest readable header. For adapters.
+ * Selects and orders the tasks of a query, for `tasks`. A task's newest headers, if damaged, come as CorruptRecords
+ * before the task with its newest readable header.
  *
- * @param tasks - All tasks, in any order. Tasks without checkpoints and records are left out.
+ * @param tasks - All tasks, in any order. Those that have nothing are left out.
  */
 export function* selectTasks(
   tasks: Iterable<IndexedTask>,
@@ -150,7 +146,7 @@ export function* selectTasks(
 }
 
 /**
- * Refuses a damaged record, which must not be overwritten and can't be compared with a draft. For adapters: call it
+ * Refuses a damaged record, which must not be overwritten and can't be compared with a draft. Call it
  * before `matchRetry`, and before changing a header.
  *
  * @param found - A whole checkpoint, or a header. A checkpoint's payload is checked too.
@@ -179,7 +175,7 @@ export function makeFinding(
   return { kind: "damaged", location: locate(), reason, taskId, id, sequence, createdAt };
 }
 
-/** The finding about a record, if it is damaged. @param locate - Returns the record's place. */
+/** The finding about a record, if it is damaged. */
 export function makeRecordFinding(
   found: LogRecord | RecordHeader | CorruptRecord,
   locate: () => string,

@@ -26,8 +26,8 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 
   /**
    * Runs `fn` and records its result. A later attempt of the run gets the recorded result and doesn't run `fn`.
-   * Resolves once the result is stored. This attempt gets the stored result, too. It is decoded, and lacks the parts
-   * that `redact` names and properties that aren't enumerable (libraries hide some in their objects).
+   * Resolves once the result is stored. This attempt gets the stored result, too: without the parts that `redact` names,
+   * and without properties that aren't enumerable.
    *
    * A step is identified by its name and by how often that name was used in this turn. Steps may overlap if their names
    * differ.
@@ -54,7 +54,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
    * frees its slot: it is recorded as `paused`, and a worker continues it once the time has come.
    *
-   * A wait has a name as a step has, and is recorded as one.
+   * A wait has a name and is recorded, as a step.
    *
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or `date` isn't a date.
    */
@@ -90,8 +90,8 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<TaskEvent<Value> | undefined>;
 
   /**
-   * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone. Then the function begins again at its top, and `run.state` is this state. The state is read before
-   * `next` returns.
+   * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone, and the function begins again
+   * with it as `run.state`. The state is read before `next` returns.
    *
    * @throws {TypeError} A step is under way, the call is made within a step, or the turn is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
@@ -149,15 +149,14 @@ export interface StepOptions<Schema extends StateSchema | undefined = StateSchem
   /** How to try the step again if it throws. Default: no retry, because a step may cost money. */
   readonly retry?: StepRetry | undefined;
   /**
-   * The longest time of an attempt, in milliseconds. Then the attempt's `signal` aborts. If the function throws after
-   * that, the attempt has failed; if it returns, the result counts.
+   * The longest time of an attempt, in milliseconds. Then its `signal` aborts. If the function throws after that, the
+   * attempt has failed; if it returns, the result counts.
    */
   readonly timeoutMs?: number | undefined;
   /** Validates the result before it is stored, and again when it is reused. */
   readonly schema?: Schema | undefined;
   /**
-   * A value that the step depends on. If a resume passes another value, this step and all steps recorded after it run
-   * again.
+   * A value that the step depends on. If a resume passes another one, this step and all recorded after it run again.
    */
   readonly input?: unknown;
   /**
@@ -173,7 +172,7 @@ export interface StepRetry {
   readonly times: number;
   /** The pause before the first retry, in milliseconds. Default 1,000. */
   readonly backoffMs?: number | undefined;
-  /** Each pause is this many times as long as the pause before. Default 2. */
+  /** Each pause is this many times as long as the one before. Default 2. */
   readonly factor?: number | undefined;
   /** The longest pause, in milliseconds. Default 60,000. */
   readonly maxMs?: number | undefined;
@@ -183,8 +182,7 @@ export interface StepRetry {
 
 export interface RunOptions<Input = unknown, Initial = unknown> {
   /**
-   * The run's input, stored when the run begins. Later calls may leave it out. If they pass a different input, a
-   * RunMismatchError is thrown.
+   * The run's input, stored when the run begins. Later calls may leave it out; another one is a RunMismatchError.
    */
   readonly input?: Input | undefined;
   /** The state that the run begins with if the task has no checkpoint. */
@@ -196,7 +194,7 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
    * the run, or `resume` it.
    */
   readonly ifVersionChanged?: "refuse" | "restart" | "resume" | undefined;
-  /** Starts over with `initialState`, even if the run is completed. Default false. */
+  /** Starts over with `initialState`, even a completed run. Default false. */
   readonly restart?: boolean | undefined;
   /**
    * How long to wait for the lease if another runner has it, in milliseconds. Default 0, so a LeaseHeldError is thrown
@@ -205,8 +203,7 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
    */
   readonly waitForLeaseMs?: number | undefined;
   /**
-   * A lease of the task, which the caller claimed and will release. Default: the run claims and releases a lease
-   * itself.
+   * A lease of the task, which the caller claimed and will release. Default: the run claims one.
    */
   readonly lease?: Lease | undefined;
   /** Pauses the run when it aborts. */

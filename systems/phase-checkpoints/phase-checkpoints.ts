@@ -13,7 +13,7 @@ import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
 import { clearCheckpointRef, setCheckpointRef } from "./seed.js";
 import { CheckpointFolder, type StoredCheckpointFile } from "./storage.js";
 
-/** The answer of `createCheckpoint`: the checkpoint's id and its file's name in the folder, or the error. */
+/** The answer of `createCheckpoint`: the id and the file's name, or the error. */
 export type CheckpointResult =
   | { readonly ok: true; readonly checkpointId: string; readonly file: string }
   | { readonly ok: false; readonly error: string };
@@ -33,10 +33,7 @@ export type CleanupAnswer =
   | { readonly deleted: number; readonly ok: false; readonly error: string };
 
 export interface CompleteCheckpointOptions extends CheckpointOptions {
-  /**
-   * Completes the older checkpoints of the same session too, because all work up to this phase is done. Otherwise they
-   * would still be offered for resuming. Default false.
-   */
+  /** Completes the session's older checkpoints, too, so that none is offered for a resume. Default false. */
   readonly withEarlier?: boolean | undefined;
 }
 
