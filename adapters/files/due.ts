@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { compareTexts } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
-import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
+import { askOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { isDue, type LeaseRecord, nextLease } from "../../src/contract/leases.js";
 import { monotonicMs } from "../../src/contract/runtime.js";
 import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
@@ -37,7 +37,7 @@ export class DueTasks {
     { prefix, dueBy, except }: DueQuery,
   ): Promise<readonly DueTask[]> {
     const excepted = new Set(except);
-    const hasDied = askingOnce(holderHasEnded);
+    const hasDied = askOnce(holderHasEnded);
     const due: DueTask[] = [];
     // Removed folders are forgotten.
     const folders = new Map<string, KnownFolder>();

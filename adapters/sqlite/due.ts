@@ -1,4 +1,4 @@
-import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
+import { askOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { judgeLease, nextLease } from "../../src/contract/leases.js";
 import { monotonicMs } from "../../src/contract/runtime.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
@@ -72,7 +72,7 @@ function lapsedTasks(
   { prefix, except }: DueQuery,
 ): readonly { readonly taskId: string; readonly dueAt: string }[] {
   const nowMs = monotonicMs();
-  const hasEnded = askingOnce(holderHasEnded);
+  const hasEnded = askOnce(holderHasEnded);
   const excepted = new Set(except);
   return database
     .all(UNRELEASED, prefix, prefix + HIGHEST)

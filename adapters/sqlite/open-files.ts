@@ -54,7 +54,7 @@ export class OpenFiles {
     }
     const named = statsAt(this.#logPath);
     if (named !== undefined && named.size > 0 && !isSame(this.#log, named)) {
-      this.#keepingLog(close);
+      this.#closeKeepingLog(close);
       if (!this.isNamed) return;
       throw this.#failure(
         "Another process has begun a new log. Saves that either process made since then may be lost; older checkpoints are intact. " +
@@ -78,7 +78,7 @@ export class OpenFiles {
    * Closes the connection, and keeps the other process's log. Otherwise the last connection to close would remove
    * whatever log has the name, even that of a process that has ended.
    */
-  #keepingLog(close: () => void): void {
+  #closeKeepingLog(close: () => void): void {
     const kept = `${this.#logPath}-${randomUUID()}`;
     linkSync(this.#logPath, kept);
     close();

@@ -39,7 +39,7 @@ export interface DatabaseFileOptions<Store> {
 }
 
 /** Reads check this often whether the database was removed or replaced. Whether the log was, each call checks. */
-const LOOK_AGAIN_MS = 100;
+const CHECK_AGAIN_MS = 100;
 /**
  * The size to which the log shrinks. SQLite copies the log into the database from 1,000 pages on, each of 4,096 bytes
  * and 24 of a header. With a smaller limit, SQLite would shorten the log each time, and the next saves would have to
@@ -60,7 +60,7 @@ export class DatabaseFile<Store> {
   readonly #options: DatabaseFileOptions<Store>;
   readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
   #open: { readonly store: Store; readonly database: SqliteConnection; readonly files: OpenFiles } | undefined;
-  #lookAgainAtMs = 0;
+  #checkAgainAtMs = 0;
 
   constructor(options: DatabaseFileOptions<Store>) {
     this.#options = options;
@@ -73,7 +73,7 @@ export class DatabaseFile<Store> {
    *   later.
    */
   existing(): Store | undefined {
-    this.#leaveIf(!this.#looked());
+    this.#leaveIf(!this.#hasItsFiles());
     if (this.#open !== undefined) return this.#open.store;
     const { path } = this.#options;
     const file = unlessAbsent(() => statSync(path));
@@ -120,12 +120,12 @@ export class DatabaseFile<Store> {
   }
 
   /** Whether a read may use the open connection, because its files still have their names. */
-  #looked(): boolean {
+  #hasItsFiles(): boolean {
     if (this.#open === undefined) return true;
     if (!this.#open.files.isLogNamed) return false;
     const nowMs = performance.now();
-    if (nowMs < this.#lookAgainAtMs) return true;
-    this.#lookAgainAtMs = nowMs + LOOK_AGAIN_MS;
+    if (nowMs < this.#checkAgainAtMs) return true;
+    this.#checkAgainAtMs = nowMs + CHECK_AGAIN_MS;
     return this.#open.files.isNamed;
   }
 
@@ -156,7 +156,7 @@ export class DatabaseFile<Store> {
     const file = statSync(path);
     // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
     // an outdated view are closed first.
-    for (const other of opened()) if (other.#open?.files.isOf(file)) other.#leaveIf(!other.#looked());
+    for (const other of opened()) if (other.#open?.files.isOf(file)) other.#leaveIf(!other.#hasItsFiles());
     const database = this.#openFile(mayCreate);
     if (database === undefined) return undefined;
     const isCopy = database.pragma("query_only") === 1;
@@ -166,7 +166,7 @@ export class DatabaseFile<Store> {
       if (this.#open === undefined) database.close();
     }
     OPEN.add(this.#self);
-    this.#lookAgainAtMs = performance.now() + LOOK_AGAIN_MS;
+    this.#checkAgainAtMs = performance.now() + CHECK_AGAIN_MS;
     return this.#open.store;
   }
 

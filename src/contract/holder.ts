@@ -37,7 +37,7 @@ export function holderHasEnded(holder: string): boolean {
 }
 
 /** Asks once for each holder, and remembers the result. For a look at many leases: a process may have a lot of them. */
-export function askingOnce(ask: (holder: string) => boolean): (holder: string) => boolean {
+export function askOnce(ask: (holder: string) => boolean): (holder: string) => boolean {
   const results = new Map<string, boolean>();
   return (holder) => {
     const result = results.get(holder) ?? ask(holder);

@@ -64,7 +64,7 @@ export class AutoSave<State> {
   /** The task's newest checkpoint at the last check, and the digest of its state if readable. */
   #newest: { readonly id: string; readonly stage: string | undefined; readonly digest: string | undefined } | undefined;
   #transientId: string | undefined;
-  #hasLooked = false;
+  #hasChecked = false;
   #inProgress: Promise<unknown> | undefined;
   #stopping: Promise<void> | undefined;
   #status: "running" | "paused" = "running";
@@ -223,22 +223,22 @@ export class AutoSave<State> {
     const { reader } = this.#parts;
     const newest = await reader.newestWhere(this.#taskId);
     if (newest?.status === "completed") return true;
-    if (newest !== undefined && isOfRun(newest)) throw runSavesItself(newest.taskId);
+    if (newest !== undefined && isOfRun(newest)) throw ownRunError(newest.taskId);
     if (newest?.id !== this.#newest?.id) {
       const digest = newest && (await reader.readDigest(this.#taskId, newest.id));
       this.#newest = newest && { id: newest.id, stage: newest.stage, digest };
     }
     if (newest !== undefined && isTransient(newest)) this.#transientId = newest.id;
-    else if (!this.#hasLooked) {
+    else if (!this.#hasChecked) {
       // An earlier process may have left a transient checkpoint.
       this.#transientId = (await reader.newestWhere(this.#taskId, isTransient))?.id;
     }
-    this.#hasLooked = true;
+    this.#hasChecked = true;
     return false;
   }
 }
 
-export function runSavesItself(taskId: string): TypeError {
+export function ownRunError(taskId: string): TypeError {
   return new TypeError(
     `Task ${JSON.stringify(taskId)} has a run, which saves after each step: an auto-save would replace its record. Nothing was saved. Inside the run, use run.save or run.next.`,
   );

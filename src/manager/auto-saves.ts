@@ -1,5 +1,5 @@
 import { checkTaskId } from "../contract/arguments.js";
-import { AutoSave, type AutoSaveOptions, type AutoSaveParts, runSavesItself } from "./auto-save.js";
+import { AutoSave, type AutoSaveOptions, type AutoSaveParts, ownRunError } from "./auto-save.js";
 
 /** The auto-saves of one manager: at most one per task. */
 export class AutoSaves<State> {
@@ -15,7 +15,7 @@ export class AutoSaves<State> {
     checkTaskId(taskId);
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
-    if (hasRun) throw runSavesItself(taskId);
+    if (hasRun) throw ownRunError(taskId);
     // After its lease was lost, another auto-save may have taken its place.
     const autoSave = new AutoSave(this.#parts, taskId, getState, options, () => {
       if (this.#byTask.get(taskId) === autoSave) this.#byTask.delete(taskId);

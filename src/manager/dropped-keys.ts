@@ -24,7 +24,7 @@ export class DroppedKeys {
   }
 
   /** Call it with a state that was accepted, and its stored form. Never throws. */
-  look(taskId: string, state: unknown, stored: unknown): void {
+  check(taskId: string, state: unknown, stored: unknown): void {
     if (this.#isDone) return;
     this.#saves += 1;
     const keys = isPlain(state) ? Object.keys(state).join("\n") : "";

@@ -254,7 +254,7 @@ export class TaskLease implements Lease {
     this.token = token;
     // Each step under way may add a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.signal);
-    this.#lastsFrom(askedAtMs);
+    this.#extendFrom(askedAtMs);
     // If a renewal fails, the lease stays. The next renewal may succeed, or the lease expires.
     const renew = () => void this.renew().catch(() => undefined);
     this.#endRenewals = repeat(parts.runtime, renew, renewalMs(ttlMs));
@@ -315,7 +315,7 @@ export class TaskLease implements Lease {
       await this.lose(lostLease(this.taskId, this.token, "another runner has claimed the task since"));
     }
     this.signal.throwIfAborted();
-    this.#lastsFrom(askedAtMs);
+    this.#extendFrom(askedAtMs);
   }
 
   /**
@@ -341,7 +341,7 @@ export class TaskLease implements Lease {
     await (isLost ? released.catch(() => undefined) : released);
   }
 
-  #lastsFrom(askedAtMs: number): void {
+  #extendFrom(askedAtMs: number): void {
     const { runtime } = this.#parts;
     this.#cancelExpiry?.();
     this.#expiresAtMs = askedAtMs + this.ttlMs;

@@ -277,11 +277,11 @@ function settle(verdicts: readonly Verdict[], needed: readonly number[], maxByte
   const [newest, ...older] = verdicts;
   if (newest === undefined) return;
   const incomplete = newest.checkpoint.status !== "completed";
-  const unfinishedStays = () => older.some(({ checkpoint, stays }) => stays && checkpoint.status !== "completed");
+  const keepsUnfinished = () => older.some(({ checkpoint, stays }) => stays && checkpoint.status !== "completed");
 
   if (incomplete) newest.claims.push("newest of an incomplete task");
-  else if (!newest.stays && unfinishedStays()) newest.claims.push("newest of a completed task with unfinished parts");
-  newest.stays ||= incomplete || unfinishedStays();
+  else if (!newest.stays && keepsUnfinished()) newest.claims.push("newest of a completed task with unfinished parts");
+  newest.stays ||= incomplete || keepsUnfinished();
 
   const isNeeded = ({ checkpoint }: Verdict) => needed.includes(checkpoint.sequence);
   for (const verdict of older.filter(isNeeded)) {
@@ -303,7 +303,7 @@ function settle(verdicts: readonly Verdict[], needed: readonly number[], maxByte
     verdict.objections.push(tooMany);
     bytes -= totalBytes([verdict]);
   }
-  if (incomplete || unfinishedStays()) return;
+  if (incomplete || keepsUnfinished()) return;
   // From here on, no unfinished checkpoint needs the newest one, so the rules also apply to the newest one.
   if (newest.stays && bytes > maxBytes) newest.objections.push(tooMany);
   newest.stays = newest.objections.length === 0;

@@ -99,7 +99,7 @@ export class CheckpointWriter {
     const stored =
       schema === undefined ? state : encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
-    this.#droppedKeys?.look(taskId, state, stored);
+    this.#droppedKeys?.check(taskId, state, stored);
     // If the schema would refuse the redacted state on load, this refuses the save.
     if (schema !== undefined && encoded.isRedacted) {
       const redacted = decodeJson(encoded.encoding, encoded.text, owner);

@@ -31,8 +31,8 @@ interface EnqueueOptions {
 
 const CLAIM_EVERY_MS = 100;
 /** The pauses between two looks whether a run has ended. */
-const FIRST_LOOK_MS = 250;
-const LAST_LOOK_MS = 2000;
+const FIRST_POLL_MS = 250;
+const LAST_POLL_MS = 2000;
 
 /** The runs of one manager: at most one per task. */
 export class Runs {
@@ -140,7 +140,7 @@ export class Runs {
     const store = this.#store;
     const poller = new Poller(store, taskId);
     try {
-      for (let pauseMs = FIRST_LOOK_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_LOOK_MS)) {
+      for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
         signal.throwIfAborted();
         poller.begin();
         const newest = await store.reader.newest(taskId);

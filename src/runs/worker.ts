@@ -49,7 +49,7 @@ const DEFAULT_MAX_ATTEMPTS = 5;
 /** The most tasks in one claim, so that other workers get some, too. */
 const MAX_CLAIMED = 16;
 /** The pause between two looks for a task. */
-const LOOK_MS = 250;
+const POLL_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const MAX_PAUSE_MS = 10_000;
 /** How long a worker leaves a task that it couldn't run to others. */
@@ -111,7 +111,7 @@ export class Worker {
     while (!signal.aborted) {
       // If it crashes this worker, too, each task beside it loses an attempt.
       if (this.#poisonTask !== undefined) {
-        await this.#store.pause(ANY_TASK, LOOK_MS, signal);
+        await this.#store.pause(ANY_TASK, POLL_MS, signal);
         continue;
       }
       if (this.#running.size >= concurrency) {
@@ -127,7 +127,7 @@ export class Worker {
       claimed = [];
       poller.begin();
       try {
-        const query = { prefix, except: this.#stillRefused() };
+        const query = { prefix, except: this.#listRefused() };
         claimed = await this.#store.claimDue(query, leaseOptions, Math.min(free, MAX_CLAIMED));
         failures = 0;
       } catch (error) {
@@ -138,7 +138,7 @@ export class Worker {
         }
       }
       if (claimed.length > 0) await this.#startAll(claimed);
-      else await this.#store.pause(ANY_TASK, Math.min(LOOK_MS * 2 ** failures, MAX_PAUSE_MS), signal);
+      else await this.#store.pause(ANY_TASK, Math.min(POLL_MS * 2 ** failures, MAX_PAUSE_MS), signal);
       if (claimed.length === 0 && failures === 0 && poller.isNotified) await this.#waitForChange(poller);
     }
   }
@@ -146,7 +146,7 @@ export class Worker {
   /** Waits until the storage has changed since the last look, or a task is due without a change. */
   async #waitForChange(poller: Poller): Promise<void> {
     const { options } = this.#store;
-    const refused = this.#stillRefused();
+    const refused = this.#listRefused();
     // If the storage fails, the next look reports it.
     const dueMs = await this.#store.untilDue({ prefix: this.#options.prefix, except: refused }).catch(() => 0);
     const nowMs = options.clock();
@@ -227,7 +227,7 @@ export class Worker {
     this.#refused.set(taskId, this.#store.options.clock() + refusedMs(error));
   }
 
-  #stillRefused(): readonly string[] {
+  #listRefused(): readonly string[] {
     const nowMs = this.#store.options.clock();
     for (const [taskId, untilMs] of this.#refused) if (untilMs <= nowMs) this.#refused.delete(taskId);
     return [...this.#refused.keys()];
