@@ -81,9 +81,7 @@ export class RunJournal {
   #lastStep: string | undefined;
   /** How many steps of the turn are recorded. */
   recordedSteps: number;
-  /** Whether the attempt before was killed, or lost its lease. */
-  readonly #isAfterKill: boolean;
-  /** How many steps in a row were quick. */
+  /** How many steps of this attempt in a row were quick. */
   #quickSteps = 0;
   /** Whether this attempt has recorded anything but starts. */
   #hasProgress = false;
@@ -113,7 +111,6 @@ export class RunJournal {
     this.begin = state.begin;
     this.#state = state.state;
     this.#newest = state.newest;
-    this.#isAfterKill = state.isInterrupted;
     this.recordedSteps = state.steps?.size ?? 0;
     const last = state.steps?.all().at(-1);
     this.#lastStep = last && stepTitle(last.name || "a save", last.occurrence);
@@ -125,11 +122,11 @@ export class RunJournal {
   }
 
   /**
-   * Whether the start of a step must be stored before its function is called. If the attempt before was killed, the step
-   * may be the reason. If the lease has expired, the step may be another runner's by now.
+   * Whether the start of a step must be stored before its function is called: so it is for the first steps of an attempt,
+   * since one of them may have killed the attempt before. If the lease has expired, the step may be another runner's by now.
    */
   get marksFirst(): boolean {
-    return this.#isAfterKill || this.#quickSteps < QUICK.steps || this.#hasExpired;
+    return this.#quickSteps < QUICK.steps || this.#hasExpired;
   }
 
   /** Notes how long the last step took. */

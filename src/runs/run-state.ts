@@ -31,8 +31,6 @@ export interface RunState {
   /** How many attempts in a row have recorded nothing but their starts, and the steps that the last of them has started. */
   readonly crashes: number;
   readonly running: readonly string[];
-  /** Whether the attempt before was killed, or lost its lease. */
-  readonly isInterrupted: boolean;
   /** The trace context of the former attempt, if it is known. */
   readonly previousTraceparent?: string | undefined;
 }
@@ -152,7 +150,6 @@ function beginRun(
     newest,
     crashes: 0,
     running: [],
-    isInterrupted: false,
     input,
     steps: undefined,
   };
@@ -255,8 +252,7 @@ async function readAttempts(store: RunStore, newest: CheckpointSummary, note: Ru
       running.unshift(stepTitle(header.name, key.occurrence));
   }
   if (!isTransient(newest)) started.delete(note.attempt);
-  const isInterrupted = newest.status === "running" && attempt > 0;
-  return { attempt, crashes: started.size, running, isInterrupted, sequence: last };
+  return { attempt, crashes: started.size, running, sequence: last };
 }
 
 /** The events that the run has received until now, in the turn of its newest checkpoint too. */

@@ -136,7 +136,7 @@ describe("the mark of a step's start", () => {
     expect(around("longer")).toEqual(["call longer", "mark longer", "step longer"]);
   });
 
-  it("is stored before every step after a kill, since a step may be the reason", async () => {
+  it("is stored before the first steps after a kill, since one of them may be the reason", async () => {
     const storage = new MemoryAdapter();
     const died = new StorageError("The process was killed.");
     await managerOn(dyingAfter(19, storage))
