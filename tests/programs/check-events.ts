@@ -51,6 +51,11 @@ export class EventsCheck {
     this.#of(task).set(id, undefined);
   }
 
+  /** The event may be pending again. */
+  doubt(task: string, id: string): void {
+    this.#of(task).delete(id);
+  }
+
   /** A fork has the receipts of its origin, and a branch gets those again that were in its turn. */
   branch({ task, from, generation, at, carried }: Extract<Seen, { readonly is: "branched" }>): void {
     if (task === from) this.#rewound.add(task);

@@ -21,6 +21,8 @@ export interface TurnRules {
   receive(title: string, value: string, code: number): void;
   /** An event is pending again. */
   giveBack(value: string): void;
+  /** An event may be pending again. */
+  doubt(value: string): void;
   /** Whether lives of the task, or of the one that it is a fork of, had different code. */
   isCodeChanged(): boolean;
 }
@@ -58,7 +60,7 @@ export class TurnCheck {
       if (line.is === "called") {
         if (line.kind !== "save" && !refused.has(line.title)) lastErrors = [];
         kinds.set(line.title, line.kind);
-        if (this.#hasOtherInput(line)) this.#mayBeDropped.push(...this.#laterThan(line.title, got));
+        if (this.#hasOtherInput(line)) this.#mayDrop(this.#laterThan(line.title, got));
       } else if (line.is === "made" && line.title === LEFT) this.#left = line.value;
       else if (line.is === "body") this.#ran(line, got, isLate(line));
       else if (line.is === "got") {
@@ -183,7 +185,15 @@ export class TurnCheck {
   #dropLater(title: string, got: ReadonlySet<string>): void {
     const [first, ...others] = this.#laterThan(title, got);
     if (first !== undefined) this.#drop(first);
-    this.#mayBeDropped.push(...others);
+    this.#mayDrop(others);
+  }
+
+  #mayDrop(answers: readonly ReadonlySet<string>[]): void {
+    this.#mayBeDropped.push(...answers);
+    for (const title of answers.flatMap((titles) => [...titles])) {
+      const value = this.#agreed.get(title)?.value;
+      if (value !== undefined && isEvent(value)) this.#rules.doubt(value);
+    }
   }
 
   /** This answer with those recorded later. Once the code has changed, functions may have got them in another order. */
