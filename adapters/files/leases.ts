@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import type { AppendCondition } from "../../src/contract/conditions.js";
 import { checkLease, type LeaseRecord, parseLease, type TimedLease } from "../../src/contract/leases.js";
 import { monotonicMs } from "../../src/contract/runtime.js";
-import { decodeText, readStored, SLICE, UnreadableError } from "./file-io.js";
+import { decodeText, readFirstLine, SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { attempt, parseObject } from "./record.js";
 import { listTaskFolders } from "./task-scan.js";
@@ -39,10 +39,10 @@ export function requireLease(folder: string, taskId: string, condition: AppendCo
 function readLeaseFile(
   folder: string,
 ): { readonly lease: LeaseRecord; readonly taskId: string | undefined } | undefined {
-  const bytes = readStored(join(folder, LEASE_NAME));
-  if (bytes === undefined) return undefined;
+  const stored = readFirstLine(join(folder, LEASE_NAME));
+  if (stored === undefined) return undefined;
   const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(
-    decodeText(bytes),
+    decodeText(stored.bytes),
   );
   const lease = parseLease(fields);
   if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} doesn't hold a lease`);

@@ -77,6 +77,15 @@ export class LogIndex {
     if (scan.offset - from >= SEGMENT_BYTES && scan.isBetween) this.segments.push(scan.position);
   }
 
+  /** Takes lines that this process has appended at the end of the file. */
+  extend(lines: readonly Buffer[]): this {
+    for (const line of lines) {
+      this.take(line.subarray(0, -1), this.size);
+      this.size += line.length;
+    }
+    return this;
+  }
+
   /** When the task is due, if this is its newest checkpoint. */
   findDueTime(newest: CheckpointSummary | undefined): string | undefined {
     const own = newest && findDueTime(newest);

@@ -122,6 +122,8 @@ export class LogScan {
     }
     // Line one is damaged. Every other line names the file, too.
     this.#log = log;
+    // The rest of a batch with a lost line. The line after the batch decides whether that is damage.
+    if (this.#isTorn && line.of[0] > 1) return [];
     if (line.of[0] === 1 && line.follows === last.check) this.#broken = [];
     const damaged = this.#finishBroken();
     const counting = this.#takeCounting(entry, line, end);

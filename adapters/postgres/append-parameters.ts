@@ -27,6 +27,8 @@ export function makeAppendStatement(
   const parts = {
     hasCheckpoints: checkpoints.length > 0,
     hasRecords: appends.some((append) => listRecords(append).length > 0),
+    hasPieces: checkpoints.some(({ piece }) => piece.form > 0),
+    mayBegin: appends.some(mayBegin),
     isFenced: appends.some(({ condition }) => condition.fencingToken !== undefined),
     isReplacing: checkpoints.some(({ replaced }) => replaced !== undefined),
   };
@@ -50,6 +52,12 @@ export function makeAppendStatement(
     records: describeRecords(append, bodies),
   }));
   return [sql.acrossTasks.append(parts), toJson(rows), bodies.join()];
+}
+
+/** Whether the append may be its task's first one. */
+function mayBegin(append: PlacedAppend | LogAppend): boolean {
+  const isAfterOthers = (append.condition.expectedSequence ?? 0) > 0;
+  return !isAfterOthers && !("draft" in append && (append.piece.after?.length ?? 0) > 0);
 }
 
 /** The records that an append stores. */
@@ -77,8 +85,10 @@ function describeAppend(append: PlacedAppend | LogAppend, isLazy: boolean): Row 
 function describeCheckpoint({ draft, options, replaced, piece }: PlacedAppend): Row {
   const { taskId, id, payload } = draft;
   const [before, after] = sealedParts(draft);
+  const columns: Record<string, unknown> = {};
+  for (const [at, value] of listColumns(draft).entries()) columns[DRAFT_COLUMNS[at] ?? ""] = value;
   return {
-    ...Object.fromEntries(listColumns(draft).map((value, at) => [DRAFT_COLUMNS[at], value])),
+    ...columns,
     task_id: taskId,
     is_text: typeof payload.body === "string",
     id_digest: toHex(digestId(id)),

@@ -107,7 +107,7 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
     redaction: options.redact && new Redaction(options.redact),
     maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
     createId: options.createId,
-    clock: options.clock ?? (() => runtime.now()),
+    clock: options.clock ?? runtime.now.bind(runtime),
     runtime,
     logger,
   };

@@ -212,14 +212,14 @@ export class Attempt {
         await this.#complete(result);
         return values.decode(result);
       }
-      await journal.endTurn(next.state, next.options, events.endTurn());
+      await journal.endTurn(next.state, next.options, await events.endTurn());
       stop.signal.throwIfAborted();
     }
   }
 
   async #complete(result: EncodedState): Promise<void> {
     const { journal, events } = this.#parts;
-    const received = events.endTurn();
+    const received = await events.endTurn();
     await journal.save({
       status: "completed",
       label: "Run completed",

@@ -57,6 +57,8 @@ interface Batch {
   isLazy: boolean;
 }
 
+/** A step that takes less is quick. After so many in a row, the next one is expected to be quick. */
+const QUICK = { ms: 5, steps: 16 };
 /** The first pause before a write is tried again. Each further pause is twice as long. */
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 5000;
@@ -79,6 +81,10 @@ export class RunJournal {
   #lastStep: string | undefined;
   /** How many steps of the turn are recorded. */
   recordedSteps: number;
+  /** Whether the attempt before was killed, or lost its lease. */
+  readonly #isAfterKill: boolean;
+  /** How many steps in a row were quick. */
+  #quickSteps = 0;
   /** Whether this attempt has recorded anything but starts. */
   #hasProgress = false;
   /** The records that the next write stores, and the sequence of the first one once they are stored. */
@@ -107,6 +113,7 @@ export class RunJournal {
     this.begin = state.begin;
     this.#state = state.state;
     this.#newest = state.newest;
+    this.#isAfterKill = state.isInterrupted;
     this.recordedSteps = state.steps?.size ?? 0;
     const last = state.steps?.all().at(-1);
     this.#lastStep = last && stepTitle(last.name || "a save", last.occurrence);
@@ -115,6 +122,19 @@ export class RunJournal {
   /** The last sequence of the task that is known. */
   get lastSequence(): number {
     return this.#newest.last;
+  }
+
+  /**
+   * Whether the start of a step must be stored before its function is called. If the attempt before was killed, the step
+   * may be the reason. If the lease has expired, the step may be another runner's by now.
+   */
+  get marksFirst(): boolean {
+    return this.#isAfterKill || this.#quickSteps < QUICK.steps || this.#hasExpired;
+  }
+
+  /** Notes how long the last step took. */
+  notePace(ms: number): void {
+    this.#quickSteps = ms < QUICK.ms ? this.#quickSteps + 1 : 0;
   }
 
   /** A label that names the last step: `Run failed after plan`. */
@@ -187,6 +207,11 @@ export class RunJournal {
   /** Appends a lazy record. Never rejects: if it fails, the run has stopped, and the end of the attempt reports the error. */
   async note(record: RunRecordDraft): Promise<void> {
     await this.append(record, true).catch(() => undefined);
+  }
+
+  /** Whether the lease has expired. A step may have blocked the process for so long. */
+  get #hasExpired(): boolean {
+    return Date.parse(this.#lease.expiresAt) <= this.#store.options.clock();
   }
 
   #progress(): void {
@@ -300,10 +325,9 @@ export class RunJournal {
    * the step again.
    */
   async #writeUntilStored<Result>(write: (isRetry: boolean) => Promise<Result>): Promise<Result> {
-    const { signal, expiresAt } = this.#lease;
+    const { signal } = this.#lease;
     signal.throwIfAborted();
-    // A step may have blocked the process for longer than the lease's time.
-    if (Date.parse(expiresAt) <= this.#store.options.clock()) await this.#lease.renew();
+    if (this.#hasExpired) await this.#lease.renew();
     for (let failures = 0; ; failures++) {
       try {
         return await write(failures > 0);

@@ -151,7 +151,10 @@ export class RunEvents {
   }
 
   /** What the run has received once its turn is over. Events that no wait gave to the function are pending again. */
-  endTurn(): ReceivedEvents | undefined {
+  async endTurn(): Promise<ReceivedEvents | undefined> {
+    // After a resume, events below a recorded receipt may be unknown, and pending.
+    const last = Math.max(0, ...this.#taken.keys());
+    while (this.#readTo < last && (await this.#readMore()));
     for (const sequence of [...this.#taken.keys()]) this.giveBack(sequence);
     if (this.#taken.size > 0) {
       const settled = [...this.#taken.values()].sort((a, b) => a.sequence - b.sequence);
@@ -165,8 +168,7 @@ export class RunEvents {
   /** {@link endTurn} for a turn that isn't continued: its receipts count. */
   async abandonTurn(): Promise<ReceivedEvents> {
     for (const event of this.#taken.values()) event.isSettled = true;
-    if (this.#taken.size > 0) await this.readAll();
-    return this.endTurn() ?? NOTHING_RECEIVED;
+    return (await this.endTurn()) ?? NOTHING_RECEIVED;
   }
 
   #findPending(name: string, wait: string): PendingEvent | undefined {

@@ -31,6 +31,8 @@ export interface RunState {
   /** How many attempts in a row have recorded nothing but their starts, and the steps that the last of them has started. */
   readonly crashes: number;
   readonly running: readonly string[];
+  /** Whether the attempt before was killed, or lost its lease. */
+  readonly isInterrupted: boolean;
   /** The trace context of the former attempt, if it is known. */
   readonly previousTraceparent?: string | undefined;
 }
@@ -150,6 +152,7 @@ function beginRun(
     newest,
     crashes: 0,
     running: [],
+    isInterrupted: false,
     input,
     steps: undefined,
   };
@@ -167,7 +170,7 @@ async function resumeRun(
   const { version, ifVersionChanged = "refuse" } = options;
   // A checkpoint from outside ends the turn that was under way.
   const isForeign = newest.summary.id !== ofRun.id;
-  const { attempt, crashes, running, sequence } = await readAttempts(store, ofRun, former);
+  const { attempt, sequence, ...before } = await readAttempts(store, ofRun, former);
   // An enqueued run gets the version of its first attempt.
   if (former.version !== version && (attempt > 0 || former.version !== undefined)) {
     if (ifVersionChanged === "refuse") throw otherVersion(taskId, former.version, version);
@@ -196,8 +199,7 @@ async function resumeRun(
       input,
       state,
       begin: state,
-      crashes,
-      running,
+      ...before,
       newest: known,
       steps: undefined,
     };
@@ -206,8 +208,7 @@ async function resumeRun(
     isCompleted: false,
     isOfRun: true,
     input,
-    crashes,
-    running,
+    ...before,
     previousTraceparent: former.traceparent,
     note: { ...note, turnStart: former.turnStart ?? ofRun.sequence },
     start: ofRun.status === "failed" || former.version !== version ? "resume" : undefined,
@@ -254,7 +255,8 @@ async function readAttempts(store: RunStore, newest: CheckpointSummary, note: Ru
       running.unshift(stepTitle(header.name, key.occurrence));
   }
   if (!isTransient(newest)) started.delete(note.attempt);
-  return { attempt, crashes: started.size, running, sequence: last };
+  const isInterrupted = newest.status === "running" && attempt > 0;
+  return { attempt, crashes: started.size, running, isInterrupted, sequence: last };
 }
 
 /** The events that the run has received until now, in the turn of its newest checkpoint too. */

@@ -71,15 +71,18 @@ export class Steps {
     const { title } = step;
     const startedAt = new Date(settings.clock()).toISOString();
     const earlier = (await journal.recorded?.countStarts(step)) ?? 0;
-    await this.#markStart(step, options.atMostOnce === true);
+    const started = await this.#start(step, options.atMostOnce === true);
     const details = { taskId, turn: journal.head.turn, step: title };
     notifications.emit("stepStarted", details);
     const startedMs = settings.runtime.elapsedMs();
     const end = await this.#attempt(step, fn, options, { input, earlier });
+    started.hasEnded = true;
     // If the result can't be stored, the step's function has ended. So the step isn't tried again, and nothing is recorded.
     const isFailed = "error" in end;
     const encoded = isFailed ? this.#encodeError(step, end.error) : values.encodeResult(step, end.result);
-    const durationMs = Math.round(settings.runtime.elapsedMs() - startedMs);
+    const tookMs = settings.runtime.elapsedMs() - startedMs;
+    journal.notePace(tookMs);
+    const durationMs = Math.round(tookMs);
     const { attempts } = end;
     const status: StepValue["status"] = isFailed ? "failed" : "completed";
     const head = { status, startedAt, durationMs, attempts, ...(input !== undefined && { input }) };
@@ -111,7 +114,7 @@ export class Steps {
     const { title } = step;
     const key = () => makeKey(taskId, journal.head, step, input);
     for (let attempts = 1; ; attempts++) {
-      if (attempts > 1) await this.#markStart(step, false);
+      if (attempts > 1) await this.#mark(step, false);
       const timed = timeoutMs === undefined ? undefined : timedSignal(runtime, stop.signal, timeoutMs, title);
       const { signal } = timed ?? stop;
       const call = {
@@ -139,11 +142,32 @@ export class Steps {
   }
 
   /**
-   * Records that the step starts, so that it is named if the process is killed meanwhile.
+   * Records that the step starts, so that it is named while it runs, and if the process is killed meanwhile. While the
+   * steps are quick, a step isn't held up by that: it is marked once it has run for a turn of the event loop.
    *
    * @throws The reason of a stop. The step won't start then.
    */
-  async #markStart({ name, occurrence }: NamedStep, isDurable: boolean): Promise<void> {
+  async #start(step: NamedStep, isAtMostOnce: boolean): Promise<{ hasEnded: boolean }> {
+    const { store, journal, stop } = this.#parts;
+    const started = { hasEnded: false };
+    if (isAtMostOnce || journal.marksFirst) {
+      await this.#mark(step, isAtMostOnce);
+    } else {
+      stop.signal.throwIfAborted();
+      store.options.runtime.setImmediate(() => {
+        // A failed write stops the run.
+        if (!started.hasEnded && !this.#calls.isOver) this.#mark(step, false).catch(() => undefined);
+      });
+    }
+    return started;
+  }
+
+  /**
+   * Appends the mark of a step's start.
+   *
+   * @throws The reason of a stop.
+   */
+  async #mark({ name, occurrence }: NamedStep, isDurable: boolean): Promise<void> {
     const { journal, stop } = this.#parts;
     const sequence = await journal.append({ kind: "mark", name, occurrence }, !isDurable);
     if (isDurable && stop.signal.aborted) {

@@ -46,9 +46,11 @@ export class EventsCheck {
       );
   }
 
-  /** The event is pending again. */
-  giveBack(task: string, id: string): void {
-    this.#of(task).set(id, undefined);
+  /** The event is pending again, unless another wait has received it since. */
+  giveBack(task: string, id: string, { place, generation }: Pick<Receipt, "place" | "generation">): void {
+    const receipt = this.#of(task).get(id);
+    if (receipt === undefined || (receipt.place === place && receipt.generation === generation))
+      this.#of(task).set(id, undefined);
   }
 
   /** The event may be pending again. */

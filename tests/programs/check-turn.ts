@@ -20,7 +20,7 @@ export interface TurnRules {
   findMade(value: string): Made | undefined;
   receive(title: string, value: string, code: number): void;
   /** An event is pending again. */
-  giveBack(value: string): void;
+  giveBack(title: string, value: string): void;
   /** An event may be pending again. */
   doubt(value: string): void;
   /** Whether lives of the task, or of the one that it is a fork of, had different code. */
@@ -38,7 +38,8 @@ export class TurnCheck {
   #mayBeDropped: ReadonlySet<string>[] = [];
   /** The steps that the next life tries again if the failure of the last one is recorded. */
   #lastDropped: readonly string[] = [];
-  readonly #attempts = new Map<string, number>();
+  /** The last attempt of each step, and whether its start is stored. */
+  readonly #attempts = new Map<string, { readonly attempt: number; readonly isMarked: boolean }>();
   /** The steps with `atMostOnce` that have begun, and whose end no function got; the life that began them. */
   readonly #onceBegan = new Map<string, { readonly life: string; readonly input: number | undefined }>();
   /** What the last call of the step that isn't awaited has made. */
@@ -49,7 +50,7 @@ export class TurnCheck {
   }
 
   /** @param lines - Of this life, in this turn. */
-  take(lines: readonly Line[], { ended, isLate }: Life): void {
+  take(lines: readonly Line[], { ended, isLate, isMarked }: Life): void {
     const refused = new Set(lines.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
     const got = new Set<string>();
     const kinds = new Map<string, Kind>();
@@ -62,7 +63,7 @@ export class TurnCheck {
         kinds.set(line.title, line.kind);
         if (this.#hasOtherInput(line)) this.#mayDrop(this.#laterThan(line.title, got));
       } else if (line.is === "made" && line.title === LEFT) this.#left = line.value;
-      else if (line.is === "body") this.#ran(line, got, isLate(line));
+      else if (line.is === "body") this.#ran(line, got, isLate(line), isMarked(line));
       else if (line.is === "got") {
         this.#got(line, got, !hasEnded);
         if (line.isError) lastErrors.push(line.title);
@@ -107,12 +108,14 @@ export class TurnCheck {
   /** Drops the results from a step on. */
   dropFrom(from: string): void {
     if (this.#agreed.has(from)) this.#dropLater(from, new Set());
+    // A rewind or a fork has taken it along, and no function has got it since.
+    else this.#mayDrop([...this.#agreed.keys()].map((title) => new Set([title])));
     // Their starts are dropped too.
     this.#onceBegan.clear();
     this.#attempts.clear();
   }
 
-  #ran({ title, attempt, input, isOnce, life }: Ran, got: ReadonlySet<string>, isLate: boolean): void {
+  #ran({ title, attempt, input, isOnce, life }: Ran, got: ReadonlySet<string>, isLate: boolean, isMarked: boolean) {
     const agreed = this.#agreed.get(title);
     if (agreed !== undefined && !isLate) {
       if (!got.has(title) && agreed.input !== input) {
@@ -121,10 +124,10 @@ export class TurnCheck {
       } else if (got.has(title) || !this.#dropWith(title))
         this.#rules.report(`"${title}" ran again, though its result was acknowledged`);
     }
-    const before = this.#attempts.get(title) ?? 0;
-    if (!isLate && attempt <= before)
-      this.#rules.report(`"${title}" ran as attempt ${attempt}, after attempt ${before}`);
-    this.#attempts.set(title, Math.max(attempt, before));
+    const before = this.#attempts.get(title) ?? { attempt: 0, isMarked: true };
+    if (!isLate && attempt < before.attempt + Number(before.isMarked))
+      this.#rules.report(`"${title}" ran as attempt ${attempt}, after attempt ${before.attempt}`);
+    if (attempt >= before.attempt) this.#attempts.set(title, { attempt, isMarked });
     if (!isOnce || isLate) return;
     const other = this.#onceBegan.get(title);
     // With another input, a result that is recorded, and that no function got, doesn't count.
@@ -147,6 +150,8 @@ export class TurnCheck {
       if (kind === "step" && value !== "interrupted" && made === undefined)
         this.#rules.report(`"${title}" answered ${value}, which nothing has made`);
       this.#agreed.set(title, { value, input: made?.input });
+      // What may have been dropped before was an earlier answer.
+      this.#mayBeDropped = this.#mayBeDropped.map((titles) => new Set([...titles].filter((other) => other !== title)));
       this.#onceBegan.delete(title);
     }
     got.add(title);
@@ -173,7 +178,8 @@ export class TurnCheck {
   #assertWhole({ code }: Line, got: ReadonlySet<string>): void {
     const missing = this.#orders.get(code)?.filter((title) => !got.has(title) && !this.#dropWith(title)) ?? [];
     if (missing.length > 0) this.#rules.report(`the turn ended without the recorded answers of ${missing.join(", ")}`);
-    for (const [title, { value }] of this.#agreed) if (!got.has(title) && isEvent(value)) this.#rules.giveBack(value);
+    for (const [title, { value }] of this.#agreed)
+      if (!got.has(title) && isEvent(value)) this.#rules.giveBack(title, value);
   }
 
   #hasOtherInput({ title, input }: { readonly title: string; readonly input: number | undefined }): boolean {
@@ -215,7 +221,7 @@ export class TurnCheck {
   #drop(titles: ReadonlySet<string>): void {
     for (const title of titles) {
       const answer = this.#agreed.get(title);
-      if (answer !== undefined && isEvent(answer.value)) this.#rules.giveBack(answer.value);
+      if (answer !== undefined && isEvent(answer.value)) this.#rules.giveBack(title, answer.value);
       this.#agreed.delete(title);
     }
     // The function may make the calls after a dropped one later, or not at all.

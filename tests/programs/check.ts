@@ -95,7 +95,7 @@ class ProgramCheck {
         this.#events.receive(task, idOf(value), { place: `${at} ${title}`, generation, code }),
       isCodeChanged: () => (this.#codes.get(originOf(where.task))?.size ?? 0) > 1,
       doubt: (value) => this.#events.doubt(task, idOf(value)),
-      giveBack: (value) => this.#events.giveBack(task, idOf(value)),
+      giveBack: (title, value) => this.#events.giveBack(task, idOf(value), { place: `${at} ${title}`, generation }),
     };
   }
 

@@ -1,4 +1,5 @@
 // Executes a program in one process, in several lives: each is killed, frozen, paused or cancelled by its storage.
+import { AsyncLocalStorage } from "node:async_hooks";
 import { CheckpointManager, type Run, type Runtime, type StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { recordHistory, SimulatedRuntime } from "waymark/testing";
@@ -20,6 +21,10 @@ import { workOn } from "./work-on.js";
 
 /** So often is a task begun at most. */
 const MAX_LIVES = 60;
+/** After so many failures in a row in which nothing ran, a task fails for ever. */
+const STUCK_AFTER = 2;
+/** By then, a run has noticed that its task was cancelled. */
+const NOTICED_AFTER_MS = 15_000;
 /** In simulated time. No program waits for so long. */
 const LONGEST_LIFE_MS = 60_000;
 const LONGEST_CASE_S = 1000;
@@ -39,7 +44,7 @@ const UNDISTURBED: Life = {
 /** What is wrong, in words. The time is simulated, also that of the default storage, which is in memory. */
 export async function violationsOf(one: Case, storage?: StorageAdapter): Promise<string[]> {
   const runtime = new SimulatedRuntime();
-  const execution = new Execution(one, storage ?? new MemoryAdapter({ runtime }), runtime);
+  const execution = new Execution(one, storage, runtime);
   let isDone = false;
   const running = Promise.allSettled([execution.run()]).finally(() => {
     isDone = true;
@@ -48,7 +53,7 @@ export async function violationsOf(one: Case, storage?: StorageAdapter): Promise
   if (!isDone) return [`The lives haven't ended after ${LONGEST_CASE_S} seconds`];
   const [end] = await running;
   if (end.status === "rejected") throw end.reason;
-  return execution.violations;
+  return [...execution.violations, ...(await execution.check())];
 }
 
 /** How a life has ended. */
@@ -88,12 +93,17 @@ export class Execution {
   #thawing: Promise<unknown> = Promise.resolve();
   readonly #manager: CheckpointManager;
   readonly #recorded: StorageAdapter;
+  /** Calls a function outside of all runs. */
+  readonly #outside = AsyncLocalStorage.snapshot();
+  /** The time by which the leases of the storage expire. */
+  readonly #nowMs: (() => number) | undefined;
 
-  constructor({ program, lives, hasInput }: Case, storage: StorageAdapter, runtime: SimulatedRuntime) {
+  constructor({ program, lives, hasInput }: Case, storage: StorageAdapter | undefined, runtime: SimulatedRuntime) {
+    this.#nowMs = storage ? undefined : () => runtime.now();
     this.#program = program;
     this.#lives = lives;
     this.#input = hasInput ? INPUT : undefined;
-    this.#storage = runtime.outside(storage);
+    this.#storage = runtime.outside(storage ?? new MemoryAdapter({ runtime }));
     this.#runtime = withMembers<Runtime>(runtime, { outside: undefined });
     const { manager, recorded } = this.#open(this.#storage, "parent");
     this.#manager = manager;
@@ -106,13 +116,16 @@ export class Execution {
     await this.#untilEnded("t", this.#lives, forks);
     for (const fork of forks) await this.#untilEnded(fork, [], []);
     await this.#thaw();
-    this.violations.push(...violationsIn(this.seen));
-    this.violations.push(...(await misinterpreted(this.seen, (code) => this.#programs.get(code) ?? [])));
-    this.violations.push(...historyViolations(this.history));
+  }
+
+  /** What is wrong with all that was noted. */
+  async check(): Promise<readonly string[]> {
+    const ends = await misinterpreted(this.seen, (code) => this.#programs.get(code) ?? []);
+    return [...violationsIn(this.seen), ...ends, ...historyViolations(this.history)];
   }
 
   async #untilEnded(task: string, lives: readonly Life[], forks: string[]): Promise<void> {
-    let before = "";
+    let idle = 0;
     for (let number = 0; number < MAX_LIVES; number++) {
       const life = lives[number] ?? UNDISTURBED;
       if (number > 0) await this.#prepare(task, life, forks);
@@ -131,10 +144,9 @@ export class Execution {
         this.violations.push(...(await storedViolations(this.#manager, task, end.result, this.seen)));
         return;
       }
-      const isIdle = !this.seen.slice(seenBefore).some(({ is }) => is === "body" || is === "made");
-      const isSame = end.how === "failed" && end.message === before;
-      before = end.how === "failed" ? end.message : "";
-      if (isIdle && isSame && number >= lives.length) {
+      const hasRun = this.seen.slice(seenBefore).some(({ is }) => is === "body" || is === "made");
+      idle = end.how === "failed" && !hasRun ? idle + 1 : 0;
+      if (idle >= STUCK_AFTER && number >= lives.length) {
         this.seen.push({ is: "stuck", task });
         return;
       }
@@ -150,7 +162,7 @@ export class Execution {
     const pausing = new AbortController();
     let left = sendings;
     let isCancelled = false;
-    let isRobbed = false;
+    let hasAsked = false;
     const place = disturbed(this.#storage, fault, async (write) => {
       if (write === this.#frozen?.at) void this.#thaw();
       const due = left.filter(({ before }) => before === write);
@@ -164,6 +176,8 @@ export class Execution {
       if (fault.how === "cancelled") {
         await this.#manager.cancel(task, "by the test").catch(() => 0);
         isCancelled = await this.#isCancelled(task);
+        // A worker whose run only waits isn't told.
+        if (isCancelled && life.isWorked) void this.#pause(NOTICED_AFTER_MS).then(() => pausing.abort());
       }
     });
     const { manager, logger } = this.#open(place.storage, `life-${this.#count + 1}`);
@@ -199,10 +213,11 @@ export class Execution {
         isRecorded,
         note,
         asked: (of, wait) => {
-          if (fault?.how !== "robbed")
-            return void this.#events.answer(manager, of, wait, place.generationOf(of), isWorked);
-          if (!isRobbed) void this.#rob(of);
-          isRobbed = true;
+          const isFirst = !hasAsked;
+          hasAsked = true;
+          // A worker takes the task again.
+          if (fault?.how === "robbed" && isFirst) void this.#rob(of);
+          else void this.#events.answer(manager, of, wait, place.generationOf(of), isWorked);
         },
       };
     };
@@ -281,7 +296,7 @@ export class Execution {
 
   /** Another runner asks for the lease, and doesn't get it. */
   async #contest(task: string): Promise<void> {
-    const end = await this.#manager.run(task, () => "ran").catch((error: unknown) => errorCode(error));
+    const end = await this.#outside(() => this.#manager.run(task, () => "ran")).catch(errorCode);
     if (end !== "LEASE_HELD") this.violations.push(`Another runner of ${task} wasn't refused: ${end}`);
   }
 
@@ -322,7 +337,11 @@ export class Execution {
 
   #open(storage: StorageAdapter, process: string) {
     const logger = recordingLogger();
-    const recorded = recordHistory(storage, { process, write: (line) => void this.history.push(line) });
+    const recorded = recordHistory(storage, {
+      process,
+      write: (line) => void this.history.push(line),
+      nowMs: this.#nowMs,
+    });
     return {
       manager: new CheckpointManager({ storage: recorded, ownsStorage: false, logger, runtime: this.#runtime }),
       logger,
@@ -339,7 +358,7 @@ const EXPECTED: Readonly<Record<Fault["how"], readonly string[]>> = {
   // If it fails in a child run, the parent run is paused.
   failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
   unsure: [],
-  cancelled: ["RUN_CANCELLED", "stopped"],
-  robbed: ["LEASE_LOST"],
+  cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "stopped"],
+  robbed: ["LEASE_LOST", "stopped"],
   contested: [],
 };

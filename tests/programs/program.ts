@@ -146,7 +146,11 @@ const turn: fc.Arbitrary<Turn> = fc.record({
   tickMs: fc.constantFrom(undefined, undefined, 1, 2),
   left: fc.constantFrom(undefined, undefined, 0, 1),
 });
-export const programs: fc.Arbitrary<Program> = fc.array(turn, { minLength: 1, maxLength: 3 });
+/** Longer programs, and those whose runs fail more often, need too many lives. */
+const MAX_EFFORT = 400;
+export const programs: fc.Arbitrary<Program> = fc
+  .array(turn, { minLength: 1, maxLength: 3 })
+  .filter((program) => effortOf(program) <= MAX_EFFORT);
 
 export const changes: fc.Arbitrary<Change> = fc.record({
   is: fc.constantFrom("rename", "insert", "remove", "move"),

@@ -37,6 +37,6 @@ export async function storedViolations(
 export function historyViolations(lines: readonly string[]): readonly string[] {
   const history = parseHistory(lines);
   const violations = checkHistory(history).map(({ rule, message }) => `${rule}: ${message}`);
-  const claims = history.filter((item) => "action" in item && item.action.is === "claim");
-  return claims.length > 0 ? violations : [...violations, "The history has no claim"];
+  const hasClaims = history.some(({ action }) => action.is === "claim" && action.token !== undefined);
+  return hasClaims ? violations : [...violations, "The history lacks the claims"];
 }

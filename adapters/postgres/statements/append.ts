@@ -58,6 +58,10 @@ const INPUT = `
 export interface AppendParts {
   readonly hasCheckpoints: boolean;
   readonly hasRecords: boolean;
+  /** Whether payloads are stored as pieces. */
+  readonly hasPieces: boolean;
+  /** Whether an append may be a task's first one. */
+  readonly mayBegin: boolean;
   /** Whether appends have tokens. */
   readonly isFenced: boolean;
   /** Whether appends remove checkpoints. */
@@ -91,9 +95,9 @@ export function appendMany(tables: Tables): (parts: AppendParts) => string {
 
 function madeOnce<Statement>(make: (parts: AppendParts) => Statement): (parts: AppendParts) => Statement {
   const made = new Map<string, Statement>();
-  return ({ hasCheckpoints, hasRecords, isFenced, isReplacing }) => {
-    const key = [hasCheckpoints, hasRecords, isFenced, isReplacing].join();
-    const statement = made.get(key) ?? make({ hasCheckpoints, hasRecords, isFenced, isReplacing });
+  return (parts) => {
+    const key = JSON.stringify(parts);
+    const statement = made.get(key) ?? make(parts);
     made.set(key, statement);
     return statement;
   };
@@ -107,7 +111,15 @@ function madeOnce<Statement>(make: (parts: AppendParts) => Statement): (parts: A
  */
 function appendStatement(
   { tasks, checkpoints, pieces, records, leases }: Tables,
-  { hasCheckpoints, hasRecords, isFenced, isReplacing, isMany }: AppendParts & { readonly isMany: boolean },
+  {
+    hasCheckpoints,
+    hasRecords,
+    hasPieces,
+    mayBegin,
+    isFenced,
+    isReplacing,
+    isMany,
+  }: AppendParts & { readonly isMany: boolean },
 ): string {
   const when = (condition: boolean, text: string) => (condition ? text : "");
   const [each, withEach] = isMany ? ["FROM input i", "JOIN input i USING (task_id)"] : ["", ""];
@@ -151,20 +163,32 @@ function appendStatement(
       sha256(convert_to(r.before || (a.sequence - i.size + r.number) || r.after, 'UTF8'))
     FROM appended a ${withEach} CROSS JOIN LATERAL json_to_recordset(i.records) AS r (${RECORD_VALUES})
   )`;
-  const stored = `,
+  const piece = `,
   piece AS (
     INSERT INTO ${pieces} (task_id, number, form, body)
     SELECT task_id, a.sequence, i.form, i.body FROM appended a ${withEach} WHERE i.form > 0
-  ),
-  stored AS (
+  )`;
+  const insert = `
     INSERT INTO ${checkpoints} (task_id, sequence, is_text, body, id_digest, ${DRAFT_COLUMNS.join(", ")}, seal)
     SELECT task_id, a.sequence, i.is_text, CASE WHEN i.form = 0 THEN i.body END, i.id_digest,
       ${DRAFT_COLUMNS.map((name) => `i.${name}`).join(", ")},
       encode(sha256(convert_to(i.before || a.sequence || i.after, 'UTF8')), 'hex')
     FROM appended a ${withEach} ${when(hasRecords, "WHERE i.id IS NOT NULL")}
-    RETURNING task_id, seal
+    RETURNING task_id, sequence, seal`;
+  const begun = `,
+  begun AS (
+    INSERT INTO ${tasks} (task_id, count, last_sequence, newest_sequence, newest_created_at, newest_status, due_at,
+      last_event, lazy_sequence, last_text)
+    SELECT i.task_id, (i.id IS NOT NULL)::int, ${first}, CASE WHEN i.id IS NOT NULL THEN ${first} END, i.created_at,
+      coalesce(i.status, ''), CASE WHEN i.id IS NOT NULL THEN i.task_due_at END,
+      ${first} - i.size + i.last_event, CASE WHEN i.is_lazy THEN ${first} END, i.last_text
+    ${each}
+    WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.builds_on, '') = '' AND coalesce(i.chosen >= i.size, true) ${when(isFenced, isAllowed)}
+      AND ${isMany ? `(SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id) IS NULL ORDER BY i.task_id` : "NOT EXISTS (SELECT FROM advanced)"}
+    ON CONFLICT DO NOTHING RETURNING task_id, last_sequence AS sequence
   )`;
-  return `
+
+  const appended = `
   WITH ${when(isMany, INPUT)} ${when(isFenced, fence)} ${when(needsLock, held)} ${when(isReplacing, replaced)}
   advanced AS (
     UPDATE ${tasks} t SET
@@ -183,21 +207,12 @@ function appendStatement(
     ${each}
     WHERE ${needsLock ? `t.task_id = i.task_id AND ${isHeld("t")}` : isNext}
     RETURNING t.task_id, t.last_sequence AS sequence
-  ),
-  begun AS (
-    INSERT INTO ${tasks} (task_id, count, last_sequence, newest_sequence, newest_created_at, newest_status, due_at,
-      last_event, lazy_sequence, last_text)
-    SELECT i.task_id, (i.id IS NOT NULL)::int, ${first}, CASE WHEN i.id IS NOT NULL THEN ${first} END, i.created_at,
-      coalesce(i.status, ''), CASE WHEN i.id IS NOT NULL THEN i.task_due_at END,
-      ${first} - i.size + i.last_event, CASE WHEN i.is_lazy THEN ${first} END, i.last_text
-    ${each}
-    WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.builds_on, '') = '' AND coalesce(i.chosen >= i.size, true) ${when(isFenced, isAllowed)}
-      AND ${isMany ? `(SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id) IS NULL ORDER BY i.task_id` : "NOT EXISTS (SELECT FROM advanced)"}
-    ON CONFLICT DO NOTHING RETURNING task_id, last_sequence AS sequence
-  ),
-  appended AS (SELECT * FROM advanced UNION ALL SELECT * FROM begun)
-  ${when(hasRecords, logged)}${when(hasCheckpoints, stored)}
-  -- The setting holds until the transaction's end, that is for its commit.
+  )${when(mayBegin, begun)},
+  appended AS (SELECT * FROM advanced ${when(mayBegin, "UNION ALL SELECT * FROM begun")})
+  ${when(hasRecords, logged)}${when(hasPieces, piece)}`;
+  if (!isMany && hasCheckpoints) return `${appended}${insert}`;
+  // The setting holds until the transaction's end, that is for its commit.
+  return `${appended}${when(hasCheckpoints, `, stored AS (${insert})`)}
   SELECT task_id, a.sequence, ${hasCheckpoints ? "s.seal" : "NULL"},
     CASE WHEN i.is_lazy THEN set_config('synchronous_commit', 'off', true) END
   FROM appended a ${withEach} ${when(hasCheckpoints, "LEFT JOIN stored s USING (task_id)")}`;

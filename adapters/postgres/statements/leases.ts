@@ -65,20 +65,23 @@ export function queueStatements({ tasks, leases }: Tables) {
 
     /**
      * Claims the first $5 of the tasks $1 that are still due by $4, that nobody holds, and whose rows no other
-     * transaction has locked. $2 is the holder with the claim's id.
+     * transaction has locked. $2 is the holder with the claim's id. A repeated claim finds its own leases by it, except
+     * those that others have taken over since.
      */
     claimDue: `
-        WITH mine AS (SELECT task_id FROM ${leases} WHERE task_id = ANY($1) AND holder = $2),
+        WITH mine AS (
+          UPDATE ${leases} SET expires_at = ${EXPIRES_AT} WHERE task_id = ANY($1) AND holder = $2 RETURNING task_id, token),
         free AS (
           SELECT t.task_id FROM unnest($1::text[]) AS i (task_id) CROSS JOIN LATERAL (
             SELECT task_id FROM ${tasks} t WHERE t.task_id = i.task_id AND t.due_at IS NOT NULL AND coalesce((
               SELECT l.expires_at <= clock_timestamp() AND (l.expires_at > 'epoch' OR t.due_at <= $4)
               FROM ${leases} l WHERE l.task_id = t.task_id), t.due_at <= $4)
             LIMIT 1 FOR UPDATE SKIP LOCKED) t
-          WHERE NOT EXISTS (SELECT FROM mine) LIMIT $5)
-        INSERT INTO ${leases} (task_id, holder, token, expires_at)
-        SELECT task_id, $2, 1, ${EXPIRES_AT} FROM (SELECT task_id FROM mine UNION ALL SELECT task_id FROM free) next
-        ${CLAIM} RETURNING task_id, token`,
+          WHERE NOT EXISTS (SELECT FROM mine) LIMIT $5),
+        claimed AS (
+          INSERT INTO ${leases} (task_id, holder, token, expires_at) SELECT task_id, $2, 1, ${EXPIRES_AT} FROM free
+          ${CLAIM} RETURNING task_id, token)
+        SELECT * FROM mine UNION ALL SELECT * FROM claimed`,
 
     countDue: `SELECT count(*), min(due_at) FROM (${lapsed} UNION ALL ${due(isNotUnreleased)}) found`,
   };

@@ -10,6 +10,7 @@ import {
   StorageError,
 } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { SimulatedRuntime } from "waymark/testing";
 import { z } from "zod";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, runOf, withWrites } from "./run-support.js";
@@ -83,7 +84,7 @@ it("steps that start or end at the same moment share a write, and those that end
   );
   await manager.run("t", async (run) => {
     writes.length = 0;
-    await Promise.all(Array.from({ length: 20 }, (_, n) => run.step(`s${n}`, async () => n)));
+    await Promise.all(Array.from({ length: 10 }, (_, n) => run.step(`s${n}`, async () => n)));
     expect(writes).toEqual([true, false]);
     writes.length = 0;
     isSlow = true;
@@ -93,6 +94,77 @@ it("steps that start or end at the same moment share a write, and those that end
       run.step("third", () => late.promise),
     ]);
     expect(writes).toEqual([true, false, false]);
+  });
+});
+
+describe("the mark of a step's start", () => {
+  /** Runs 20 quick steps, one that takes a turn of the event loop, and `last`. Returns the calls and writes in order. */
+  async function eventsOf(last: () => unknown, storage = new MemoryAdapter()) {
+    const events: string[] = [];
+    const noting = withWrites(storage, (call, _isLazy, titles) => {
+      events.push(...titles);
+      return call();
+    });
+    const call = (name: string, fn: () => unknown) => async () => {
+      events.push(`call ${name}`);
+      await fn();
+    };
+    const running = managerOn(noting).manager.run("t", async (run) => {
+      for (let n = 1; n <= 20; n++)
+        await run.step(
+          `quick ${n}`,
+          call(`quick ${n}`, () => undefined),
+        );
+      await run.step("longer", call("longer", nextTurn));
+      await run.step("last", call("last", last));
+    });
+    await running.catch(() => undefined);
+    return events;
+  }
+
+  it("is stored before the first steps of an attempt, and while a later one runs", async () => {
+    const events = await eventsOf(() => undefined);
+    const around = (name: string) => events.filter((event) => event.endsWith(` ${name}`));
+    expect(around("quick 1")).toEqual(["mark quick 1", "call quick 1", "step quick 1"]);
+    expect(around("quick 16")).toEqual(["mark quick 16", "call quick 16", "step quick 16"]);
+    expect(around("quick 17")).toEqual(["call quick 17", "step quick 17"]);
+    expect(around("longer")).toEqual(["call longer", "mark longer", "step longer"]);
+  });
+
+  it("is stored before every step after a kill, since a step may be the reason", async () => {
+    const storage = new MemoryAdapter();
+    const died = new StorageError("The process was killed.");
+    await managerOn(dyingAfter(19, storage))
+      .manager.run("t", async (run) => {
+        for (let n = 1; n <= 20; n++) await run.step(`quick ${n}`, () => undefined);
+      })
+      .catch((error: unknown) => expect(error).toEqual(died));
+    const events = await eventsOf(() => undefined, storage);
+    expect(events).not.toContain("call quick 1");
+    expect(events.slice(-7, -1)).toEqual([
+      "mark longer",
+      "call longer",
+      "step longer",
+      "mark last",
+      "call last",
+      "step last",
+    ]);
+  });
+
+  it("is stored before a step again once one has taken long", async () => {
+    const storage = new MemoryAdapter();
+    const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+    const { manager } = managerOn(storage, { runtime });
+    const ended = manager.run("t", async (run) => {
+      for (let n = 1; n <= 20; n++) await run.step(`quick ${n}`, () => undefined);
+      await run.step("long", () => new Promise<void>((resolve) => void runtime.setTimeout(resolve, 5)));
+      await run.step("next", () => undefined);
+    });
+    await runtime.advance(5);
+    await ended;
+    const names: (string | undefined)[] = [];
+    for await (const { name } of manager.records("t", { kinds: ["mark"] })) names.push(name);
+    expect(names.slice(-2)).toEqual(["long", "next"]);
   });
 });
 

@@ -167,6 +167,25 @@ it("an event whose receipt can't be recorded is pending, and the next attempt re
   expect((await manager.events("t"))[0]?.status).toBe("received");
 });
 
+it("an event for a wait that has ended stays pending, also if a later one was received before a resume", async () => {
+  const { manager } = managerOn();
+  await manager.send("t", "go", "for a wait that has ended", { wait: "elsewhere" });
+  await manager.send("t", "go", "for any");
+  let failures = 1;
+  const program = () =>
+    manager.run("t", async (run) => {
+      const { value } = await run.waitFor("go");
+      await run.step("fail once", () => {
+        failures -= 1;
+        if (failures === 0) throw new Error("once");
+      });
+      return value;
+    });
+  await expect(program()).rejects.toThrow("once");
+  expect(await program()).toBe("for any");
+  expect((await manager.events("t")).map(({ status }) => status)).toEqual(["pending", "received"]);
+});
+
 it("an event for one wait isn't received by another wait of its name", async () => {
   const { manager } = managerOn();
   const waits = async () => {

@@ -41,6 +41,33 @@ it("claims whose answer is lost are found again, and no further task is claimed"
   expect(await adapter.queue.count(QUERY)).toMatchObject({ tasks: 2 });
 });
 
+it("a repeated claim leaves out a task that another worker took over and completed meanwhile", async () => {
+  const { url, schema, adapter } = await withDue("q/1", "q/2");
+  const inTheWay = await newPool(url).connect();
+  let claims = 0;
+  const isClaim = ({ text }: { text: string }) => text.includes("INSERT INTO");
+  const pool = spyingPool(newPool(url), {
+    before: async (query) => {
+      claims += Number(isClaim(query));
+      if (!isClaim(query) || claims < 2) return;
+      await inTheWay.query("BEGIN");
+      await inTheWay.query(`SELECT FROM "${schema}".leases WHERE task_id = 'q/1' FOR UPDATE`);
+    },
+    after: (query) => {
+      if (!isClaim(query) || claims > 1) return;
+      throw Object.assign(new Error("Connection terminated unexpectedly"), { code: "08006" });
+    },
+  });
+  const claiming = openAdapter({ pool, schema }).queue.claimNext(QUERY, "worker", LONG_MS, 2);
+  await untilWaiting(url, schema, 1);
+  const { token } = await adapter.leases.claim("q/2", "another worker", LONG_MS, { force: true });
+  await adapter.setStatus("q/2", "c1", { status: "completed" }, { fencingToken: token });
+  await adapter.leases.release("q/2", token);
+  await inTheWay.query("COMMIT");
+  inTheWay.release();
+  expect(await claiming).toEqual([{ taskId: "q/1", token: 1 }]);
+});
+
 it("a task whose row another transaction has locked is passed over", async () => {
   const { url, schema, adapter } = await withDue("q/1", "q/2");
   const inTheWay = await newPool(url).connect();

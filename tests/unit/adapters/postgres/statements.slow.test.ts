@@ -254,7 +254,20 @@ const BOTH = [true, false];
 /** Every combination of an append's parts. */
 const ALL_PARTS = BOTH.flatMap((hasCheckpoints) =>
   BOTH.flatMap((hasRecords) =>
-    BOTH.flatMap((isFenced) => BOTH.map((isReplacing) => ({ hasCheckpoints, hasRecords, isFenced, isReplacing }))),
+    BOTH.flatMap((isFenced) =>
+      BOTH.flatMap((isReplacing) =>
+        BOTH.flatMap((hasPieces) =>
+          BOTH.map((mayBegin) => ({
+            hasCheckpoints,
+            hasRecords,
+            hasPieces: hasCheckpoints && hasPieces,
+            mayBegin,
+            isFenced,
+            isReplacing,
+          })),
+        ),
+      ),
+    ),
   ),
 );
 
