@@ -140,15 +140,21 @@ export class HeldLog {
     if (log === undefined) throw new UnreadableError("the log's first line is damaged");
     const hasRest = index.size > offset;
     const place = { log, at: index.size + (hasRest ? 1 : 0), check: last.check };
-    const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...renderBatch(place, lines, options)]);
+    const batch = renderBatch(place, lines, options);
+    const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...batch]);
+    let isEnd = false;
     await withOpenFile(
       () => this.#openToAppend(),
-      (file) => this.#writeOnce(file, index, content, options.isLazy ?? false),
+      async (file) => {
+        isEnd = await this.#writeOnce(file, index, content, options.isLazy ?? false);
+      },
     );
-    this.#index = await readIndex(this.path);
+    // While the lines were synced, a read may have taken them.
+    this.#index = isEnd && index.size === place.at ? index.extend(batch) : await readIndex(this.path);
   }
 
-  async #writeOnce(file: number, index: LogIndex, content: Buffer, isLazy: boolean): Promise<void> {
+  /** Returns whether the content ends the file. */
+  async #writeOnce(file: number, index: LogIndex, content: Buffer, isLazy: boolean): Promise<boolean> {
     const { size } = index;
     if (!index.isOf(file)) throw new LockLostError(this.path);
     this.#lock.assertHeld();
@@ -161,8 +167,10 @@ export class HeldLog {
       );
     }
     // The place is decided now. If it was taken, the lock was stolen, or a writer from before an earlier theft was late.
-    if (fstatSync(file).size !== size + written && !isAt(file, size, content)) throw new LockLostError(this.path);
+    const isEnd = fstatSync(file).size === size + written;
+    if (!isEnd && !isAt(file, size, content)) throw new LockLostError(this.path);
     if (!isLazy) await this.#syncFile(file);
+    return isEnd;
   }
 
   async #syncFile(file: number): Promise<void> {

@@ -1,9 +1,10 @@
-import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { StorageAdapter } from "waymark";
 import { HeldLog } from "../../../../adapters/files/held-log.js";
 import { FolderLock } from "../../../../adapters/files/lock.js";
+import { readIndex } from "../../../../adapters/files/log-file.js";
 import { nameLog, record, requireLog } from "../../../../conformance/records.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 import { collect, draft } from "./drafts.js";
@@ -86,6 +87,20 @@ describe("the log of json-file", () => {
     expect(await requireLog(adapter).remove("t", { beforeSequence: 2 })).toBe(1);
     expect(await nameLog(adapter)).toEqual(["2 corrupt", "3 r3", "4 r4"]);
     expect(await findDamage(adapter)).toEqual([2]);
+  });
+
+  it("reports a batch whose first line was lost only if a later line follows it", async () => {
+    const lose = (text: string) => text.replace(/"name":"r3".{40}/, ({ length }) => "\0".repeat(length));
+    const { adapter, change } = await newLog(2);
+    await requireLog(adapter).append("t", [record("r3"), record("r4")]);
+    change(lose);
+    expect(await findDamage(adapter)).toEqual([]);
+
+    const { adapter: other, change: changeOther } = await newLog(2);
+    await requireLog(other).append("t", [record("r3"), record("r4")]);
+    await requireLog(other).append("t", [record("after")]);
+    changeOther(lose);
+    expect(await findDamage(other)).toContain(3);
   });
 
   it("reports a last line in which one byte became NUL", async () => {
@@ -208,5 +223,19 @@ it("doesn't start over if the lock is stolen once the first record was stored", 
   });
   await log.append("t", [{ fields: { sequence: 1, kind: "barrier" } }], 0);
   expect(log.index?.lastSequence).toBe(1);
+  lock.release();
+});
+
+it("takes the lines of an append once, though a read has taken them before they were synced", async () => {
+  const { path, root } = await newLog(2);
+  const lock = await FolderLock.acquire(join(root, "t", ".lock"), 0);
+  const log = await HeldLog.open(path, lock, () => {
+    throw new Error("The last holder has ended, so no checkpoint is needed.");
+  });
+  const appending = log.append("t", [{ fields: { sequence: 3, kind: "barrier" } }], 2);
+  await readIndex(path);
+  await appending;
+  // Otherwise this process would begin its next read behind what another one appends now, and give its sequence again.
+  expect(log.index?.size).toBe(statSync(path).size);
   lock.release();
 });
