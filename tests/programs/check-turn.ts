@@ -50,7 +50,7 @@ export class TurnCheck {
   }
 
   /** @param lines - Of this life, in this turn. */
-  take(lines: readonly Line[], { ended, isLate, isMarked }: Life): void {
+  take(lines: readonly Line[], { lines: ownLines, ended, isLate, isMarked }: Life): void {
     const refused = new Set(lines.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
     const got = new Set<string>();
     const kinds = new Map<string, Kind>();
@@ -72,7 +72,8 @@ export class TurnCheck {
         hasEnded = true;
       } else if (line.is === "refused") hasEnded ||= line.isStopped;
       else if (line.is === "next" || line.is === "returned") {
-        if (!hasEnded) this.#assertWhole(line, got);
+        const isStored = ended === "completed" || ownLines.some(({ is, at }) => is === "began" && at > line.at);
+        if (!hasEnded) this.#assertWhole(line, got, isStored);
         hasEnded = true;
       }
     }
@@ -149,7 +150,8 @@ export class TurnCheck {
       const made = this.#rules.findMade(value);
       if (kind === "step" && value !== "interrupted" && made === undefined)
         this.#rules.report(`"${title}" answered ${value}, which nothing has made`);
-      this.#agreed.set(title, { value, input: made?.input });
+      // A child run's error is one of its own steps'.
+      this.#agreed.set(title, { value, input: made?.title === title ? made.input : undefined });
       // What may have been dropped before was an earlier answer.
       this.#mayBeDropped = this.#mayBeDropped.map((titles) => new Set([...titles].filter((other) => other !== title)));
       this.#onceBegan.delete(title);
@@ -173,13 +175,16 @@ export class TurnCheck {
 
   /**
    * When a turn ends, all has been answered that was answered before, by the same code. An event whose wait isn't in this
-   * code is pending again.
+   * code is pending again, once the end is stored.
    */
-  #assertWhole({ code }: Line, got: ReadonlySet<string>): void {
+  #assertWhole({ code }: Line, got: ReadonlySet<string>, isStored: boolean): void {
     const missing = this.#orders.get(code)?.filter((title) => !got.has(title) && !this.#dropWith(title)) ?? [];
     if (missing.length > 0) this.#rules.report(`the turn ended without the recorded answers of ${missing.join(", ")}`);
-    for (const [title, { value }] of this.#agreed)
-      if (!got.has(title) && isEvent(value)) this.#rules.giveBack(title, value);
+    for (const [title, { value }] of this.#agreed) {
+      if (got.has(title) || !isEvent(value)) continue;
+      if (isStored) this.#rules.giveBack(title, value);
+      else this.#rules.doubt(value);
+    }
   }
 
   #hasOtherInput({ title, input }: { readonly title: string; readonly input: number | undefined }): boolean {

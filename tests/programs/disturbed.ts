@@ -17,6 +17,20 @@ export interface Fault {
   readonly how: "killed" | "stored" | "frozen" | "failed" | "unsure" | "paused" | "cancelled" | "robbed" | "contested";
 }
 
+/** How a life with this fault may end, beside as one without any. */
+export const ENDS: Readonly<Record<Fault["how"], readonly string[]>> = {
+  killed: [],
+  stored: [],
+  frozen: [],
+  paused: ["RUN_PAUSED"],
+  // If it fails in a child run, the parent run is paused.
+  failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
+  unsure: [],
+  cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "stopped"],
+  robbed: ["LEASE_LOST", "stopped"],
+  contested: [],
+};
+
 export interface Disturbed {
   readonly storage: StorageAdapter;
   /** Resolves when the life is killed or frozen. */

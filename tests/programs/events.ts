@@ -42,7 +42,9 @@ export class EventSender {
     // It comes about when a tick does.
     const ms = isWorked && number % 4 > 1 ? 249 + (number % 4) : number % 4;
     await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, ms));
-    const key = number % 3 === 0 ? await this.#findKey(task, wait) : undefined;
+    const turn = this.#seen.findLast((line) => line.is === "began" && line.task === task);
+    const isOver = turn?.is !== "began" || turn.generation !== generation || turn.at !== wait.at;
+    const key = number % 3 === 0 && !isOver ? await this.#findKey(task, wait) : undefined;
     const own = key === undefined ? [] : [{ id: `answer-${number}-own`, isBad: false, key }];
     const bad = number % 4 === 0 ? [{ id: `answer-${number}-bad`, isBad: true, key: undefined }] : [];
     for (const one of [...own, ...bad, { id: `answer-${number}`, isBad: false, key: undefined }]) {

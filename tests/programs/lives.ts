@@ -8,12 +8,13 @@ import { withMembers } from "../support/with-members.js";
 import { changeBetween } from "./between-lives.js";
 import type { Case, Life } from "./cases.js";
 import { violationsIn } from "./check.js";
-import { type Disturbed, disturbed, type Fault } from "./disturbed.js";
+import { type Disturbed, disturbed, ENDS } from "./disturbed.js";
 import { errorCode } from "./error-code.js";
 import { EventSender } from "./events.js";
 import { executeTurn, type World } from "./execute.js";
 import { misinterpreted } from "./interpret.js";
 import { changed, eventNames, type Program } from "./program.js";
+import { contest, isCancelled, offerToWorkers, rob } from "./rivals.js";
 import type { Seen } from "./seen.js";
 import { historyViolations, storedViolations } from "./stored.js";
 import { isPlanned, type ProgramState } from "./walk.js";
@@ -158,10 +159,10 @@ export class Execution {
     const { fault, sendings, thawsAt, at } = life;
     // A wait may end before the next life.
     await this.#pause(at % 4);
-    const restart = restarts || (await this.#isCancelled(task));
+    const restart = restarts || (await isCancelled(this.#manager, task));
     const pausing = new AbortController();
     let left = sendings;
-    let isCancelled = false;
+    let wasCancelled = false;
     let hasAsked = false;
     const place = disturbed(this.#storage, fault, async (write) => {
       if (write === this.#frozen?.at) void this.#thaw();
@@ -171,13 +172,14 @@ export class Execution {
       for (const sending of due) await this.#events.send(task, sending);
       if (write !== fault?.after) return;
       if (fault.how === "paused") pausing.abort();
-      if (fault.how === "contested") await this.#contest(task);
+      if (fault.how === "contested")
+        this.violations.push(...(await contest((call) => this.#outside(call), this.#manager, task)));
       // The task may have ended.
       if (fault.how === "cancelled") {
         await this.#manager.cancel(task, "by the test").catch(() => 0);
-        isCancelled = await this.#isCancelled(task);
+        wasCancelled = await isCancelled(this.#manager, task);
         // A worker whose run only waits isn't told.
-        if (isCancelled && life.isWorked) void this.#pause(NOTICED_AFTER_MS).then(() => pausing.abort());
+        if (wasCancelled && life.isWorked) void this.#pause(NOTICED_AFTER_MS).then(() => pausing.abort());
       }
     });
     const { manager, logger } = this.#open(place.storage, `life-${this.#count + 1}`);
@@ -189,7 +191,7 @@ export class Execution {
       if (until !== undefined) note({ is: "waiting", task: taskId, generation, turn, title: step, until });
     });
     const isRecorded = () =>
-      !isCancelled && !logger.lines.some(({ message }) => message.includes("could not be recorded"));
+      !wasCancelled && !logger.lines.some(({ message }) => message.includes("could not be recorded"));
     const program = this.#program;
     const code = this.#code;
     const input = this.#stepInput;
@@ -216,7 +218,7 @@ export class Execution {
           const isFirst = !hasAsked;
           hasAsked = true;
           // A worker takes the task again.
-          if (fault?.how === "robbed" && isFirst) void this.#rob(of);
+          if (fault?.how === "robbed" && isFirst) void rob(this.#recorded, of);
           else void this.#events.answer(manager, of, wait, place.generationOf(of), isWorked);
         },
       };
@@ -227,7 +229,7 @@ export class Execution {
       return executeTurn(program, run as Run<ProgramState>, world);
     };
     const options = this.#versionOptions(task, restart);
-    const isWorked = life.isWorked && !restart && (await this.#putForWorkers(task));
+    const isWorked = life.isWorked && !restart && (await offerToWorkers(this.#manager, task, this.#input));
     const given = this.#input !== undefined && (at % 2 === 0 || (await this.#manager.latest(task)) === undefined);
     const running = isWorked
       ? workOn(manager, task, execute, { ...options, signal: pausing.signal })
@@ -261,7 +263,7 @@ export class Execution {
       return { how: "killed", message: "" };
     }
     if (end.how !== "late") await manager.close();
-    const expected = ["completed", "failed", ...(fault === undefined ? [] : EXPECTED[fault.how])];
+    const expected = ["completed", "failed", ...(fault === undefined ? [] : ENDS[fault.how])];
     if (!expected.includes(end.how)) this.violations.push(`${name} of ${task} ended with ${end.how}: ${end.message}`);
     return end;
   }
@@ -277,29 +279,6 @@ export class Execution {
     return { version: this.#code, ...(!isSame && { ifVersionChanged: "resume" as const }) };
   }
 
-  /** Whether a worker may take the task then. */
-  async #putForWorkers(task: string): Promise<boolean> {
-    const newest = await this.#manager.latest(task);
-    if (newest?.status === "completed") return false;
-    if (newest?.status === "failed") await this.#manager.retry(task);
-    else if (this.#input !== undefined) await this.#manager.enqueue(task, this.#input);
-    else await this.#manager.enqueue(task);
-    return true;
-  }
-
-  /** Takes the task's lease from its holder. */
-  async #rob(task: string): Promise<void> {
-    const { leases } = this.#recorded;
-    const claim = await leases?.claim(task, "robber", 1000, { force: true });
-    if (claim?.isGranted) await leases?.release(task, claim.token);
-  }
-
-  /** Another runner asks for the lease, and doesn't get it. */
-  async #contest(task: string): Promise<void> {
-    const end = await this.#outside(() => this.#manager.run(task, () => "ran")).catch(errorCode);
-    if (end !== "LEASE_HELD") this.violations.push(`Another runner of ${task} wasn't refused: ${end}`);
-  }
-
   /** Lets a frozen life continue until it has ended. */
   async #thaw(): Promise<void> {
     const frozen = this.#frozen;
@@ -311,10 +290,6 @@ export class Execution {
       this.#thawing = Promise.race([frozen.running, stopped.then(() => frozen.running)]);
     }
     await this.#thawing;
-  }
-
-  async #isCancelled(task: string): Promise<boolean> {
-    return (await this.#manager.latest(task))?.error?.name === "RunCancelledError";
   }
 
   async #prepare(task: string, life: Life, forks: string[]): Promise<void> {
@@ -349,16 +324,3 @@ export class Execution {
     };
   }
 }
-
-const EXPECTED: Readonly<Record<Fault["how"], readonly string[]>> = {
-  killed: [],
-  stored: [],
-  frozen: [],
-  paused: ["RUN_PAUSED"],
-  // If it fails in a child run, the parent run is paused.
-  failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
-  unsure: [],
-  cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "stopped"],
-  robbed: ["LEASE_LOST", "stopped"],
-  contested: [],
-};
