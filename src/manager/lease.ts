@@ -265,6 +265,10 @@ export class TaskLease implements Lease {
     return new Date(clock() + this.#expiresAtMs - runtime.elapsedMs()).toISOString();
   }
 
+  get hasExpired(): boolean {
+    return this.#parts.runtime.elapsedMs() >= this.#expiresAtMs;
+  }
+
   renew(): Promise<void> {
     this.#renewing ??= this.#renew().finally(() => {
       this.#renewing = undefined;

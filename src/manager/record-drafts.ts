@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import { makePayloadFrom } from "../codec/payload.js";
 import { readClock } from "../contract/arguments.js";
@@ -7,13 +8,18 @@ import type { ResolvedOptions } from "./options.js";
 /** A record to append to a task's log, without its value. */
 export type NamedRecord = Omit<RecordDraft, "createdAt" | "payload"> & { readonly taskId: string };
 
-/** Makes the draft of a record from its encoded value. Transforms apply; `encrypt` binds the value to the record. */
-export async function draftEncoded(
+/**
+ * Makes the draft of a record from its encoded value. Transforms apply; `encrypt` binds the value to the record.
+ *
+ * @returns The draft; a promise of it if there are transforms or the value is large.
+ */
+export function draftEncoded(
   { clock, transforms }: ResolvedOptions,
   { taskId, ...record }: NamedRecord,
   encoded: EncodedState,
-): Promise<RecordDraft> {
+): RecordDraft | Promise<RecordDraft> {
   const unfinished = { ...record, createdAt: new Date(readClock(clock)).toISOString() };
-  const { payload } = await makePayloadFrom(encoded, { context: { taskId, ...unfinished }, transforms });
-  return { ...unfinished, payload };
+  const made = makePayloadFrom(encoded, { context: { taskId, ...unfinished }, transforms });
+  if (!types.isPromise(made)) return { ...unfinished, payload: made.payload };
+  return made.then(({ payload }) => ({ ...unfinished, payload }));
 }

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError, LeaseLostError } from "../contract/errors.js";
@@ -52,7 +53,7 @@ interface StepPlace {
 
 /** Records that share a write. */
 interface Batch {
-  readonly drafts: Promise<RecordDraft>[];
+  readonly drafts: (RecordDraft | Promise<RecordDraft>)[];
   /** Whether none of them needs to survive a power cut yet. */
   isLazy: boolean;
 }
@@ -151,7 +152,7 @@ export class RunJournal {
   async append(record: RunRecordDraft, isLazy = false): Promise<number> {
     const draft = this.#draftRecord(record, this.head.generation);
     // The write before it may take longer than the draft. Its failure is thrown by the flush.
-    draft.catch(() => undefined);
+    if (types.isPromise(draft)) draft.catch(() => undefined);
     if (record.kind !== "mark") this.#progress();
     this.#next ??= this.#newBatch();
     const { drafts, first } = this.#next;
@@ -211,7 +212,10 @@ export class RunJournal {
 
   /** Whether the lease has expired. A step may have blocked the process for so long. */
   get #hasExpired(): boolean {
-    return Date.parse(this.#lease.expiresAt) <= this.#store.options.clock();
+    const lease = this.#lease;
+    // The lease of another copy of this package has the public members only.
+    if (lease instanceof TaskLease) return lease.hasExpired;
+    return Date.parse(lease.expiresAt) <= this.#store.options.clock();
   }
 
   #progress(): void {
@@ -236,7 +240,7 @@ export class RunJournal {
   #draftRecord(
     { kind, name, fields = {}, encoded, ...place }: RunRecordDraft,
     generation: string,
-  ): Promise<RecordDraft> {
+  ): RecordDraft | Promise<RecordDraft> {
     const recordKey = formatRunKey({ ...this.head, generation, ...place });
     const { taskId } = this.#lease;
     const named = { taskId, kind, ...(name !== undefined && { name }), recordKey };
@@ -248,7 +252,7 @@ export class RunJournal {
     this.#next = undefined;
     const lease = this.#lease;
     try {
-      const drafts = await Promise.all(made);
+      const drafts = await finishAll(made);
       const { sequence: expectedSequence } = this.#newest;
       const last = await this.#writeUntilStored(async (isRetry) => {
         const stored = isRetry ? await this.#findStored(drafts) : undefined;
@@ -304,7 +308,7 @@ export class RunJournal {
         transient: isTransient ? { replaces } : undefined,
       });
       const generation = note.generation || draft.id;
-      const drafts = await Promise.all(records(draft.id).map((record) => this.#draftRecord(record, generation)));
+      const drafts = await finishAll(records(draft.id).map((record) => this.#draftRecord(record, generation)));
       const how = { lease: this.#lease, expectedSequence, noEventAfter, replaces, resembles, records: drafts };
       const saved = await this.#writeUntilStored((isRetry) => this.#store.append(draft, state, { ...how, isRetry }));
       const { id, sequence, stage } = saved;
@@ -339,6 +343,12 @@ export class RunJournal {
       }
     }
   }
+}
+
+async function finishAll(made: readonly (RecordDraft | Promise<RecordDraft>)[]): Promise<readonly RecordDraft[]> {
+  const drafts: RecordDraft[] = [];
+  for (const draft of made) drafts.push(types.isPromise(draft) ? await draft : draft);
+  return drafts;
 }
 
 function nextTick(): Promise<void> {

@@ -71,12 +71,15 @@ export class Steps {
     const { title } = step;
     const startedAt = new Date(settings.clock()).toISOString();
     const earlier = (await journal.recorded?.countStarts(step)) ?? 0;
-    const started = await this.#start(step, options.atMostOnce === true);
+    const start = { hasEnded: false };
+    const isAtMostOnce = options.atMostOnce === true;
+    if (isAtMostOnce || journal.marksFirst) await this.#mark(step, isAtMostOnce);
+    else this.#markSoon(step, start);
     const details = { taskId, turn: journal.head.turn, step: title };
     notifications.emit("stepStarted", details);
     const startedMs = settings.runtime.elapsedMs();
     const end = await this.#attempt(step, fn, options, { input, earlier });
-    started.hasEnded = true;
+    start.hasEnded = true;
     // If the result can't be stored, the step's function has ended. So the step isn't tried again, and nothing is recorded.
     const isFailed = "error" in end;
     const encoded = isFailed ? this.#encodeError(step, end.error) : values.encodeResult(step, end.result);
@@ -141,29 +144,18 @@ export class Steps {
     }
   }
 
-  /**
-   * Records that the step starts, so that it is named while it runs, and if the process is killed meanwhile. While the
-   * steps are quick, a step isn't held up by that: it is marked once it has run for a turn of the event loop.
-   *
-   * @throws The reason of a stop. The step won't start then.
-   */
-  async #start(step: NamedStep, isAtMostOnce: boolean): Promise<{ hasEnded: boolean }> {
-    const { store, journal, stop } = this.#parts;
-    const started = { hasEnded: false };
-    if (isAtMostOnce || journal.marksFirst) {
-      await this.#mark(step, isAtMostOnce);
-    } else {
-      stop.signal.throwIfAborted();
-      store.options.runtime.setImmediate(() => {
-        // A failed write stops the run.
-        if (!started.hasEnded && !this.#calls.isOver) this.#mark(step, false).catch(() => undefined);
-      });
-    }
-    return started;
+  /** Marks a step once it has run for a turn of the event loop. @throws The reason of a stop. */
+  #markSoon(step: NamedStep, start: { readonly hasEnded: boolean }): void {
+    const { store, stop } = this.#parts;
+    stop.signal.throwIfAborted();
+    store.options.runtime.setImmediate(() => {
+      // A failed write stops the run.
+      if (!start.hasEnded && !this.#calls.isOver) this.#mark(step, false).catch(() => undefined);
+    });
   }
 
   /**
-   * Appends the mark of a step's start.
+   * Records that a step has started, so that it is named while it runs, and if the process is killed meanwhile.
    *
    * @throws The reason of a stop.
    */

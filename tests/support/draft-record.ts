@@ -8,7 +8,10 @@ import { draftEncoded, type NamedRecord } from "../../src/manager/record-drafts.
 export type NewRecord = NamedRecord & { readonly value: unknown; readonly redacted?: RedactedPaths | undefined };
 
 /** The draft of a record, as runs make theirs. */
-export async function draftRecord(options: ResolvedOptions, { value, redacted, ...record }: NewRecord) {
+export async function draftRecord(
+  options: ResolvedOptions,
+  { value, redacted, ...record }: NewRecord,
+): Promise<RecordDraft> {
   const encoded = encodeJson(value, options.maxPayloadBytes, describeRecord(record), redacted);
-  return draftEncoded(options, record, encoded) satisfies Promise<RecordDraft>;
+  return draftEncoded(options, record, encoded);
 }
