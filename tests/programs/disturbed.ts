@@ -26,7 +26,8 @@ export const ENDS: Readonly<Record<Fault["how"], readonly string[]>> = {
   // If it fails in a child run, the parent run is paused.
   failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
   unsure: [],
-  cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "stopped"],
+  // Another write may fail between the claim of the one who cancels and the task's new status.
+  cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "LEASE_LOST", "stopped"],
   robbed: ["LEASE_LOST", "stopped"],
   contested: [],
 };
