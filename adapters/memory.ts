@@ -90,19 +90,19 @@ export class MemoryAdapter implements StorageAdapter {
   readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly leases: LeaseStore = leaseStore({
     read: async (taskId) => this.#readLease(taskId),
-    all: () => this.#allLeases(),
+    all: () => this.#listLeases(),
     update: async (taskId, change) => {
       const now = this.#readLease(taskId);
       const lease = change(now);
       if (lease === undefined) return;
       this.#leases.set(taskId, lease);
       // A released task may be due. A renewal makes nothing due.
-      if (lease.token !== now.lease?.token || lease.expiresAtMs < now.lease.expiresAtMs) this.#changed();
+      if (lease.token !== now.lease?.token || lease.expiresAtMs < now.lease.expiresAtMs) this.#notify();
     },
   });
   readonly queue: TaskQueue = {
     claimNext: async (query, holder, ttlMs, limit) =>
-      this.#due(query)
+      this.#findDue(query)
         .slice(0, limit)
         .map(({ taskId }) => {
           const lease = nextLease(this.#readLease(taskId), holder, ttlMs);
@@ -110,7 +110,7 @@ export class MemoryAdapter implements StorageAdapter {
           return { taskId, token: lease.token };
         }),
     count: async (query) => {
-      const due = this.#due(query);
+      const due = this.#findDue(query);
       return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
     },
   };
@@ -119,7 +119,7 @@ export class MemoryAdapter implements StorageAdapter {
     read: (query) => this.#readLog(query),
     remove: async (taskId, selection, condition) => this.#removeRecords(taskId, selection, condition),
     replacePayloads: async (taskId, changes) => {
-      const task = this.#task(taskId);
+      const task = this.#getTask(taskId);
       const replaced = changes.filter(({ sequence, payload, expectedSha256 }) => {
         const index = task?.records.findIndex((record) => record.sequence === sequence) ?? -1;
         const record = task?.records[index];
@@ -130,7 +130,7 @@ export class MemoryAdapter implements StorageAdapter {
         if (changed.id !== undefined) task.events.set(changed.id, changed);
         return true;
       });
-      if (replaced.length > 0) this.#changed();
+      if (replaced.length > 0) this.#notify();
       return replaced.map(({ sequence }) => sequence);
     },
     watch: (changed) => {
@@ -153,7 +153,7 @@ export class MemoryAdapter implements StorageAdapter {
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     const { taskId } = draft;
-    const task = this.#task(taskId) ?? newTask();
+    const task = this.#getTask(taskId) ?? makeTask();
     const existing = task.checkpoints.get(draft.id);
     if (existing) return matchRetry(existing, draft);
 
@@ -168,12 +168,12 @@ export class MemoryAdapter implements StorageAdapter {
     task.lastSequence = sequence;
     task.dueAt = undefined;
     this.#tasks.set(taskId, task);
-    this.#changed();
+    this.#notify();
     return sequence;
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | undefined> {
-    return structuredClone(this.#task(taskId)?.checkpoints.get(id));
+    return structuredClone(this.#getTask(taskId)?.checkpoints.get(id));
   }
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint> {
@@ -202,7 +202,7 @@ export class MemoryAdapter implements StorageAdapter {
     condition?: AppendCondition,
     { records = [] }: StatusOptions = {},
   ): Promise<boolean> {
-    const task = this.#task(taskId);
+    const task = this.#getTask(taskId);
     const checkpoint = task?.checkpoints.get(id);
     checkLease(taskId, this.#readLease(taskId), condition);
     if (!task || !checkpoint) return false;
@@ -211,12 +211,12 @@ export class MemoryAdapter implements StorageAdapter {
     this.#put(task, withStatus(checkpoint, structuredClone(change)));
     if (task.newest?.id === id) task.dueAt = undefined;
     this.#putRecords(taskId, task, records, first);
-    this.#changed();
+    this.#notify();
     return true;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const task = this.#task(taskId);
+    const task = this.#getTask(taskId);
     const checkpoint = task?.checkpoints.get(id);
     if (!task || checkpoint?.payload.sha256 !== expectedSha256) return false;
     this.#put(task, withPayload(checkpoint, copyPayload(payload)));
@@ -224,14 +224,14 @@ export class MemoryAdapter implements StorageAdapter {
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    const task = this.#task(taskId);
+    const task = this.#getTask(taskId);
     checkLease(taskId, this.#readLease(taskId), condition);
     requireNewest(taskId, getPosition(task).newestSequence, condition);
     requireNoEvent(taskId, getPosition(task).lastEvent, condition);
     if (!task) return 0;
     if (ids === "all") {
       this.#tasks.delete(taskId);
-      this.#changed();
+      this.#notify();
       return task.checkpoints.size;
     }
     // If all ids are removed, the task keeps its numbering. Only "all" ends the numbering.
@@ -239,7 +239,7 @@ export class MemoryAdapter implements StorageAdapter {
     const newest = [...task.checkpoints.values()].at(-1);
     if (newest !== task.newest) task.dueAt = undefined;
     task.newest = newest;
-    this.#changed();
+    this.#notify();
     return removed;
   }
 
@@ -254,7 +254,7 @@ export class MemoryAdapter implements StorageAdapter {
       removed += checkpoints.size;
       this.#tasks.delete(taskId);
     }
-    this.#changed();
+    this.#notify();
     return removed;
   }
 
@@ -271,7 +271,7 @@ export class MemoryAdapter implements StorageAdapter {
     condition?: AppendCondition,
     { firstSequence, dueAt }: LogOptions = {},
   ): number {
-    const task = this.#task(taskId) ?? newTask();
+    const task = this.#getTask(taskId) ?? makeTask();
     const stored = matchEventRetry(taskId, records, (id) => task.events.get(id));
     if (stored !== undefined) return stored;
     checkLease(taskId, this.#readLease(taskId), condition);
@@ -279,13 +279,13 @@ export class MemoryAdapter implements StorageAdapter {
     this.#putRecords(taskId, task, records, first);
     if (dueAt !== undefined && !(task.dueAt !== undefined && task.dueAt <= dueAt)) task.dueAt = dueAt;
     this.#tasks.set(taskId, task);
-    this.#changed();
+    this.#notify();
     return task.lastSequence;
   }
 
   async *#readLog(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
     const { taskId, order, limit, headersOnly } = query;
-    const task = this.#task(taskId);
+    const task = this.#getTask(taskId);
     if (!task) return;
     const direction = order === "newest" ? -1 : 1;
     const items = [...task.records, ...task.checkpoints.values()]
@@ -300,7 +300,7 @@ export class MemoryAdapter implements StorageAdapter {
   }
 
   #removeRecords(taskId: string, selection: RecordSelection, condition?: AppendCondition): number {
-    const task = this.#task(taskId);
+    const task = this.#getTask(taskId);
     checkLease(taskId, this.#readLease(taskId), condition);
     requireNewest(taskId, getPosition(task).newestSequence, condition);
     requireNoEvent(taskId, getPosition(task).lastEvent, condition);
@@ -313,12 +313,12 @@ export class MemoryAdapter implements StorageAdapter {
       if (record.kind !== "mark") task.removedUpTo = Math.max(task.removedUpTo, record.sequence);
       return [];
     });
-    this.#changed();
+    this.#notify();
     return removed;
   }
 
   /** The due tasks, the earliest first. */
-  #due({ prefix, dueBy, except = [] }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
+  #findDue({ prefix, dueBy, except = [] }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
     this.#assertOpen();
     const due = [...this.#tasks].flatMap(([taskId, task]) => {
       const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
@@ -333,13 +333,13 @@ export class MemoryAdapter implements StorageAdapter {
     return { lease: this.#leases.get(taskId), nowMs: this.#nowMs() };
   }
 
-  async *#allLeases() {
+  async *#listLeases() {
     this.#assertOpen();
     const nowMs = this.#nowMs();
     for (const [taskId, lease] of this.#leases) yield { taskId, lease, nowMs };
   }
 
-  #task(taskId: string): Task | undefined {
+  #getTask(taskId: string): Task | undefined {
     this.#assertOpen();
     return this.#tasks.get(taskId);
   }
@@ -360,12 +360,12 @@ export class MemoryAdapter implements StorageAdapter {
     }
   }
 
-  #changed(): void {
+  #notify(): void {
     for (const changed of [...this.#watchers]) changed();
   }
 
   #select(query: CheckpointQuery): readonly StoredCheckpoint[] {
-    const found = [...selectHeaders<StoredCheckpoint>(this.#task(query.taskId)?.checkpoints.values() ?? [], query)];
+    const found = [...selectHeaders<StoredCheckpoint>(this.#getTask(query.taskId)?.checkpoints.values() ?? [], query)];
     return found.filter((record): record is StoredCheckpoint => !isCorrupt(record));
   }
 
@@ -374,7 +374,7 @@ export class MemoryAdapter implements StorageAdapter {
   }
 }
 
-function newTask(): Task {
+function makeTask(): Task {
   return {
     checkpoints: new Map(),
     newest: undefined,

@@ -98,8 +98,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.#statuses = new StatusChanger(options, this.#reader);
     const parts = { options, notifications: this.#notifications, reader: this.#reader, writer: this.#writer };
     this.#autoSaves = new AutoSaves(parts);
-    this.#runStore = new RunStore({ ...parts, closing: this.#calls.closing });
-    this.#branches = new Branches(this.#runStore, this.#writer);
+    this.#runStore = new RunStore({ ...parts, statuses: this.#statuses, closing: this.#calls.closing });
+    this.#branches = new Branches(this.#runStore);
     this.#events = new TaskEvents(this.#runStore);
     this.#runs = new Runs(this.#runStore, this.#autoSaves);
   }
@@ -128,8 +128,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
     assertOutsideRun(this.#runs, "manager.save", taskId);
-    // Don't capture `state`: it would stay in memory while the save is under way.
-    return this.#writer.finish(this.#writer.save(taskId, state, options), options.lease);
+    return this.#writer.save(taskId, state, options);
   }
 
   /**
@@ -182,7 +181,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
-    return this.#writer.finish(this.#branches.fork(taskId, point, newTaskId, options), options.lease);
+    return this.#branches.fork(taskId, point, newTaskId, options);
   }
 
   /**
@@ -209,7 +208,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
     assertOutsideRun(this.#runs, "manager.rewind", taskId);
-    return this.#writer.finish(this.#branches.rewind(taskId, point, options), options.lease);
+    return this.#branches.rewind(taskId, point, options);
   }
 
   /**
@@ -540,7 +539,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async cancel(task: string | { readonly prefix: string }, reason: string): Promise<number> {
     checkText("The reason of a cancellation", reason, 1);
-    return this.#calls.run(() => cancelTasks(this.#runStore, task, reason, this.#statuses));
+    return this.#calls.run(() => cancelTasks(this.#runStore, task, reason));
   }
 
   /**

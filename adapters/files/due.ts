@@ -6,7 +6,7 @@ import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { isDue, type LeaseRecord, nextLease } from "../../src/contract/leases.js";
 import { monotonicMs } from "../../src/contract/runtime.js";
 import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
-import { namesIn, readStats, SLICE, UnreadableError } from "./file-io.js";
+import { listNames, readStats, SLICE, UnreadableError } from "./file-io.js";
 import { readLease, writeLease } from "./leases.js";
 import type { FolderLock } from "./lock.js";
 import { isHashedName, parseFileName } from "./names.js";
@@ -41,7 +41,7 @@ export class DueTasks {
     const due: DueTask[] = [];
     // Removed folders are forgotten.
     const folders = new Map<string, KnownFolder>();
-    for (const [index, name] of namesIn(root).entries()) {
+    for (const [index, name] of listNames(root).entries()) {
       const folder = this.#folders.get(name) ?? new KnownFolder(root, name, logName);
       folders.set(name, folder);
       const task = folder.mayHold(prefix) ? await folder.task(load) : undefined;

@@ -242,7 +242,7 @@ export function isFolder(path: string): boolean {
   );
 }
 
-export function namesIn(folder: string): string[] {
+export function listNames(folder: string): string[] {
   return unlessAbsent(() => readdirSync(folder)) ?? [];
 }
 

@@ -1,4 +1,4 @@
-import { constants, createReadStream, fdatasync, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { constants, createReadStream, fdatasync, fstatSync, openSync, readSync, type Stats, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { CheckpointCorruptError, readCode, StorageError } from "../../src/contract/errors.js";
@@ -59,7 +59,7 @@ export class HeldLog {
     const task = load();
     const head = pending && attempt(() => task.find(pending.with.id)?.head());
     if (pending && !(head instanceof UnreadableError) && isCompanion(pending, head)) await log.commit(pending.with);
-    else await log.#write([{ fields: { sequence: log.#lastTaken(task) + 1, kind: "barrier" } }], {});
+    else await log.#write([{ fields: { sequence: log.#findLastTaken(task) + 1, kind: "barrier" } }], {});
     // The holder that made or replaced the log may have failed to sync its name.
     await syncFolder(dirname(path));
     lock.markClean();
@@ -136,25 +136,28 @@ export class HeldLog {
   async #write(lines: readonly LineDraft[], options: BatchOptions): Promise<void> {
     const index = this.#index;
     if (index === undefined) throw new LockLostError(this.path);
+    const { size } = index;
     const { log, offset, last } = index.scan.position;
     if (log === undefined) throw new UnreadableError("the log's first line is damaged");
-    const hasRest = index.size > offset;
-    const place = { log, at: index.size + (hasRest ? 1 : 0), check: last.check };
-    const batch = renderBatch(place, lines, options);
+    const hasRest = size > offset;
+    const position = { log, at: size + (hasRest ? 1 : 0), check: last.check };
+    const batch = renderBatch(position, lines, options);
     const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...batch]);
-    let isEnd = false;
+    let written: Stats | undefined;
     await withOpenFile(
       () => this.#openToAppend(),
       async (file) => {
-        isEnd = await this.#writeOnce(file, index, content, options.isLazy ?? false);
+        written = await this.#writeOnce(file, index, content, options.isLazy ?? false);
       },
     );
-    // While the lines were synced, a read may have taken them.
-    this.#index = isEnd && index.size === place.at ? index.extend(batch) : await readIndex(this.path);
+    // A read of this process may have taken the lines while they were synced.
+    const isNext = !hasRest && index.size === size && written?.size === size + content.length;
+    if (isNext && written) index.extend(batch, written);
+    else this.#index = await readIndex(this.path);
   }
 
-  /** Returns whether the content ends the file. */
-  async #writeOnce(file: number, index: LogIndex, content: Buffer, isLazy: boolean): Promise<boolean> {
+  /** Returns the file with the content, before it was synced. */
+  async #writeOnce(file: number, index: LogIndex, content: Buffer, isLazy: boolean): Promise<Stats> {
     const { size } = index;
     if (!index.isOf(file)) throw new LockLostError(this.path);
     this.#lock.assertHeld();
@@ -167,10 +170,10 @@ export class HeldLog {
       );
     }
     // The place is decided now. If it was taken, the lock was stolen, or a writer from before an earlier theft was late.
-    const isEnd = fstatSync(file).size === size + written;
-    if (!isEnd && !isAt(file, size, content)) throw new LockLostError(this.path);
+    const stats = fstatSync(file);
+    if (stats.size !== size + written && !isAt(file, size, content)) throw new LockLostError(this.path);
     if (!isLazy) await this.#syncFile(file);
-    return isEnd;
+    return stats;
   }
 
   async #syncFile(file: number): Promise<void> {
@@ -197,8 +200,8 @@ export class HeldLog {
     }
   }
 
-  #lastTaken(task: LoadedTask): number {
-    return Math.max(this.#index?.lastSequence ?? 0, lastCheckpointSequence(task));
+  #findLastTaken(task: LoadedTask): number {
+    return Math.max(this.#index?.lastSequence ?? 0, findLastSequence(task));
   }
 }
 
@@ -215,7 +218,7 @@ export async function syncLog(path: string): Promise<void> {
 }
 
 /** The last sequence that checkpoints have taken; the newest one's if their numbering is damaged. */
-function lastCheckpointSequence(task: LoadedTask): number {
+function findLastSequence(task: LoadedTask): number {
   try {
     return task.lastSequence;
   } catch (error) {
@@ -224,19 +227,19 @@ function lastCheckpointSequence(task: LoadedTask): number {
   }
 }
 
-/** Renders lines one after another from a place in the file. */
+/** Renders lines one after another from a position in the file. */
 export function renderBatch(
-  place: { readonly log: string; readonly at: number; readonly check: string },
+  position: { readonly log: string; readonly at: number; readonly check: string },
   lines: readonly LineDraft[],
   { isLazy, with: companion, due }: BatchOptions,
 ): Buffer[] {
-  let { at } = place;
+  let { at } = position;
   return lines.map(({ fields, value }, index) => {
     const line = renderFields(
       {
         at,
-        log: place.log,
-        follows: place.check,
+        log: position.log,
+        follows: position.check,
         ...(lines.length > 1 && { of: [index + 1, lines.length] }),
         ...(isLazy && { lazy: true }),
         ...(companion && { with: companion }),

@@ -12,8 +12,8 @@ import { parseFileName, toFileName } from "./names.js";
 import {
   assertOwner,
   attempt,
-  embeddedSize,
   joinRecord,
+  measureEmbedded,
   parseHead,
   parseObject,
   type RecordHead,
@@ -48,7 +48,7 @@ export const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
 export const TOMBSTONE = /^\d{12,16}\.removed$/;
 
 /** The sequence comes first, padded with zeros, so that folders list a task's checkpoints in order. */
-export function checkpointFileName(sequence: number, id: string): string {
+export function nameCheckpointFile(sequence: number, id: string): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${toFileName(id)}${EXTENSION}`;
 }
 
@@ -56,7 +56,7 @@ export function checkpointFileName(sequence: number, id: string): string {
  * The name of a tombstone. It is an empty file that keeps the last sequence once the checkpoint with that sequence is
  * removed. It has no content, so it can't be damaged.
  */
-export function tombstoneName(sequence: number): string {
+export function nameTombstone(sequence: number): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}.removed`;
 }
 
@@ -121,13 +121,13 @@ export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): B
   const { payload, seal } = record;
   const { encoding, sha256 } = payload;
   const { bodyIs, text } = renderBody(payload);
-  const state = isPretty ? prettyText(text) : text;
+  const state = isPretty ? renderPretty(text) : text;
   const stateBytes = state === text ? undefined : Buffer.byteLength(state);
   const fields = { waymark: FORMAT_VERSION, ...toSummary(record), encoding, bodyIs, stateBytes, sha256, seal };
   return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${state}}\n`);
 }
 
-function prettyText(json: string): string {
+function renderPretty(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), undefined, 2);
   } catch (error) {
@@ -173,9 +173,9 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   const lineEnd = line.endsWith("\r\n") ? "\r\n" : "\n";
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line isn't a header");
   const head = parseHead(parseObject(`${line.slice(0, -lineEnd.length - 1)}}`));
-  assertPlace(head, file);
+  assertMatchesFileName(head, file);
   const stateAt = end + 1 + STATE_KEY.length;
-  const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
+  const stateEnd = stateAt + (head.stateBytes ?? measureEmbedded(head));
   const expected = stateEnd + 1 + lineEnd.length;
   if (size === expected) return { head, stateAt, stateEnd };
   throw new UnreadableError(`it has ${size} bytes, not ${expected}, so it was cut short or changed`);
@@ -205,19 +205,19 @@ function parseFormatted(bytes: Buffer | undefined, file: CheckpointFile, reason:
   }
   if (!isRead) throw head;
   if (state === undefined) throw reason;
-  assertPlace(head, file);
+  assertMatchesFileName(head, file);
   return { head, state: restoreText(state, head) };
 }
 
 /** The saved text of a state, whose layout in the file was changed. @throws {UnreadableError} */
 function restoreText(state: JsonValue | undefined, head: RecordHead): string {
   const text = state === undefined ? "" : renderValue(state);
-  if (Buffer.byteLength(text) === embeddedSize(head)) return text;
+  if (Buffer.byteLength(text) === measureEmbedded(head)) return text;
   throw new UnreadableError("its state was cut short or changed");
 }
 
-function assertPlace({ taskId, id, sequence }: RecordHead, { folder, location, name }: CheckpointFile): void {
+function assertMatchesFileName({ taskId, id, sequence }: RecordHead, { folder, location, name }: CheckpointFile): void {
   assertOwner(taskId, folder, location);
-  if (name === checkpointFileName(sequence, id)) return;
+  if (name === nameCheckpointFile(sequence, id)) return;
   throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says otherwise`);
 }

@@ -4,16 +4,16 @@ import { setImmediate } from "node:timers/promises";
 import { isInRange } from "../../src/contract/adapter.js";
 import { checkBoolean, checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { namesIn, SLICE, syncFolder } from "./file-io.js";
+import { listNames, SLICE, syncFolder } from "./file-io.js";
 import {
   CHECKPOINT_FILE,
   CheckpointFile,
-  checkpointFileName,
   compareFileNames,
+  nameCheckpointFile,
+  nameTombstone,
   parseSequence,
   renderCheckpoint,
   TOMBSTONE,
-  tombstoneName,
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
 import { toFileName } from "./names.js";
@@ -104,7 +104,7 @@ class JsonFolder implements LoadedTask {
   constructor(path: string, modified: bigint | undefined) {
     this.path = path;
     this.modified = modified;
-    const names = namesIn(path);
+    const names = listNames(path);
     this.#tombstones = names.filter((name) => TOMBSTONE.test(name));
     this.#names = names.filter((name) => CHECKPOINT_FILE.test(name)).sort(compareFileNames);
   }
@@ -122,9 +122,9 @@ class JsonFolder implements LoadedTask {
   }
 
   find(id: string): CheckpointFile | undefined {
-    this.#byId ??= new Map(this.#names.map((name) => [this.#file(name).idName, name]));
+    this.#byId ??= new Map(this.#names.map((name) => [this.#makeFile(name).idName, name]));
     const name = this.#byId.get(toFileName(id));
-    return name === undefined ? undefined : this.#file(name);
+    return name === undefined ? undefined : this.#makeFile(name);
   }
 
   /** Applies range, order and `skip` to the names alone. So only files that the query needs are opened. */
@@ -135,11 +135,11 @@ class JsonFolder implements LoadedTask {
         ? this.#names
         : this.#names.filter((name) => isInRange(parseSequence(name), range));
     const last = names.length - 1;
-    for (let at = skip; at <= last; at++) yield this.#file(names[order === "oldest" ? at : last - at] ?? "");
+    for (let at = skip; at <= last; at++) yield this.#makeFile(names[order === "oldest" ? at : last - at] ?? "");
   }
 
   async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly CheckpointFile[]): Promise<void> {
-    const file = this.#file(checkpointFileName(record.sequence, record.id));
+    const file = this.#makeFile(nameCheckpointFile(record.sequence, record.id));
     await this.#write(file, record, lock, replaced.length === 0);
     this.#names.push(file.name);
     this.#byId?.set(file.idName, file.name);
@@ -156,7 +156,7 @@ class JsonFolder implements LoadedTask {
     const gone = new Set(doomed === "all" ? this.#names : doomed.map(({ name }) => name));
     const left = this.#names.filter((name) => !gone.has(name));
     const last = this.lastSequence;
-    const tombstones = doomed === "all" || parseSequence(left.at(-1) ?? "0") === last ? [] : [tombstoneName(last)];
+    const tombstones = doomed === "all" || parseSequence(left.at(-1) ?? "0") === last ? [] : [nameTombstone(last)];
     // The tombstone is written first, because a kill in between must not lose the last sequence.
     for (const name of tombstones) {
       if (!this.#tombstones.includes(name)) await lock.write(join(this.path, name), new Uint8Array());
@@ -164,7 +164,7 @@ class JsonFolder implements LoadedTask {
     let removed = 0;
     for (const [at, name] of [...gone].entries()) {
       if (lock.remove(join(this.path, name))) removed += 1;
-      this.#byId?.delete(this.#file(name).idName);
+      this.#byId?.delete(this.#makeFile(name).idName);
       if (at % SLICE === SLICE - 1) await setImmediate();
     }
     // Tombstones are removed last, so that the numbering is kept as long as a checkpoint is left.
@@ -190,7 +190,7 @@ class JsonFolder implements LoadedTask {
     this.modified = readFolderStats(this.path).modified;
   }
 
-  #file(name: string): CheckpointFile {
+  #makeFile(name: string): CheckpointFile {
     return new CheckpointFile(this.path, name);
   }
 }

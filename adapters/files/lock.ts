@@ -16,7 +16,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { readCode, StorageError } from "../../src/contract/errors.js";
 import { processHasEnded } from "../../src/contract/holder.js";
 import { Turns } from "../../src/contract/turns.js";
-import { type FileContent, isFolder, makeFolder, namesIn, readStats, syncFolder, writeDurably } from "./file-io.js";
+import { type FileContent, isFolder, listNames, makeFolder, readStats, syncFolder, writeDurably } from "./file-io.js";
 import { toFileName } from "./names.js";
 
 /**
@@ -126,7 +126,7 @@ export class FolderLock {
       }
       removeClaim(claim);
       if (others.every((name) => isStale(join(lockFolder, name)))) steal(lockFolder, claim);
-      else if (performance.now() >= deadlineMs) throw heldByOthers(lockFolder, others, timeoutMs);
+      else if (performance.now() >= deadlineMs) throw makeHeldError(lockFolder, others, timeoutMs);
       // If two processes claim at once, both retry, after random pauses.
       else await delay(pauseMs * (0.5 + Math.random()));
     }
@@ -166,7 +166,7 @@ export class FolderLock {
    * @throws {LockLostError} Nothing was stored.
    */
   write(target: string, content: FileContent, mode?: number): Promise<void> {
-    return this.#put(this.#newPath(), target, content, mode);
+    return this.#put(this.#makePath(), target, content, mode);
   }
 
   /**
@@ -177,7 +177,7 @@ export class FolderLock {
    * @throws {LockLostError} Nothing was stored.
    */
   writeLast(target: string, content: Uint8Array): Promise<void> {
-    return this.#put(this.#isClean ? this.#newPath() : this.#claim, target, content);
+    return this.#put(this.#isClean ? this.#makePath() : this.#claim, target, content);
   }
 
   /**
@@ -187,7 +187,7 @@ export class FolderLock {
    * @throws {LockLostError} Nothing was removed.
    */
   remove(target: string): boolean {
-    const path = this.#newPath();
+    const path = this.#makePath();
     try {
       // This renames the file, because unlink would succeed even if the lock was stolen.
       renameSync(target, path);
@@ -253,7 +253,7 @@ export class FolderLock {
     }
   }
 
-  #newPath(): string {
+  #makePath(): string {
     return join(dirname(this.#claim), OWN_FILES, String(count++));
   }
 
@@ -316,8 +316,8 @@ export function wasHeldLastHere(folder: string): boolean {
  */
 export function listAbandoned(folder: string): string[] {
   const lockFolder = join(folder, LOCK_NAME);
-  const files = isFolder(lockFolder) ? namesIn(lockFolder).filter(isClaim) : [];
-  const thefts = namesIn(folder).filter((name) => name.startsWith(`${LOCK_NAME}-`));
+  const files = isFolder(lockFolder) ? listNames(lockFolder).filter(isClaim) : [];
+  const thefts = listNames(folder).filter((name) => name.startsWith(`${LOCK_NAME}-`));
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
@@ -369,7 +369,7 @@ function steal(lockFolder: string, thief: string): void {
   }
 }
 
-function heldByOthers(lockFolder: string, claims: readonly string[], timeoutMs: number): StorageError {
+function makeHeldError(lockFolder: string, claims: readonly string[], timeoutMs: number): StorageError {
   const holders = claims.map((claim) => claim.replace(/\+.*/, "")).join(" and ");
   return new StorageError(
     `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for all ${timeoutMs} ms of lockTimeoutMs. ` +

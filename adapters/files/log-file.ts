@@ -1,9 +1,9 @@
-import { closeSync, fstatSync, readSync } from "node:fs";
+import { closeSync, fstatSync, readSync, type Stats } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import type { CheckpointSummary, SealedSummary } from "../../src/contract/checkpoint.js";
 import type { RecordHeader, StoredEvent } from "../../src/contract/log.js";
 import { findDueTime } from "../../src/contract/transient.js";
-import { openToRead, UnreadableError } from "./file-io.js";
+import { openToRead, readStats, UnreadableError } from "./file-io.js";
 import { type DueMark, joinHeader } from "./log-line.js";
 import { type LogEntry, LogScan, type PendingBatch, readLines, type ScanPosition } from "./log-scan.js";
 import { shortDigest } from "./names.js";
@@ -33,6 +33,8 @@ export class LogIndex {
   size = 0;
   /** Whether it was read up to `size`. */
   isComplete = false;
+  /** The file, as it was after the last read of all of it, or the last append. */
+  #file: Pick<Stats, "ino" | "size" | "mtimeMs"> | undefined;
   #due: DueMark | undefined;
   /** Line one. */
   #beginning = Buffer.alloc(0);
@@ -77,13 +79,28 @@ export class LogIndex {
     if (scan.offset - from >= SEGMENT_BYTES && scan.isBetween) this.segments.push(scan.position);
   }
 
-  /** Takes lines that this process has appended at the end of the file. */
-  extend(lines: readonly Buffer[]): this {
+  /** Takes lines that this process has appended at the end of the file. @param file - The file with these lines. */
+  extend(lines: readonly Buffer[], file: Stats): void {
     for (const line of lines) {
       this.take(line.subarray(0, -1), this.size);
       this.size += line.length;
     }
-    return this;
+    this.#file = file;
+  }
+
+  /** Notes that it was read to the end of this file. */
+  noteRead(file: Stats): void {
+    this.#file = file;
+  }
+
+  /**
+   * Whether the file is the one that was read, with the same size. Almost surely, since an inode's number is used again:
+   * a writer compares line one before it writes, and so does a reader of lines.
+   */
+  isUnchanged(file: Stats | undefined): boolean {
+    const known = this.#file;
+    if (known === undefined || file === undefined) return false;
+    return known.ino === file.ino && known.size === file.size && known.mtimeMs === file.mtimeMs;
   }
 
   /** When the task is due, if this is its newest checkpoint. */
@@ -129,29 +146,32 @@ const known = new Map<string, LogIndex>();
  * @throws {UnreadableError} It isn't a file. @throws {UnsupportedFormatError} A newer program wrote it.
  */
 export async function readIndex(path: string): Promise<LogIndex | undefined> {
+  const current = known.get(path);
+  if (current?.isUnchanged(readStats(path))) return current;
   for (;;) {
-    const index = withLog(path, (file, size) => readSlice(path, file, size));
+    const index = withLog(path, (file, stats) => readSlice(path, file, stats));
     if (index === undefined) known.delete(path);
     if (index === undefined || index.isComplete) return index;
     await setImmediate();
   }
 }
 
-/** Runs `use` with the open log and its size; returns `undefined` if there is none. */
-export function withLog<Result>(path: string, use: (file: number, size: number) => Result): Result | undefined {
+/** Runs `use` with the open log; returns `undefined` if there is none. */
+export function withLog<Result>(path: string, use: (file: number, stats: Stats) => Result): Result | undefined {
   const file = openToRead(path);
   if (file === undefined) return undefined;
   try {
     const stats = fstatSync(file);
     if (!stats.isFile()) throw new UnreadableError("it is not a file");
-    return use(file, stats.size);
+    return use(file, stats);
   } finally {
     closeSync(file);
   }
 }
 
 /** Reads on, to the end of the file or for {@link SLICE_BYTES}. */
-function readSlice(path: string, file: number, size: number): LogIndex {
+function readSlice(path: string, file: number, stats: Stats): LogIndex {
+  const { size } = stats;
   let index = known.get(path);
   if (index === undefined || index.size > size || !index.isOf(file)) {
     index = new LogIndex(path);
@@ -167,6 +187,7 @@ function readSlice(path: string, file: number, size: number): LogIndex {
     index.isComplete = false;
     break;
   }
+  if (index.isComplete) index.noteRead(stats);
   return index;
 }
 

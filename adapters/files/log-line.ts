@@ -11,7 +11,7 @@ import {
   type RecordKind,
 } from "../../src/contract/log.js";
 import { decodeText, UnreadableError } from "./file-io.js";
-import { attempt, embeddedSize, parseObject, renderBody } from "./record.js";
+import { attempt, measureEmbedded, parseObject, renderBody } from "./record.js";
 
 /**
  * The file with a task's log. Each line is a JSON document, so `jq` reads the file.
@@ -99,7 +99,7 @@ export function renderFirstLine(first: {
 }
 
 /** The fields of a record's line, without those of its place. */
-export function recordFields(record: LogRecord): { readonly fields: object; readonly value: string } {
+export function pickRecordFields(record: LogRecord): { readonly fields: object; readonly value: string } {
   const { kind, sequence, name, recordKey, id, createdAt, payload, seal } = record;
   const { encoding, sha256, body } = payload;
   const { bodyIs, text } = renderBody(payload);
@@ -226,7 +226,7 @@ function parseRecord(fields: JsonObject, kind: RecordKind, sequence: number) {
     seal,
     sizeBytes,
   };
-  const valueSize = embeddedSize({ ...(bodyIs === "base64" && { bodyIs }), sizeBytes });
+  const valueSize = measureEmbedded({ ...(bodyIs === "base64" && { bodyIs }), sizeBytes });
   return { header, valueSize, isEmptied: bodyIs === EMPTIED };
 }
 

@@ -31,8 +31,8 @@ import {
   joinHeader,
   joinLogRecord,
   type LogLine,
+  pickRecordFields,
   readCheck,
-  recordFields,
   renderFirstLine,
 } from "./log-line.js";
 import { findMoment, LogReplacedError, readPages } from "./log-pages.js";
@@ -120,7 +120,7 @@ export async function storeWithRecords(
 
 /** The lines of records from a sequence on. */
 function renderDrafts(taskId: string, records: readonly RecordDraft[], first: number): LineDraft[] {
-  return records.map((draft, index) => recordFields(sealRecordDraft(taskId, draft, first + index)));
+  return records.map((draft, index) => pickRecordFields(sealRecordDraft(taskId, draft, first + index)));
 }
 
 /**
@@ -268,7 +268,7 @@ export async function removeRecords(
   const change = (entry: LogEntry): LineDraft | Buffer | undefined => {
     if (!isSelected(entry)) return keepLine(entry);
     return entry.line?.kind === "event"
-      ? { fields: { ...ownFields(entry.line), bodyIs: EMPTIED, sizeBytes: 0 } }
+      ? { fields: { ...pickOwnFields(entry.line), bodyIs: EMPTIED, sizeBytes: 0 } }
       : undefined;
   };
   if (removed > 0) await rewriteLog(held, change, removedUpTo);
@@ -307,7 +307,7 @@ function renderReplaced(
   }
   if (record === undefined || line?.value === undefined || record.payload.sha256 !== expectedSha256) return undefined;
   const { sizeBytes: _size, ...header } = record;
-  const { fields, value } = recordFields({ ...header, payload, seal: sealRecord({ ...header, payload }) });
+  const { fields, value } = pickRecordFields({ ...header, payload, seal: sealRecord({ ...header, payload }) });
   return { fields: { ...fields, due: line.fields["due"] }, value };
 }
 
@@ -362,13 +362,13 @@ const DAMAGED = "damaged";
 
 /** A line that stays as it is, in its new place. A damaged one keeps its bytes. */
 export function keepLine({ line, bytes, offset }: LogEntry): LineDraft | Buffer | undefined {
-  if (line) return { fields: ownFields(line), value: line.value };
+  if (line) return { fields: pickOwnFields(line), value: line.value };
   // Line one is written anew.
   return offset === 0 ? undefined : bytes;
 }
 
 /** The fields of a line without those of its place. */
-function ownFields({ fields }: LogLine): object {
+function pickOwnFields({ fields }: LogLine): object {
   const {
     at: _at,
     log: _log,

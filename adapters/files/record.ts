@@ -94,7 +94,7 @@ export function renderValue(value: JsonValue): string {
   }
 }
 
-export function embeddedSize({ bodyIs, sizeBytes }: Pick<RecordHead, "bodyIs" | "sizeBytes">): number {
+export function measureEmbedded({ bodyIs, sizeBytes }: Pick<RecordHead, "bodyIs" | "sizeBytes">): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 

@@ -113,8 +113,8 @@ export abstract class FolderStore implements StorageAdapter {
     claimNext: async (query, holder, ttlMs) =>
       claimFirst(await this.#findDue(query), (taskId) => {
         const path = this.findFolder(taskId);
-        const place = { path, taskId, logName: this.#logName };
-        const claim = (lock: FolderLock) => claimDue(this.#load, place, query.dueBy, lock, holder, ttlMs);
+        const taskFolder = { path, taskId, logName: this.#logName };
+        const claim = (lock: FolderLock) => claimDue(this.#load, taskFolder, query.dueBy, lock, holder, ttlMs);
         return this.write(path, `claim ${nameTask(taskId)}`, claim, () => undefined);
       }),
     count: async (query) => {
@@ -331,7 +331,9 @@ export abstract class FolderStore implements StorageAdapter {
   /** Runs a write under the lock of a task's folder, which is made if it is missing. */
   #hold<Result>(verb: string, taskId: string, work: (held: HeldTask) => Promise<Result>): Promise<Result> {
     const folder = this.findFolder(taskId);
-    return this.write(folder, `${verb} ${nameTask(taskId)}`, (lock, log) => work(this.#own(taskId, lock, log)));
+    return this.write(folder, `${verb} ${nameTask(taskId)}`, (lock, log) =>
+      work(this.#makeHeldTask(taskId, lock, log)),
+    );
   }
 
   /** Loads and changes a task under its lease and its folder's lock. If the task has no folder, `held` is undefined. */
@@ -344,13 +346,13 @@ export abstract class FolderStore implements StorageAdapter {
     const folder = this.findFolder(taskId);
     const change = async (lock?: FolderLock, log?: HeldLog): Promise<Result> => {
       requireLease(folder, taskId, condition);
-      return work(lock && log && this.#own(taskId, lock, log));
+      return work(lock && log && this.#makeHeldTask(taskId, lock, log));
     };
     return this.write(folder, `${verb} ${nameTask(taskId)}`, change, change);
   }
 
   /** @throws {StorageError} The folder holds another task. */
-  #own(taskId: string, lock: FolderLock, log: HeldLog): HeldTask {
+  #makeHeldTask(taskId: string, lock: FolderLock, log: HeldLog): HeldTask {
     const folder = this.findFolder(taskId);
     requireOwner(log.index, folder);
     return { taskId, folder, task: this.#loadOwn(folder, lock), lock, log };

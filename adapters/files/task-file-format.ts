@@ -17,8 +17,8 @@ import { decodeText, UnreadableError } from "./file-io.js";
 import {
   assertOwner,
   attempt,
-  embeddedSize,
   joinRecord,
+  measureEmbedded,
   parseHead,
   parseJson,
   parseObject,
@@ -100,7 +100,7 @@ export class RecordLine implements RecordSource {
       attempt(() => {
         const head = parseFields(this.fields());
         const size = line.length - this.#stateAt - STATE_KEY.length - 1;
-        if (size === embeddedSize(head) && line.at(-1) === CLOSING_BRACE) return head;
+        if (size === measureEmbedded(head) && line.at(-1) === CLOSING_BRACE) return head;
         throw new UnreadableError("its state was cut short or changed");
       });
   }

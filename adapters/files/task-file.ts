@@ -117,7 +117,7 @@ class TaskFile implements LoadedTask {
     const { lines, damage } = content;
     this.path = path;
     this.#content = content;
-    this.#entries = damage === undefined ? lines : [...lines, fileEntry(path, damage)];
+    this.#entries = damage === undefined ? lines : [...lines, makeFileEntry(path, damage)];
   }
 
   /** Why the file must not be written. */
@@ -214,7 +214,7 @@ class TaskFile implements LoadedTask {
 }
 
 /** An entry for damage to the file as a whole. */
-function fileEntry(path: string, damage: string): RecordSource {
+function makeFileEntry(path: string, damage: string): RecordSource {
   const fail = (): never => {
     throw new UnreadableError(damage);
   };

@@ -5,7 +5,7 @@ import { type Append, getTaskId } from "../sql/adapter.js";
 import { toBuffer } from "../sql/history.js";
 import type { LogAppend } from "../sql/records.js";
 import { listColumns } from "../sql/rows.js";
-import { bytesIn, digestId, lastTextName, toColumn } from "./columns.js";
+import { digestId, nameLastText, toBytes, toColumn } from "./columns.js";
 import type { PayloadForm } from "./histories.js";
 import { DRAFT_COLUMNS } from "./statements/append.js";
 import type { PostgresStatements } from "./statements.js";
@@ -40,7 +40,7 @@ export function makeAppendStatement(
     const records = describeRecords(only, bodies);
     const row: Row = {
       ...describeAppend(only, isLazy),
-      body: "draft" in only ? toBuffer(bytesIn(only.piece)) : null,
+      body: "draft" in only ? toBuffer(toBytes(only.piece)) : null,
       records: records && toJson(records),
       record_bodies: bodies.join(),
     };
@@ -48,7 +48,7 @@ export function makeAppendStatement(
   }
   const rows = appends.map((append) => ({
     ...describeAppend(append, isLazy),
-    ...("draft" in append && bodies.add(bytesIn(append.piece))),
+    ...("draft" in append && bodies.add(toBytes(append.piece))),
     records: describeRecords(append, bodies),
   }));
   return [sql.acrossTasks.append(parts), toJson(rows), bodies.join()];
@@ -99,7 +99,7 @@ function describeCheckpoint({ draft, options, replaced, piece }: PlacedAppend): 
     chosen: options.sequence,
     form: piece.form,
     builds_on: piece.after && toHex(piece.after),
-    last_text: piece.text && toHex(lastTextName(payload.sha256, id)),
+    last_text: piece.text && toHex(nameLastText(payload.sha256, id)),
     replaced: replaced?.sequence,
     replaced_seals: replaced?.seals.join(" "),
   };
@@ -123,7 +123,7 @@ function describeRecords(append: PlacedAppend | LogAppend, bodies: Bodies): read
   return records.map((draft, index) => {
     const { kind, name, recordKey, id, createdAt, payload } = draft;
     const [before, after] = splitSealedRecord(taskId, draft);
-    const bytes = bytesIn(payload);
+    const bytes = toBytes(payload);
     return {
       number: index + 1,
       kind,
@@ -148,13 +148,13 @@ class Bodies {
   readonly #all: Buffer[] = [];
   #end = 0;
 
-  /** Returns the body's place. */
+  /** Returns the body's range. */
   add(body: Buffer): { readonly body_start: number; readonly body_length: number } {
     // PostgreSQL counts bytes from 1.
-    const place = { body_start: this.#end + 1, body_length: body.length };
+    const range = { body_start: this.#end + 1, body_length: body.length };
     this.#all.push(body);
     this.#end += body.length;
-    return place;
+    return range;
   }
 
   join(): Buffer {

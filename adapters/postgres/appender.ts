@@ -15,7 +15,7 @@ import type { PostgresLog } from "./log.js";
 import type { PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 import type { TransientCheckpoints } from "./transient.js";
-import { damagedTask } from "./writer.js";
+import { makeDamageError } from "./writer.js";
 
 /** An append that {@link PostgresAppender.prepare} has prepared. */
 export type PreparedAppend = Omit<PlacedAppend, "piece"> | LogAppend;
@@ -108,7 +108,7 @@ export class PostgresAppender {
       } catch (error) {
         if (!isTaken(error)) throw error;
         // The key belongs to a checkpoint or record that the task's row doesn't count.
-        if (isLast) throw damagedTask(taskId);
+        if (isLast) throw makeDamageError(taskId);
       }
     }
     throw new StorageError(

@@ -21,12 +21,12 @@ export function digestId(id: string): Buffer {
 }
 
 /** The value of the column `last_text`: the SHA-256 of the text, and 8 bytes of the SHA-256 of its checkpoint's id. */
-export function lastTextName(sha256: string, id: string): Buffer {
+export function nameLastText(sha256: string, id: string): Buffer {
   return Buffer.concat([Buffer.from(sha256, "hex"), digestId(id).subarray(0, 8)]);
 }
 
 /** A payload's body as bytes. Text becomes UTF-8. */
-export function bytesIn({ body }: Pick<Payload, "body">): Buffer {
+export function toBytes({ body }: Pick<Payload, "body">): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
@@ -50,6 +50,6 @@ function parseBytes(text: string): Buffer {
 }
 
 /** The number in a `bigint` column, however the driver returns it. */
-export function numberIn(value: unknown): unknown {
+export function parseNumber(value: unknown): unknown {
   return typeof value === "string" || typeof value === "bigint" ? Number(value) : value;
 }

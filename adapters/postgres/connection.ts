@@ -88,7 +88,7 @@ export class PostgresConnection implements Statements {
 
   /** Runs the statement by itself, in one round trip. It must be safe to run it twice. */
   async rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
-    return parseRows(await this.#run(this.#query(text, values)));
+    return parseRows(await this.#run(this.#makeQuery(text, values)));
   }
 
   /**
@@ -97,15 +97,15 @@ export class PostgresConnection implements Statements {
    * @throws {StorageError} The connection broke, so nobody knows whether it ran.
    */
   async rowsOnce(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
-    const query = this.#query(text, values);
+    const query = this.#makeQuery(text, values);
     const run = async () => {
       try {
-        return await this.#opened().query(query);
+        return await this.#openPool().query(query);
       } catch (error) {
-        throw isUndecided(error) ? this.#undecided("a change", error) : error;
+        throw isUndecided(error) ? this.#makeUndecidedError("a change", error) : error;
       }
     };
-    return parseRows(await this.#untilDone(run));
+    return parseRows(await this.#retry(run));
   }
 
   /**
@@ -113,12 +113,12 @@ export class PostgresConnection implements Statements {
    * how many tasks have it: the server may keep one plan for all values of a prepared statement.
    */
   async rowsUnprepared(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
-    return parseRows(await this.#run(this.#query(text, values, false)));
+    return parseRows(await this.#run(this.#makeQuery(text, values, false)));
   }
 
   /** Like {@link rows}, for a statement that changes rows. Returns the number of changed rows. */
   async change(text: string, ...values: readonly unknown[]): Promise<number> {
-    return (await this.#run(this.#query(text, values))).rowCount ?? 0;
+    return (await this.#run(this.#makeQuery(text, values))).rowCount ?? 0;
   }
 
   /**
@@ -132,14 +132,14 @@ export class PostgresConnection implements Statements {
     work: (statements: Statements) => Promise<Result>,
     { twice = false }: { readonly twice?: boolean } = {},
   ): Promise<Result> {
-    return this.#untilDone(() => this.#transaction(work, twice));
+    return this.#retry(() => this.#tryTransaction(work, twice));
   }
 
   #run(query: PostgresQuery): Promise<PostgresResult> {
-    return this.#untilDone(() => this.#opened().query(query));
+    return this.#retry(() => this.#openPool().query(query));
   }
 
-  async #untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
+  async #retry<Result>(attempt: () => Promise<Result>): Promise<Result> {
     const deadline = performance.now() + this.#options.retryForMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
       try {
@@ -156,13 +156,13 @@ export class PostgresConnection implements Statements {
     }
   }
 
-  async #transaction<Result>(work: (statements: Statements) => Promise<Result>, twice: boolean): Promise<Result> {
+  async #tryTransaction<Result>(work: (statements: Statements) => Promise<Result>, twice: boolean): Promise<Result> {
     let isBroken = false;
     const broke = () => {
       isBroken = true;
     };
-    const client = await this.#connected(broke);
-    const run = (text: string, values: readonly unknown[] = []) => client.query(this.#query(text, values));
+    const client = await this.#connect(broke);
+    const run = (text: string, values: readonly unknown[] = []) => client.query(this.#makeQuery(text, values));
     let isCommitting = false;
     try {
       await run(BEGIN);
@@ -176,7 +176,7 @@ export class PostgresConnection implements Statements {
     } catch (error) {
       if (isLost(error)) broke();
       if (isBroken && isCommitting && !twice) {
-        throw this.#undecided("the commit", error);
+        throw this.#makeUndecidedError("the commit", error);
       }
       // If this fails, the first error is thrown, and the connection is closed.
       if (!isBroken) await run("ROLLBACK").catch(broke);
@@ -187,7 +187,7 @@ export class PostgresConnection implements Statements {
     }
   }
 
-  #undecided(during: string, cause: unknown): StorageError {
+  #makeUndecidedError(during: string, cause: unknown): StorageError {
     return new StorageError(
       `The connection to ${this.#options.location} broke during ${during}, so the change was stored as a whole or not ` +
         "at all. Earlier checkpoints are intact. Read the task again, then decide.",
@@ -199,9 +199,9 @@ export class PostgresConnection implements Statements {
    * Takes a client from the pool, and listens for errors of its connection. Without a listener, a broken connection
    * would end the process.
    */
-  #connected(broke: () => void): Promise<PostgresClient> {
+  #connect(broke: () => void): Promise<PostgresClient> {
     return new Promise((resolve, reject) => {
-      this.#opened().connect((error, client) => {
+      this.#openPool().connect((error, client) => {
         // The listener is added at once, because an error may come right after the server's message that it is ready.
         client?.on("error", broke);
         if (client) resolve(client);
@@ -210,7 +210,7 @@ export class PostgresConnection implements Statements {
     });
   }
 
-  #opened(): PostgresPool {
+  #openPool(): PostgresPool {
     if (this.#pool === undefined) {
       const { pool } = this.#options;
       this.#pool = typeof pool === "function" ? pool() : pool;
@@ -219,9 +219,9 @@ export class PostgresConnection implements Statements {
     return this.#pool;
   }
 
-  #query(text: string, values: readonly unknown[], prepare = this.#options.prepare): PostgresQuery {
+  #makeQuery(text: string, values: readonly unknown[], prepare = this.#options.prepare): PostgresQuery {
     const query = { text, values: values.map(toParameter), rowMode: "array", types: COLUMN_TYPES } as const;
-    return prepare && values.length > 0 ? { ...query, name: statementName(text) } : query;
+    return prepare && values.length > 0 ? { ...query, name: nameStatement(text) } : query;
   }
 }
 
@@ -247,7 +247,7 @@ const NAMES = new Map<string, string>();
  * Makes a statement's name from its text. Programs of different versions may share a connection through a pooler, and
  * must not use the same name for two statements.
  */
-function statementName(text: string): string {
+function nameStatement(text: string): string {
   const name = NAMES.get(text) ?? `waymark_${hash("sha256", text, "hex").slice(0, 32)}`;
   NAMES.set(text, name);
   return name;
@@ -289,7 +289,7 @@ function loadPg(): Pg {
   }
 }
 
-export function newPool(url: string): PostgresPool {
+export function makePool(url: string): PostgresPool {
   const pg = loadPg();
   class Client extends pg.Client {
     /**

@@ -76,21 +76,21 @@ export function explain(error: unknown, location: string): unknown {
   if (!isError(error) || error instanceof CheckpointError) return error;
   const code = readCode(error);
   const reason = error.message.trim();
-  const told = code === "" ? reason : `${reason} (${code})`;
+  const detail = code === "" ? reason : `${reason} (${code})`;
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
   const known = ADVICE.find(({ codes }) => codes.includes(code));
-  if (known !== undefined) return failure(`${location}${known.what}: ${told}. ${known.advice}`, known.retryable);
+  if (known !== undefined) return failure(`${location}${known.what}: ${detail}. ${known.advice}`, known.retryable);
   if (mayPass(error)) {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for now";
     return failure(
-      `${location} ${what}: ${told}. Earlier checkpoints are intact. ` +
+      `${location} ${what}: ${detail}. Earlier checkpoints are intact. ` +
         "Check the address if it is new. Otherwise try again; a save under the same id is stored once.",
       true,
     );
   }
   if (code === "XX001" || code === "XX002") {
     return new CheckpointCorruptError(
-      `${location} is damaged: ${told}. Nothing was changed. First copy the server's data, then ` +
+      `${location} is damaged: ${detail}. Nothing was changed. First copy the server's data, then ` +
         "read its log, and restore a backup.",
       { cause: error },
     );
@@ -98,7 +98,7 @@ export function explain(error: unknown, location: string): unknown {
   if (REFUSED_MESSAGE.test(reason))
     return failure(`${location} refuses the connection: ${reason}. Nothing was read or written.`);
   // An error without a PostgreSQL code is a bug in a program, so it is returned as it is.
-  return /^[0-9A-Z]{5}$/.test(code) ? failure(`PostgreSQL failed on ${location}: ${told}. ${INTACT}`) : error;
+  return /^[0-9A-Z]{5}$/.test(code) ? failure(`PostgreSQL failed on ${location}: ${detail}. ${INTACT}`) : error;
 }
 
 const INTACT = "This call changed nothing, and earlier checkpoints are intact.";

@@ -33,7 +33,7 @@ export class GroupCommit {
   }
 
   /** Calls for a task must not overlap: the caller must await one before it makes the task's next one. */
-  store(append: PreparedAppend): Promise<number> {
+  enqueue(append: PreparedAppend): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
       // All saves called before the next microtask form one batch.
@@ -43,7 +43,7 @@ export class GroupCommit {
 
   #start(): void {
     while (this.#underWay < MAX_STATEMENTS && this.#waiting.length > 0) {
-      const end = this.#endOfBatch();
+      const end = this.#findBatchEnd();
       // A full batch has nothing to gain from waiting.
       if (this.#patience !== undefined && end === this.#waiting.length) return;
       this.#send(this.#waiting.splice(0, end));
@@ -66,7 +66,7 @@ export class GroupCommit {
   }
 
   /** How many of the waiting appends fit into one statement. */
-  #endOfBatch(): number {
+  #findBatchEnd(): number {
     let bytes = 0;
     const end = this.#waiting.findIndex(({ append }, index) => {
       bytes += measure(append);

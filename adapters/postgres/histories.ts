@@ -18,7 +18,7 @@ import {
   TextCache,
   textAt,
 } from "../sql/history.js";
-import { lastTextName } from "./columns.js";
+import { nameLastText } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isDenied } from "./errors.js";
 import type { PostgresStatements } from "./statements.js";
@@ -82,7 +82,7 @@ export class PostgresHistories {
   stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PayloadForm, sequence: number): void {
     const before = this.#texts.get(taskId);
     if (text) {
-      this.#cache(taskId, text, { number: sequence, first: first ?? sequence, sha256, name: lastTextName(sha256, id) });
+      this.#cache(taskId, text, { number: sequence, first: first ?? sequence, sha256, name: nameLastText(sha256, id) });
     } else if (before) this.#texts.set(taskId, { ...before, standaloneCount: before.standaloneCount + 1 });
   }
 
@@ -120,7 +120,7 @@ export class PostgresHistories {
     const [[last, pieces, sizeBytes] = []] = await run.rows(this.#sql.pieces.lastText, taskId);
     const name = Buffer.isBuffer(last) ? last : NO_TEXT;
     if (name.equals(known)) return false;
-    const all = piecesIn(pieces);
+    const all = parsePieces(pieces);
     const number = all.at(-1)?.number ?? 0;
     const text = lastTextAt(number, all, sizeBytes === null ? undefined : Number(sizeBytes), body.length);
     // The digest is checked, because a damaged text would change every text that builds on it.
@@ -145,7 +145,7 @@ export class PostgresHistories {
    * @throws {BrokenHistoryError} The text can't be made.
    */
   joinText({ sequence, sizeBytes }: SealedSummary, pieces: unknown): string {
-    return textAt(sequence, piecesIn(pieces), sizeBytes).text.toString();
+    return textAt(sequence, parsePieces(pieces), sizeBytes).text.toString();
   }
 
   /**
@@ -153,13 +153,13 @@ export class PostgresHistories {
    * it.
    */
   joinNewestText({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
-    const all = piecesIn(pieces);
+    const all = parsePieces(pieces);
     const text = textAt(sequence, all, sizeBytes);
     this.#cache(taskId, text, {
       number: sequence,
       first: all[0]?.number ?? sequence,
       sha256,
-      name: lastTextName(sha256, id),
+      name: nameLastText(sha256, id),
     });
     return text.text.toString();
   }
@@ -170,7 +170,7 @@ export class PostgresHistories {
 }
 
 /** Parses the bytes of pieces. Each piece has its number (8 bytes), form (4), length (4) and body. */
-function piecesIn(bytes: unknown): readonly Piece[] {
+function parsePieces(bytes: unknown): readonly Piece[] {
   const pieces: Piece[] = [];
   if (!Buffer.isBuffer(bytes)) return pieces;
   for (let at = 0; at < bytes.length; ) {

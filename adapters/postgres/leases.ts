@@ -12,7 +12,7 @@ import {
 } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
 import { HIGHEST } from "../sql/rows.js";
-import { numberIn } from "./columns.js";
+import { parseNumber } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresStatements } from "./statements.js";
 
@@ -40,7 +40,7 @@ export class PostgresLeases {
     ttlMs: number,
     { force = false }: ClaimOptions = {},
   ): Promise<LeaseClaim> {
-    const claimed = claimedBy(holder);
+    const claimed = addClaimId(holder);
     for (;;) {
       const [[token] = []] = await this.#connection.rows(this.#sql.leases.claim, taskId, claimed, ttlMs, force);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
@@ -75,7 +75,7 @@ export class PostgresLeases {
 
   async current(taskId: string): Promise<HeldLease | undefined> {
     const [row] = await this.#connection.rows(this.#sql.leases.read, taskId);
-    const lease = row && leaseIn(row);
+    const lease = row && parseLease(row);
     return lease && lease.remainingMs > 0 ? lease : undefined;
   }
 
@@ -83,13 +83,13 @@ export class PostgresLeases {
   async lapsed(taskId: string): Promise<LapsedLease | undefined> {
     const [row] = await this.#connection.rows(this.#sql.leases.lapsed, taskId);
     if (row === undefined) return undefined;
-    const { holder, token, remainingMs } = leaseIn(row);
+    const { holder, token, remainingMs } = parseLease(row);
     return { holder, token, hasDied: false, endedMs: remainingMs };
   }
 
   async held(): Promise<readonly HeldTask[]> {
     const rows = await this.#connection.rows(this.#sql.acrossTasks.leasesHeld);
-    return rows.map(([taskId, ...lease]) => ({ taskId: String(taskId), ...leaseIn(lease) }));
+    return rows.map(([taskId, ...lease]) => ({ taskId: String(taskId), ...parseLease(lease) }));
   }
 
   /**
@@ -107,7 +107,7 @@ export class PostgresLeases {
       // If the same tasks are found again, others have locked them, probably to claim them.
       if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return [];
       before = JSON.stringify(taskIds);
-      const claim = [taskIds, claimedBy(holder), ttlMs, query.dueBy, limit];
+      const claim = [taskIds, addClaimId(holder), ttlMs, query.dueBy, limit];
       const claimed = await this.#connection.rows(this.#sql.acrossTasks.claimDue, ...claim);
       if (claimed.length > 0)
         return claimed.map(([taskId, token]) => ({ taskId: String(taskId), token: Number(token) }));
@@ -130,7 +130,7 @@ export class PostgresLeases {
   async check(run: Statements, taskId: string, condition: AppendCondition = {}): Promise<void> {
     if (condition.fencingToken === undefined) return;
     const [row] = await run.rows(this.#sql.leases.lock, taskId);
-    const { holder, token, remainingMs } = row ? leaseIn(row) : NOBODYS;
+    const { holder, token, remainingMs } = row ? parseLease(row) : NOBODYS;
     const lease = { holder, token, renewedAtMs: 0, expiresAtMs: remainingMs };
     checkLease(taskId, { lease, nowMs: 0 }, condition);
   }
@@ -146,13 +146,13 @@ function toParameters({ prefix, dueBy, except = [] }: DueQuery): readonly unknow
  * The holder with an id of the claim. If a claim's answer is lost, its statement is repeated. By this id it recognises
  * the row that it made itself, and no row of another claim by this holder.
  */
-function claimedBy(holder: string): string {
+function addClaimId(holder: string): string {
   return `${holder} (claim ${randomUUID()})`;
 }
 
 const CLAIM_ID = / \(claim [\da-f-]{36}\)$/;
 
-function leaseIn([claimed, token, remainingMs]: readonly unknown[]): HeldLease {
+function parseLease([claimed, token, remainingMs]: readonly unknown[]): HeldLease {
   const holder = String(claimed).replace(CLAIM_ID, "");
-  return { holder, token: Number(numberIn(token)), remainingMs: Number(remainingMs) };
+  return { holder, token: Number(parseNumber(token)), remainingMs: Number(remainingMs) };
 }

@@ -12,10 +12,15 @@ import {
   type RecordSelection,
   sealRecord,
 } from "../../src/contract/log.js";
-import type { LogTable } from "../sql/log.js";
-import { type LogPage, RECORD_COLUMNS, requireIntactRecord, selectsCheckpoints } from "../sql/records.js";
+import {
+  type LogPage,
+  type LogTable,
+  RECORD_COLUMNS,
+  requireIntactRecord,
+  selectsCheckpoints,
+} from "../sql/records.js";
 import type { SqlRow } from "../sql/rows.js";
-import { bytesIn, digestId } from "./columns.js";
+import { digestId, toBytes } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
 import type { PostgresReader } from "./reader.js";
@@ -48,7 +53,7 @@ export class PostgresLog implements LogTable {
     const statement = this.#parts.sql.records.read[order][headersOnly ? "headers" : "whole"];
     const part = [rows, headersOnly ? Number.MAX_SAFE_INTEGER : LOG_PAGE_BYTES];
     const selected = kinds ?? (selectsCheckpoints(query) ? [...RECORD_KINDS, "checkpoint"] : RECORD_KINDS);
-    const values = selectionValues(query, selected);
+    const values = toParameters(query, selected);
     const found = await this.#parts.connection.rows(statement, ...values, ...part);
     const items = found.map((row) => this.#parseItem(taskId, row, headersOnly));
     // Without a limit, a page ends early if its bodies fill it.
@@ -68,7 +73,7 @@ export class PostgresLog implements LogTable {
       const [[, newest, event] = [0, 0, 0]] = await run.rows(changes.lock, taskId);
       requireNewest(taskId, Number(newest), condition);
       requireNoEvent(taskId, Number(event), condition);
-      const values = selectionValues({ taskId, ...selection }, selection.kinds ?? RECORD_KINDS);
+      const values = toParameters({ taskId, ...selection }, selection.kinds ?? RECORD_KINDS);
       const [[removed, upTo] = [0, null]] = await run.rows(records.remove, ...values);
       if (upTo !== null) await run.change(records.noteRemoval, taskId, upTo);
       if (Number(removed) > 0 && Number(newest) === 0) await run.rows(changes.shortenTask, taskId, 0);
@@ -98,7 +103,7 @@ export class PostgresLog implements LogTable {
     if (record.payload.sha256 !== expectedSha256 || !("body" in record.payload)) return false;
     const { encoding, sha256, body } = payload;
     const seal = sealRecord({ ...record, payload });
-    const bytes = bytesIn(payload);
+    const bytes = toBytes(payload);
     const values = [encoding, sha256, seal, bytes.length, typeof body === "string", bytes];
     await run.change(this.#parts.sql.records.replacePayload, taskId, sequence, ...values);
     return true;
@@ -140,7 +145,7 @@ export class PostgresLog implements LogTable {
   }
 }
 
-function selectionValues(
+function toParameters(
   { taskId, afterSequence = 0, beforeSequence, name }: Omit<RecordQuery, "order" | "kinds">,
   kinds: RecordQuery["kinds"],
 ): readonly unknown[] {

@@ -6,7 +6,7 @@ import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { logInPages } from "../sql/records.js";
 import type { SqlRow } from "../sql/rows.js";
-import { numberIn } from "./columns.js";
+import { parseNumber } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresLog } from "./log.js";
@@ -25,7 +25,7 @@ interface OpenTables {
 type Access = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
-export function maintainedTables(location: string, histories: PostgresHistories, access: Access): MaintainedTables {
+export function makeMaintainedTables(location: string, histories: PostgresHistories, access: Access): MaintainedTables {
   const underLock = async (
     taskId: string,
     work: (run: Statements, tables: OpenTables) => Promise<boolean>,
@@ -65,7 +65,7 @@ export function maintainedTables(location: string, histories: PostgresHistories,
     },
 
     locate: (taskId, sequence) => describeRow(location, taskId, sequence),
-    taskRow: (taskId) => access(({ connection, sql }) => taskRow(connection, sql, taskId)),
+    taskRow: (taskId) => access(({ connection, sql }) => readTaskRow(connection, sql, taskId)),
 
     moveCheckpoint: (taskId, key) =>
       underLock(taskId, async (run, { reader, sql }) => {
@@ -100,7 +100,7 @@ export function maintainedTables(location: string, histories: PostgresHistories,
 
     rewriteTaskRow: (taskId) =>
       underLock(taskId, async (run, { sql }) => {
-        const row = await taskRow(run, sql, taskId);
+        const row = await readTaskRow(run, sql, taskId);
         const reason = damageInTaskRow(row);
         if (reason === undefined) return false;
         await run.change(sql.maintenance.quarantineTask, taskId, new Date().toISOString(), reason);
@@ -110,7 +110,7 @@ export function maintainedTables(location: string, histories: PostgresHistories,
   };
 }
 
-async function taskRow(from: Statements, sql: PostgresStatements, taskId: string): Promise<SqlRow> {
+async function readTaskRow(from: Statements, sql: PostgresStatements, taskId: string): Promise<SqlRow> {
   const [row = []] = await from.rows(sql.maintenance.taskRow, taskId);
-  return row.map((value, column) => ([3, 4, 5, 8, 9, 10].includes(column) ? value : numberIn(value)));
+  return row.map((value, column) => ([3, 4, 5, 8, 9, 10].includes(column) ? value : parseNumber(value)));
 }

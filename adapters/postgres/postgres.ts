@@ -14,23 +14,23 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { LeaseStore } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { type Append, firstSequence, getTaskId, NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
+import { type Append, firstSequence, getTaskId, NOTHING_DUE, SqlAdapter, type TableCalls } from "../sql/adapter.js";
 import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { LogAppend } from "../sql/records.js";
 import { PostgresAppender } from "./appender.js";
-import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
+import { makePool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { LOG_PAGE_ROWS, PostgresLog } from "./log.js";
-import { maintainedTables } from "./maintenance.js";
+import { makeMaintainedTables } from "./maintenance.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { hasTables, makeTables } from "./schema.js";
 import { quoteName } from "./statements/tables.js";
-import { type PostgresStatements, statementsOn } from "./statements.js";
+import { makeStatements, type PostgresStatements } from "./statements.js";
 import { TransientCheckpoints } from "./transient.js";
 import { PostgresWriter } from "./writer.js";
 
@@ -104,27 +104,29 @@ export class PostgresAdapter extends SqlAdapter {
   readonly log: SqlLog;
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = {
-    claim: (...args) => this.#calls.run(async () => (await this.#madeTables()).leases.claim(...args)),
-    renew: async (...args) => (await this.#reading(({ leases }) => leases.renew(...args))) ?? false,
-    release: (...args) => this.#reading(({ leases }) => leases.release(...args)),
-    current: (taskId) => this.#reading(({ leases }) => leases.current(taskId)),
-    lapsed: (taskId) => this.#reading(({ leases }) => leases.lapsed(taskId)),
-    held: () => this.#held(),
+    claim: (...args) => this.#calls.run(async () => (await this.#ensureTables()).leases.claim(...args)),
+    renew: async (...args) => (await this.#withTables(({ leases }) => leases.renew(...args))) ?? false,
+    release: (...args) => this.#withTables(({ leases }) => leases.release(...args)),
+    current: (taskId) => this.#withTables(({ leases }) => leases.current(taskId)),
+    lapsed: (taskId) => this.#withTables(({ leases }) => leases.lapsed(taskId)),
+    held: () => this.#listHeld(),
   };
   override readonly queue: TaskQueue = {
     claimNext: async (query, ...args) => {
-      const asked = { ...query };
-      return (await this.#reading(({ leases }) => leases.claimNext(asked, ...args))) ?? [];
+      const copy = { ...query };
+      return (await this.#withTables(({ leases }) => leases.claimNext(copy, ...args))) ?? [];
     },
     count: async (query) => {
-      const asked = { ...query };
-      return (await this.#reading(({ leases }) => leases.countDue(asked))) ?? NOTHING_DUE;
+      const copy = { ...query };
+      return (await this.#withTables(({ leases }) => leases.countDue(copy))) ?? NOTHING_DUE;
     },
   };
   readonly #settings: { readonly schema: string; readonly migrate: boolean; readonly location: string };
   readonly #tables: Tables;
-  readonly #calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
-  #looking: Promise<boolean> | undefined;
+  /** @internal */
+  protected override readonly tableCalls: TableCalls;
+  readonly #calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explain(error) });
+  #checking: Promise<boolean> | undefined;
   #hasTables = false;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
@@ -133,12 +135,12 @@ export class PostgresAdapter extends SqlAdapter {
     checkOptions(options);
     const { pool, url, migrate = true, prepare = false, retryForMs = 10_000 } = options;
     const schema = findSchema(options);
-    const location = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoteName(schema)}`;
+    const location = `PostgreSQL${url === undefined ? "" : describeHost(url)}, schema ${quoteName(schema)}`;
     this.#settings = { schema, migrate, location };
     // `checkOptions` has made sure that there is a pool or a URL.
-    const source = pool ?? (() => newPool(url ?? ""));
+    const source = pool ?? (() => makePool(url ?? ""));
     const connection = new PostgresConnection({ pool: source, prepare, retryForMs, location });
-    const sql = statementsOn(schema);
+    const sql = makeStatements(schema);
     const histories = new PostgresHistories(connection, sql);
     const transient = new TransientCheckpoints();
     const reader = new PostgresReader({ connection, sql, histories, transient, location });
@@ -147,12 +149,10 @@ export class PostgresAdapter extends SqlAdapter {
     const writer = new PostgresWriter({ connection, sql, reader, leases, transient, log });
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient, log });
     this.#tables = { connection, sql, reader, leases, log, writer, appender, groupCommit: new GroupCommit(appender) };
-    const calls = {
-      append: (append: LogAppend) => this.store(append),
-      read: <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#reading(work),
-    };
-    this.log = new SqlLog({ ...calls, change: calls.read }, LOG_PAGE_ROWS);
-    this.maintenance = new SqlMaintenance(maintainedTables(location, histories, (work) => this.#reading(work)));
+    const read = <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#withTables(work);
+    this.tableCalls = { enqueue: (append) => this.#enqueue(append), read, change: read };
+    this.log = new SqlLog(this.tableCalls, LOG_PAGE_ROWS);
+    this.maintenance = new SqlMaintenance(makeMaintainedTables(location, histories, (work) => this.#withTables(work)));
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
@@ -161,56 +161,50 @@ export class PostgresAdapter extends SqlAdapter {
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
-      this.#reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
+      this.#withTables(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
     );
   }
 
   /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */
   hasTables(): Promise<boolean> {
-    return this.#calls.run(() => this.#looked());
+    return this.#calls.run(() => this.#checkTables());
   }
 
   override close(): Promise<void> {
     return this.#calls.close(() => this.#tables.connection.close());
   }
 
-  /** @internal */
-  protected override store(append: Append | LogAppend): Promise<number> {
+  #enqueue(append: Append | LogAppend): Promise<number> {
     return this.#calls.inTurn(getTaskId(append), async () => {
       // A refused append must not make tables.
-      if (!(await this.#looked())) firstSequence(append);
-      const { groupCommit, appender } = await this.#madeTables();
-      return groupCommit.store(await appender.prepare(append));
+      const { groupCommit, appender } = await this.#ensureTables(() => firstSequence(append));
+      return groupCommit.enqueue(await appender.prepare(append));
     });
   }
 
-  /** @internal */
-  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#reading(work);
+  #withTables<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.#calls.run(async () => ((await this.#checkTables()) ? work(this.#tables) : undefined));
   }
 
-  #reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#calls.run(async () => ((await this.#looked()) ? work(this.#tables) : undefined));
-  }
-
-  async *#held() {
-    yield* (await this.#reading(({ leases }) => leases.held())) ?? [];
+  async *#listHeld() {
+    yield* (await this.#withTables(({ leases }) => leases.held())) ?? [];
   }
 
   /** Whether the tables exist. Once they do, this isn't checked again. */
-  async #looked(): Promise<boolean> {
+  async #checkTables(): Promise<boolean> {
     if (this.#hasTables) return true;
     const { schema, location } = this.#settings;
-    this.#looking ??= hasTables(this.#tables.connection, schema, location).finally(() => {
-      this.#looking = undefined;
+    this.#checking ??= hasTables(this.#tables.connection, schema, location).finally(() => {
+      this.#checking = undefined;
     });
-    this.#hasTables = await this.#looking;
+    this.#hasTables = await this.#checking;
     return this.#hasTables;
   }
 
-  /** The tables. Makes them if they are missing. */
-  async #madeTables(): Promise<Tables> {
-    if (await this.#looked()) return this.#tables;
+  /** The tables. If they are missing, calls `check`, then makes them. */
+  async #ensureTables(check?: () => void): Promise<Tables> {
+    if (await this.#checkTables()) return this.#tables;
+    check?.();
     const { schema, migrate, location } = this.#settings;
     if (!migrate) {
       throw new StorageError(
@@ -222,7 +216,7 @@ export class PostgresAdapter extends SqlAdapter {
     return this.#tables;
   }
 
-  #explained(error: unknown): unknown {
+  #explain(error: unknown): unknown {
     if (isMissing(error)) this.#hasTables = false;
     return explain(error, this.#settings.location);
   }
@@ -278,7 +272,7 @@ function findSchema({ schema, url }: PostgresAdapterOptions): string {
  * The host, for messages. For a socket, it is the folder in the parameter `host`. If the URL names no host, the message
  * doesn't either, since pg finds it elsewhere.
  */
-function hostIn(url: string): string {
+function describeHost(url: string): string {
   const { host, searchParams } = new URL(url);
   const named = host || searchParams.get("host");
   return named ? ` at ${named}` : "";

@@ -12,7 +12,7 @@ import { BrokenHistoryError } from "../sql/history.js";
 import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";
 import { parseRecord, parseRecordHeader, RECORD_COLUMNS } from "../sql/records.js";
 import { COLUMNS, damagedRow, parseSealedSummary, type SqlRow } from "../sql/rows.js";
-import { digestId, numberIn } from "./columns.js";
+import { digestId, parseNumber } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
@@ -67,14 +67,14 @@ export class PostgresReader {
       rows,
       query.skip ?? 0,
     );
-    const next = found.length < rows ? undefined : lastSequence(found);
+    const next = found.length < rows ? undefined : findLastSequence(found);
     return pageOfSummaries(query, found, (row) => this.parseSummary(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints: the first checkpoint, and more as long as they fit into `bytes`. */
   async checkpoints(query: CheckpointQuery, rows: number, bytes: number): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
-    if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(query);
+    if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#readFirst(query);
     const filtered = [rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, bytes];
     const found = await this.#parts.connection.rows(
       this.#parts.sql.reads.checkpoints[order],
@@ -84,12 +84,12 @@ export class PostgresReader {
     const entries: PageRow<StoredCheckpoint>[] = [];
     let weight = 0;
     for (const row of found) {
-      const its = Number(row[WIDTH + 3]);
-      weight += its;
-      if (its === 0 && !isCorrupt(this.#parseSealed(taskId, row))) continue;
+      const rowBytes = Number(row[WIDTH + 3]);
+      weight += rowBytes;
+      if (rowBytes === 0 && !isCorrupt(this.#parseSealed(taskId, row))) continue;
       entries.push({ key: row[0], found: this.#parseCheckpoint(taskId, row) });
     }
-    return { entries, next: found.length < rows && weight < bytes ? undefined : lastSequence(found) };
+    return { entries, next: found.length < rows && weight < bytes ? undefined : findLastSequence(found) };
   }
 
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
@@ -112,7 +112,7 @@ export class PostgresReader {
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
       const [count, newestSequence, dueAt, removedUpTo, lastRecord, ...columns] = rows.get(taskId) ?? [];
-      const row = [count, newestSequence, dueAt, numberIn(removedUpTo), numberIn(lastRecord), ...columns];
+      const row = [count, newestSequence, dueAt, parseNumber(removedUpTo), parseNumber(lastRecord), ...columns];
       return findTask(taskId, row, {
         locate: (sequence) => describeRow(this.#parts.location, taskId, sequence),
         readSummary: (columns) => this.parseSummary(taskId, columns),
@@ -127,7 +127,9 @@ export class PostgresReader {
 
   /** The header of the record in a row of RECORD_COLUMNS. The seal isn't checked. */
   parseRecordHeader(taskId: string, row: SqlRow): RecordHeader | CorruptRecord {
-    return parseRecordHeader(taskId, recordValues(row), () => describeRecord(this.#parts.location, taskId, row[0]));
+    return parseRecordHeader(taskId, parseRecordValues(row), () =>
+      describeRecord(this.#parts.location, taskId, row[0]),
+    );
   }
 
   /** Like {@link parseRecordHeader}, with `is_text` and `body` in the two columns after those of the header. */
@@ -135,17 +137,17 @@ export class PostgresReader {
     const [isText, bytes] = row.slice(RECORD_COLUMNS.length);
     const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : bytes;
     const locate = () => describeRecord(this.#parts.location, taskId, row[0]);
-    return parseRecord(taskId, recordValues(row), body, locate);
+    return parseRecord(taskId, parseRecordValues(row), body, locate);
   }
 
   #parseSealed(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
-    return parseSealedSummary(taskId, row.slice(0, WIDTH).map(numberAt), () =>
+    return parseSealedSummary(taskId, row.slice(0, WIDTH).map(parseColumn), () =>
       describeRow(this.#parts.location, taskId, row[0]),
     );
   }
 
   /** Reads the first row of the range. If its text is the cached text, only the row is read. */
-  async #first(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
+  async #readFirst(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
     const known = this.#parts.histories.getCached(taskId);
     const rows = await this.#parts.connection.rows(
@@ -163,19 +165,19 @@ export class PostgresReader {
         this.#parts.transient.note(found);
       return { key: row[0], found };
     });
-    return { entries, next: lastSequence(rows) };
+    return { entries, next: findLastSequence(rows) };
   }
 
   #parseCheckpoint(
     taskId: string,
     row: SqlRow,
-    textOf = (summary: SealedSummary, pieces: unknown) => this.#parts.histories.joinText(summary, pieces),
+    readText = (summary: SealedSummary, pieces: unknown) => this.#parts.histories.joinText(summary, pieces),
   ): StoredCheckpoint | CorruptRecord {
     const found = this.#parseSealed(taskId, row);
     if (isCorrupt(found)) return found;
     const [isText, bytes, pieces] = row.slice(WIDTH);
     try {
-      const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : textOf(found, pieces);
+      const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : readText(found, pieces);
       return { ...found, payload: { ...found.payload, body } };
     } catch (error) {
       if (!(error instanceof BrokenHistoryError)) throw error;
@@ -190,7 +192,7 @@ function toRange({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery)
 }
 
 /** The sequence of the last row. The next page begins after it. */
-function lastSequence(rows: readonly SqlRow[]): number | undefined {
+function findLastSequence(rows: readonly SqlRow[]): number | undefined {
   const last = rows.at(-1);
   return last && Number(last[0]);
 }
@@ -213,15 +215,15 @@ const NUMBERS_OF_RECORD: readonly number[] = (["sequence", "size_bytes"] as cons
 );
 
 /** The values of RECORD_COLUMNS, which come first in a row. */
-function recordValues(row: SqlRow): SqlRow {
+function parseRecordValues(row: SqlRow): SqlRow {
   const values = row.slice(0, RECORD_COLUMNS.length);
-  return values.map((value, column) => (NUMBERS_OF_RECORD.includes(column) ? numberIn(value) : value));
+  return values.map((value, column) => (NUMBERS_OF_RECORD.includes(column) ? parseNumber(value) : value));
 }
 
 const NUMBERS: readonly number[] = (["sequence", "state_version", "size_bytes"] as const).map((name) =>
   COLUMNS.indexOf(name),
 );
 
-function numberAt(value: unknown, column: number): unknown {
-  return NUMBERS.includes(column) ? numberIn(value) : value;
+function parseColumn(value: unknown, column: number): unknown {
+  return NUMBERS.includes(column) ? parseNumber(value) : value;
 }

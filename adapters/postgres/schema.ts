@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
-import { numberIn } from "./columns.js";
+import { parseNumber } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { quoteName } from "./statements/tables.js";
 
@@ -17,7 +17,7 @@ const ADVISORY_LOCK = 0x57594d4b;
  * @param schema - Default `waymark`.
  */
 export function postgresDdl(schema = "waymark"): string {
-  return `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)};\n\n${tablesIn(schema)}`;
+  return `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)};\n\n${renderTables(schema)}`;
 }
 
 /**
@@ -31,7 +31,7 @@ export function postgresDdl(schema = "waymark"): string {
  * COLLATE "C" sorts by code point, which is the contract's order. An id is found by its SHA-256, since ids may be
  * longer than a key.
  */
-function tablesIn(schema: string): string {
+function renderTables(schema: string): string {
   const name = quoteName(schema);
   return `CREATE TABLE IF NOT EXISTS ${name}.tasks (
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
@@ -173,7 +173,7 @@ const LOOK = `
 export async function hasTables(statements: Statements, schema: string, location: string): Promise<boolean> {
   // The first row is the table `tasks`, whose comment contains the version.
   const [[bytes, flag, number, encoding, table, note] = []] = await statements.rows(LOOK, schema);
-  if (!isDeepStrictEqual([bytes, flag, numberIn(number), encoding], SAMPLES)) throw unreadable(location);
+  if (!isDeepStrictEqual([bytes, flag, parseNumber(number), encoding], SAMPLES)) throw makeUnreadableError(location);
   if (table === null) return false;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
   if (version === VERSION) return true;
@@ -185,7 +185,7 @@ export async function hasTables(statements: Statements, schema: string, location
   );
 }
 
-function unreadable(location: string): StorageError {
+function makeUnreadableError(location: string): StorageError {
   return new StorageError(
     `The pool of ${location} returns values in another form than the adapter asks for, so intact checkpoints would look ` +
       "damaged. Nothing was read or written. Set `binary` to false and `client_encoding` to UTF8. A wrapper of the pool " +
@@ -208,7 +208,7 @@ export async function makeTables(connection: PostgresConnection, schema: string,
       );
     }
     // If the schema exists, only the tables are made, because the role may not have the right to make schemas.
-    await statements.change(existing === null ? postgresDdl(schema) : tablesIn(schema));
+    await statements.change(existing === null ? postgresDdl(schema) : renderTables(schema));
   };
   await connection.atomically(make, { twice: true });
 }

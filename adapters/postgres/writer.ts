@@ -17,7 +17,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { HIGHEST, nextDueAtIn, type SqlRow, toJson } from "../sql/rows.js";
 import { makeAppendStatement } from "./append-parameters.js";
-import { bytesIn, digestId } from "./columns.js";
+import { digestId, toBytes } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
 import type { PostgresLog } from "./log.js";
@@ -79,7 +79,7 @@ export class PostgresWriter {
         payload.sha256,
         seal,
         typeof payload.body === "string",
-        bytesIn(payload),
+        toBytes(payload),
       ];
       await run.change(this.#parts.sql.changes.replacePayload, taskId, sequence, ...described);
       await run.change(this.#parts.sql.pieces.trim, taskId);
@@ -150,7 +150,7 @@ export class PostgresWriter {
     // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
     // others have just begun would have both.
     const [[last, , , , , , checkpoints] = []] = await run.rows(this.#parts.sql.maintenance.taskRow, taskId);
-    if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
+    if (last === null && Number(checkpoints) > 0) throw makeDamageError(taskId);
     return undefined;
   }
 
@@ -161,7 +161,7 @@ export class PostgresWriter {
   }
 }
 
-export function damagedTask(taskId: string): StorageError {
+export function makeDamageError(taskId: string): StorageError {
   return new StorageError(
     `The row of task ${JSON.stringify(taskId)} is damaged: it doesn't count all of the task's checkpoints. Nothing was ` +
       "changed, and the checkpoints are intact. Run `waymark repair` to rebuild the row.",

@@ -29,7 +29,7 @@ import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases
 import { copyRecordDraft } from "../../src/contract/log.js";
 import type { DueCount, TaskQueue } from "../../src/contract/task-queue.js";
 import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./pages.js";
-import type { LogAppend } from "./records.js";
+import type { LogAppend, LogTable } from "./records.js";
 
 export const NOTHING_DUE: DueCount = { tasks: 0, oldestDueAt: undefined };
 
@@ -70,6 +70,7 @@ export function requireSequence(append: Append | LogAppend, position: TaskPositi
 
 /** @internal The objects that work with a database's tables. */
 export interface SqlStore {
+  readonly log: LogTable;
   readonly reader: {
     get(taskId: string, id: string): Maybe<StoredCheckpoint | CorruptRecord | undefined>;
     summaries(query: CheckpointQuery, rows: number): Maybe<Page<CheckpointSummary>>;
@@ -90,6 +91,17 @@ export interface SqlStore {
   };
 }
 
+/** @internal An adapter's calls, in order. */
+export interface TableCalls {
+  enqueue(append: Append | LogAppend): Promise<number>;
+  /** Runs `work` with the tables. Resolves to `undefined` if there are none. */
+  read<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
+  /** Like `read`, for work that changes the tables. */
+  change<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
+  /** Calls `changed` after each change of a log, also by another process. Returns a function that ends this. */
+  watch?(changed: () => void): () => void;
+}
+
 /**
  * The base of the adapters on SQL. It copies arguments at once, since a caller may change them while its call waits.
  */
@@ -103,32 +115,32 @@ export abstract class SqlAdapter implements StorageAdapter {
   abstract close(): Promise<void>;
 
   /** @internal */
-  protected abstract store(append: Append): Promise<number>;
-  /** @internal Runs `work` with the store. Resolves to `undefined` if there is no store. */
-  protected abstract reading<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
-  /** @internal Like {@link reading}, for work that changes the store. */
-  protected changing<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined> {
-    return this.reading(work);
-  }
+  protected abstract readonly tableCalls: TableCalls;
 
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     const records = options?.records?.map(copyRecordDraft);
-    return this.store({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options, records } });
+    return this.tableCalls.enqueue({
+      draft: copyRecord(draft),
+      condition: { ...condition },
+      options: { ...options, records },
+    });
   }
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.reading(({ reader }) => reader.get(taskId, id));
+    return this.tableCalls.read(({ reader }) => reader.get(taskId, id));
   }
 
   list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return inPages(query, PAGE_ROWS, (rest, rows) => this.reading(({ reader }) => reader.summaries(rest, rows)));
+    return inPages(query, PAGE_ROWS, (rest, rows) =>
+      this.tableCalls.read(({ reader }) => reader.summaries(rest, rows)),
+    );
   }
 
   tasks(query: TaskQuery): AsyncGenerator<StoredTask | CorruptRecord, void, void> {
     return tasksInPages(query, {
-      ids: async (...part) => (await this.reading(({ reader }) => reader.taskIds(...part))) ?? [],
-      tasks: async (ids) => (await this.reading(({ reader }) => reader.tasks(ids))) ?? [],
-      summaries: (...part) => this.reading(({ reader }) => reader.summaries(...part)),
+      ids: async (...part) => (await this.tableCalls.read(({ reader }) => reader.taskIds(...part))) ?? [],
+      tasks: async (ids) => (await this.tableCalls.read(({ reader }) => reader.tasks(ids))) ?? [],
+      summaries: (...part) => this.tableCalls.read(({ reader }) => reader.summaries(...part)),
     });
   }
 
@@ -141,26 +153,30 @@ export abstract class SqlAdapter implements StorageAdapter {
   ): Promise<boolean> {
     const [copy, asked] = [structuredClone(change), { ...condition }];
     const records = options?.records?.map(copyRecordDraft);
-    const changed = await this.changing(({ writer }) => writer.setStatus(taskId, id, copy, asked, { records }));
+    const changed = await this.tableCalls.change(({ writer }) =>
+      writer.setStatus(taskId, id, copy, asked, { records }),
+    );
     if (changed === undefined) checkLease(taskId, NO_LEASE, asked);
     return changed ?? false;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     const copy = copyPayload(payload);
-    return (await this.changing(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
+    return (
+      (await this.tableCalls.change(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false
+    );
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
-    const removed = await this.changing(({ writer }) => writer.remove(taskId, copy, asked));
+    const removed = await this.tableCalls.change(({ writer }) => writer.remove(taskId, copy, asked));
     if (removed === undefined) requireAbsent(taskId, asked);
     return removed ?? 0;
   }
 
   async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     const asked = expected?.map((task) => ({ ...task }));
-    const removed = await this.changing(({ writer }) => writer.removePrefix(prefix, asked));
+    const removed = await this.tableCalls.change(({ writer }) => writer.removePrefix(prefix, asked));
     if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
     return removed ?? 0;
   }

@@ -10,36 +10,17 @@ import {
   type RecordSelection,
   type TaskLog,
 } from "../../src/contract/log.js";
-import { type Maybe, requireAbsent } from "./adapter.js";
-import { type LogAppend, type LogPage, logInPages } from "./records.js";
-
-/** The object that works with a database's table of records. */
-export interface LogTable {
-  read(query: RecordQuery, rows: number): Maybe<LogPage>;
-  /** Makes what was committed before survive a power cut. */
-  sync(taskId: string): Maybe<void>;
-  remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Maybe<number>;
-  replacePayloads(taskId: string, changes: readonly PayloadChange[]): Maybe<readonly number[]>;
-}
-
-/** An adapter's calls, in order. */
-interface LogCalls {
-  append(append: LogAppend): Promise<number>;
-  /** Runs `work` with the table. Resolves to `undefined` if there is no store. */
-  read<Result>(work: (store: { readonly log: LogTable }) => Maybe<Result>): Promise<Result | undefined>;
-  /** Like `read`, for work that changes the table. */
-  change<Result>(work: (store: { readonly log: LogTable }) => Maybe<Result>): Promise<Result | undefined>;
-  watch?(changed: () => void): () => void;
-}
+import { requireAbsent, type TableCalls } from "./adapter.js";
+import { logInPages } from "./records.js";
 
 /** The log of an adapter on SQL. It copies arguments at once, since a caller may change them while its call waits. */
 export class SqlLog implements TaskLog {
   readonly watch?: (changed: () => void) => () => void;
-  readonly #calls: LogCalls;
+  readonly #calls: TableCalls;
   readonly #pageRows: number;
 
   /** @param pageRows - The most rows that are read at a time. */
-  constructor(calls: LogCalls, pageRows: number) {
+  constructor(calls: TableCalls, pageRows: number) {
     this.#calls = calls;
     this.#pageRows = pageRows;
     if (calls.watch) this.watch = (changed) => calls.watch?.(changed) ?? (() => undefined);
@@ -52,7 +33,7 @@ export class SqlLog implements TaskLog {
     options: LogOptions = {},
   ): Promise<number> {
     const copies = records.map(copyRecordDraft);
-    return this.#calls.append({ taskId, records: copies, condition: { ...condition }, options: { ...options } });
+    return this.#calls.enqueue({ taskId, records: copies, condition: { ...condition }, options: { ...options } });
   }
 
   async *read(query: RecordQuery): AsyncGenerator<LogItem, void, void> {

@@ -8,6 +8,7 @@ import {
   type LogItem,
   type LogOptions,
   type LogRecord,
+  type PayloadChange,
   RECORD_KINDS,
   type RecordDraft,
   type RecordHeader,
@@ -102,6 +103,15 @@ function isTextOrNull(value: unknown): value is string | null {
 export interface LogPage {
   readonly items: readonly LogItem[];
   readonly next: number | undefined;
+}
+
+/** The object that works with a database's table of records. */
+export interface LogTable {
+  read(query: RecordQuery, rows: number): LogPage | Promise<LogPage>;
+  /** Makes what was committed before survive a power cut. */
+  sync(taskId: string): void | Promise<void>;
+  remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): number | Promise<number>;
+  replacePayloads(taskId: string, changes: readonly PayloadChange[]): readonly number[] | Promise<readonly number[]>;
 }
 
 /** The statement's value for a list of kinds: `null` for each of {@link RECORD_KINDS} that isn't selected. */

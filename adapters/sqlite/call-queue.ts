@@ -9,7 +9,7 @@ import { SqliteLog } from "./log.js";
 import type { DatabaseFile } from "./opening.js";
 import { SqliteReader } from "./reader.js";
 import { ChangeWatch } from "./watch.js";
-import { type Outcome, SqliteWriter, tryAppend } from "./writer.js";
+import { type Outcome, SqliteWriter } from "./writer.js";
 
 /** The objects that work with an open database. */
 export interface SqliteStore {
@@ -76,7 +76,7 @@ export class CallQueue {
   }
 
   /** Queues an append. It is committed in the next microtask, with all others that are queued until then. */
-  append(append: Append | LogAppend): Promise<number> {
+  enqueue(append: Append | LogAppend): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
       this.#bytes += measure(append);
@@ -88,7 +88,11 @@ export class CallQueue {
   /** Reads the store at once, or as soon as it isn't locked. Resolves to `undefined` if there is no store. */
   read<Result>(work: (store: SqliteStore) => Result | Promise<Result>): Promise<Result | undefined> {
     void this.#flush();
-    return this.#calls.run(() => this.#untilFree(() => this.#ifPresent(work), performance.now()));
+    const read = () => {
+      const store = this.#file.existing();
+      return store && work(store);
+    };
+    return this.#calls.run(() => this.#untilFree(read, performance.now()));
   }
 
   /**
@@ -96,12 +100,12 @@ export class CallQueue {
    * `undefined` if there is no store.
    */
   change<Result>(work: (store: SqliteStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#write(() => this.#ifPresent(work));
+    return this.#write((store) => store && work(store));
   }
 
   /** Like {@link change}, but creates the store if there is none. */
   changeOrCreate<Result>(work: (store: SqliteStore) => Result): Promise<Result> {
-    return this.#write(() => work(this.#file.orNew()));
+    return this.#write((store) => work(store ?? this.#file.orNew()));
   }
 
   /** Closes the database once the calls made so far are done. Later calls are rejected. */
@@ -122,7 +126,7 @@ export class CallQueue {
       const appends = batch.map(({ append }) => append);
       const isLazy = appends.every(({ options }) => "lazy" in options && options.lazy === true);
       const outcomes =
-        this.#appendAtOnce(appends, isLazy) ?? (await this.#write(() => this.#appendAll(appends, isLazy)));
+        this.#commitAtOnce(appends, isLazy) ?? (await this.#write((store) => this.#commit(store, appends, isLazy)));
       for (const [index, outcome] of outcomes.entries()) {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
@@ -134,35 +138,32 @@ export class CallQueue {
   }
 
   /**
-   * Appends without the queue, whose promises take some microseconds. Returns `undefined` if the batch must wait: for
+   * Commits without the queue, whose promises take some microseconds. Returns `undefined` if the batch must wait: for
    * other changes, or for another process's lock.
    */
-  #appendAtOnce(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] | undefined {
+  #commitAtOnce(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] | undefined {
     if (this.#pendingWrites > 0 || this.#isClosed) return undefined;
     try {
-      // Lazy appends don't look whether the database was removed: the task's next durable append does.
-      return isLazy ? this.#appendAll(appends, true) : this.#file.change(() => this.#appendAll(appends, false));
+      return this.#file.change((store) => this.#commit(store, appends, isLazy), isLazy);
     } catch (error) {
       if (isBusy(error)) return undefined;
       throw this.#explained(error);
     }
   }
 
-  #appendAll(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] {
-    const store = this.#file.toChange;
-    if (store !== undefined) return store.writer.appendAll(appends, isLazy);
+  #commit(
+    store: SqliteStore | undefined,
+    appends: readonly (Append | LogAppend)[],
+    isLazy: boolean,
+  ): readonly Outcome[] {
+    if (store !== undefined) return store.writer.commit(appends, isLazy);
     // These checks come first, because a refused append must not create a database.
-    const outcomes = appends.map((append) => tryAppend(() => firstSequence(append)));
+    const outcomes = appends.map(tryFirst);
     const areRefused = outcomes.every((outcome) => "error" in outcome);
-    return areRefused ? outcomes : this.#file.orNew().writer.appendAll(appends, isLazy);
+    return areRefused ? outcomes : this.#file.orNew().writer.commit(appends, isLazy);
   }
 
-  #ifPresent<Result>(work: (store: SqliteStore) => Result): Result | undefined {
-    const store = this.#file.existing();
-    return store && work(store);
-  }
-
-  #write<Result>(work: () => Result | Promise<Result>): Promise<Result> {
+  #write<Result>(work: (store: SqliteStore | undefined) => Result | Promise<Result>): Promise<Result> {
     void this.#flush();
     const calledMs = performance.now();
     this.#pendingWrites += 1;
@@ -192,6 +193,15 @@ export class CallQueue {
     // The connection would stay read-only, so the next call opens the database again.
     if (isReadOnly(error)) this.#file.close();
     return explain(error, this.#path, this.#busyTimeoutMs);
+  }
+}
+
+/** The outcome of an append to a store that doesn't exist yet. */
+function tryFirst(append: Append | LogAppend): Outcome {
+  try {
+    return { sequence: firstSequence(append) };
+  } catch (error) {
+    return { error };
   }
 }
 

@@ -46,8 +46,8 @@ const REMOVE_AFTER = `
     SELECT CASE WHEN last IS NULL THEN 0
       ELSE (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN last AND ?) END
     FROM (SELECT max(number) AS last FROM waymark_checkpoints WHERE number BETWEEN ? AND ? AND number NOT IN (
-      SELECT number FROM waymark_payloads WHERE form <= 0 AND number BETWEEN ? AND ?)))`;
-const REMOVE_ALONE = "DELETE FROM waymark_payloads WHERE number = ? AND form <= 0";
+      SELECT number FROM waymark_payloads WHERE form = 0 AND number BETWEEN ? AND ?)))`;
+const REMOVE_STANDALONE = "DELETE FROM waymark_payloads WHERE number = ? AND form = 0";
 
 interface NumberedText extends HistoryText {
   readonly number: number;
@@ -100,7 +100,7 @@ export class SqliteHistories {
     return { number: this.#newHistory(), ...makeWhole(bytes) };
   }
 
-  store({ number, form, body, text }: PlacedPiece, checkpoint: Named): void {
+  insert({ number, form, body, text }: PlacedPiece, checkpoint: Named): void {
     this.#database.run(INSERT, number, form, body);
     if (text === undefined) return;
     const isDue = isFoldDue(text);
@@ -129,7 +129,7 @@ export class SqliteHistories {
    */
   trim(numbers: readonly number[]): void {
     // No text builds on a payload that is stored standalone, so it can be removed at once.
-    const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
+    const others = numbers.filter((number) => this.#database.run(REMOVE_STANDALONE, number) === 0);
     for (const history of new Set(others.map(findHistory))) {
       const [first, last] = toRowids(history);
       this.#database.run(REMOVE_AFTER, first, last, last, first, last, first, last);

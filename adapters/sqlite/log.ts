@@ -93,8 +93,8 @@ export class SqliteLog {
     this.#parts = parts;
   }
 
-  /** Appends records in the caller's transaction, and returns the last one's sequence. */
-  append({ taskId, records, condition, options: { firstSequence, dueAt } }: LogAppend): number {
+  /** Inserts records after the last one, in the caller's transaction, and returns the last one's sequence. */
+  insertNext({ taskId, records, condition, options: { firstSequence, dueAt } }: LogAppend): number {
     const stored = this.matchEvents(taskId, records);
     if (stored !== undefined) {
       this.#writePage(taskId);

@@ -87,23 +87,21 @@ export class DatabaseFile<Store> {
     return undefined;
   }
 
-  /** {@link existing} inside {@link change}, which looks afterwards whether the files still have their names. */
-  get toChange(): Store | undefined {
-    return this.#open?.store ?? this.existing();
-  }
-
   /** The store. If there is none, creates it and the folders above it, so that only their owner can read them. */
   orNew(): Store {
     return this.existing() ?? this.#connect({ mayCreate: true });
   }
 
   /**
-   * Changes the store. Returns once a new process would find the change. So if the log was removed, its content is
+   * Changes the store, which is undefined if there is none. Returns once a new process would find the change. So if the log was removed, its content is
    * first copied into the database. If the database was removed or replaced, the work is done again on the new one.
+   *
+   * @param isLazy - Doesn't look at the files: the task's next durable change does.
    */
-  change<Result>(work: () => Result): Result {
+  change<Result>(work: (store: Store | undefined) => Result, isLazy = false): Result {
     for (let changes = 1; changes <= MAX_CHANGES; changes++) {
-      const result = work();
+      const result = work(this.#open?.store ?? this.existing());
+      if (isLazy) return result;
       const isNamed = this.#open?.files.isNamed ?? true;
       this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
       if (isNamed) return result;

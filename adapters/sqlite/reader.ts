@@ -28,10 +28,10 @@ const inOrder = (select: string) => ({
 });
 const SUMMARIES = inOrder(`SELECT ${SELECTED} FROM waymark_checkpoints c`);
 const CHECKPOINTS = inOrder(
-  `SELECT ${SELECTED}, p.form, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form <= 0`,
+  `SELECT ${SELECTED}, p.form, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form = 0`,
 );
 const SUMMARY_AT = `SELECT ${SELECTED} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
-const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
+const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form = 0";
 /** The fifth status is '' for tasks that have records only. */
 const IN_TASKS = "newest_status IN (?, ?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {

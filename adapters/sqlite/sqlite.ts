@@ -6,7 +6,7 @@ import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { type Append, NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
+import { NOTHING_DUE, SqlAdapter } from "../sql/adapter.js";
 import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
@@ -80,9 +80,10 @@ export class SqliteAdapter extends SqlAdapter {
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = leaseStore(
     {
-      read: async (taskId) => (await this.#queue.read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
+      read: async (taskId) => (await this.tableCalls.read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
       all: () => this.#allLeases(),
-      update: (taskId, change) => this.#queue.changeOrCreate(({ database }) => updateLease(database, taskId, change)),
+      update: (taskId, change) =>
+        this.tableCalls.changeOrCreate(({ database }) => updateLease(database, taskId, change)),
     },
     { oneMachine: true },
   );
@@ -90,13 +91,14 @@ export class SqliteAdapter extends SqlAdapter {
     claimNext: async (query, holder, ttlMs, limit) => {
       const asked = { ...query };
       // Most looks of an idle worker find nothing, so the first look takes no lock.
-      const found = (await this.#queue.read(({ database }) => nextDue(database, asked, limit))) ?? [];
+      const found = (await this.tableCalls.read(({ database }) => nextDue(database, asked, limit))) ?? [];
       if (found.length === 0) return [];
-      return (await this.#queue.change(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
+      return (await this.tableCalls.change(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
     },
-    count: async (query) => (await this.#queue.read(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
+    count: async (query) => (await this.tableCalls.read(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
   };
-  readonly #queue: CallQueue;
+  /** @internal */
+  protected override readonly tableCalls: CallQueue;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: SqliteAdapterOptions) {
@@ -106,46 +108,29 @@ export class SqliteAdapter extends SqlAdapter {
     const path = resolve(options.path);
     const place = { path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
     const file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, makeTables, store: storeIn });
-    this.#queue = new CallQueue(file, path, busyTimeoutMs);
-    this.log = new SqlLog(this.#queue, PAGE_ROWS);
-    this.maintenance = new SqlMaintenance(maintainedTables(this.#queue, path));
+    this.tableCalls = new CallQueue(file, path, busyTimeoutMs);
+    this.log = new SqlLog(this.tableCalls, PAGE_ROWS);
+    this.maintenance = new SqlMaintenance(maintainedTables(this.tableCalls, path));
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
     // Most reads that begin with the newest checkpoint need only that one.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
-    return inPages(query, rows, (rest, size) => this.#queue.read(({ reader }) => reader.checkpoints(rest, size)));
+    return inPages(query, rows, (rest, size) => this.tableCalls.read(({ reader }) => reader.checkpoints(rest, size)));
   }
 
   override close(): Promise<void> {
-    return this.#queue.close();
+    return this.tableCalls.close();
   }
 
   async *#allLeases() {
     for (let after = ""; ; ) {
-      const page = (await this.#queue.read(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
+      const page = (await this.tableCalls.read(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
       yield* page;
       const last = page.at(-1);
       if (last === undefined) return;
       after = last.taskId;
     }
-  }
-
-  /** @internal */
-  protected override store(append: Append): Promise<number> {
-    return this.#queue.append(append);
-  }
-
-  /** @internal */
-  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#queue.read(work);
-  }
-
-  /** @internal */
-  protected override changing<Result>(
-    work: (store: SqlStore) => Result | Promise<Result>,
-  ): Promise<Result | undefined> {
-    return this.#queue.change(work);
   }
 }
 

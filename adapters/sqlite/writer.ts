@@ -67,11 +67,11 @@ const SHORTEN_TASK = `
     SELECT sequence, created_at, status FROM waymark_checkpoints c
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
-/** The numbers of checkpoints whose payloads are parts of histories. {@link REMOVE_ALONE} removes the other payloads. */
+/** The numbers of checkpoints whose payloads are parts of histories. {@link REMOVE_STANDALONE_IN_RANGE} removes the other payloads. */
 const NUMBERS = `SELECT number FROM waymark_checkpoints c ${IN_RANGE}
-  AND NOT EXISTS (SELECT 1 FROM waymark_payloads p WHERE p.number = c.number AND p.form <= 0)`;
-const REMOVE_ALONE = `DELETE FROM waymark_payloads
-  WHERE form <= 0 AND number IN (SELECT number FROM waymark_checkpoints ${IN_RANGE})`;
+  AND NOT EXISTS (SELECT 1 FROM waymark_payloads p WHERE p.number = c.number AND p.form = 0)`;
+const REMOVE_STANDALONE_IN_RANGE = `DELETE FROM waymark_payloads
+  WHERE form = 0 AND number IN (SELECT number FROM waymark_checkpoints ${IN_RANGE})`;
 const NEWEST_IN_RANGE = `SELECT task_id, max(sequence) FROM waymark_checkpoints ${IN_RANGE} GROUP BY task_id`;
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_RECORDS = `DELETE FROM waymark_records ${IN_RANGE}`;
@@ -79,14 +79,6 @@ const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
 /** The result of an append. */
 export type Outcome = { readonly sequence: number } | { readonly error: unknown };
-
-export function tryAppend(append: () => number): Outcome {
-  try {
-    return { sequence: append() };
-  } catch (error) {
-    return { error };
-  }
-}
 
 interface WriterParts {
   readonly database: SqliteConnection;
@@ -111,29 +103,33 @@ export class SqliteWriter {
    * Makes all appends in one transaction. If that fails, makes each in a transaction of its own. Each append has its
    * own outcome. So if one is refused, it writes nothing, and the others are stored.
    */
-  appendAll(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] {
+  commit(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] {
     const { database } = this.#parts;
-    const append = () => appends.map((each) => this.#tryStore(each));
+    const insertAll = () => appends.map((append) => this.#insert(append));
     try {
-      return isLazy ? database.lazily(append) : database.atomically(append);
+      return isLazy ? database.lazily(insertAll) : database.atomically(insertAll);
     } catch (error) {
       if (isBusy(error) || appends.length === 1) throw error;
-      return appends.map((each) => tryAppend(() => database.atomically(() => this.#store(each))));
+      return appends.map((append) => this.#commitOne(append));
+    }
+  }
+
+  #commitOne(append: Append | LogAppend): Outcome {
+    try {
+      return this.#parts.database.atomically(() => this.#insert(append));
+    } catch (error) {
+      return { error };
     }
   }
 
   /** Any error but a CheckpointError undoes the whole transaction. That one comes before anything is written. */
-  #tryStore(append: Append | LogAppend): Outcome {
+  #insert(append: Append | LogAppend): Outcome {
     try {
-      return { sequence: this.#store(append) };
+      return { sequence: "draft" in append ? this.#insertCheckpoint(append) : this.#parts.log.insertNext(append) };
     } catch (error) {
       if (error instanceof CheckpointError) return { error };
       throw error;
     }
-  }
-
-  #store(append: Append | LogAppend): number {
-    return "draft" in append ? this.#insert(append) : this.#parts.log.append(append);
   }
 
   setStatus(
@@ -162,7 +158,7 @@ export class SqliteWriter {
       const { sizeBytes, seal } = withPayload(record, payload);
       // The new payload gets its own place, since other texts may build on the old one.
       const placed = this.#parts.histories.choosePiece(payload, undefined);
-      this.#parts.histories.store(placed, { id, payload });
+      this.#parts.histories.insert(placed, { id, payload });
       const digests = [parseHex(payload.sha256), parseHex(seal)];
       this.#parts.database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
       this.#parts.histories.trim([numberOr0(number)]);
@@ -216,7 +212,7 @@ export class SqliteWriter {
     return removed;
   }
 
-  #insert({ draft, condition, options }: Append): number {
+  #insertCheckpoint({ draft, condition, options }: Append): number {
     const { taskId, id, createdAt, status, payload } = draft;
     const { records = [] } = options;
     const { log } = this.#parts;
@@ -236,7 +232,7 @@ export class SqliteWriter {
     const columns = listColumns(draft).slice(0, -1);
     const digests = [parseHex(payload.sha256), parseHex(seal)];
     this.#parts.database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
-    this.#parts.histories.store(placed, draft);
+    this.#parts.histories.insert(placed, draft);
     if (replaced !== undefined) this.#removeNumbers([replaced]);
     this.#parts.database.run(
       ADVANCE_TASK,
@@ -294,7 +290,7 @@ export class SqliteWriter {
 
   #removeRange(from: string, below: string): number {
     const numbers = this.#parts.database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
-    this.#parts.database.run(REMOVE_ALONE, from, below);
+    this.#parts.database.run(REMOVE_STANDALONE_IN_RANGE, from, below);
     this.#parts.database.run(REMOVE_TASKS, from, below);
     this.#parts.database.run(REMOVE_RECORDS, from, below);
     const removed = this.#parts.database.run(REMOVE_CHECKPOINTS, from, below);

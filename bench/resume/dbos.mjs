@@ -6,7 +6,7 @@ const job = DBOS.registerWorkflow(() => program((name, body) => DBOS.runStep(bod
 DBOS.setConfig({
   name: "bench",
   systemDatabaseUrl: process.env["RESUME_URL"] ?? "",
-  systemDatabaseSchemaName: process.env["RESUME_PLACE"] ?? "",
+  systemDatabaseSchemaName: process.env["RESUME_STORAGE"] ?? "",
   // By default the version is a hash of the workflows' source, and here all versions of the program are one file.
   applicationVersion: process.env["DBOS_KEEPS_VERSION"] ? "kept" : process.env["RESUME_CHANGE"] || "first",
   logLevel: "error",

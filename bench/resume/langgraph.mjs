@@ -3,7 +3,7 @@ import { entrypoint, task } from "@langchain/langgraph";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 import { note, program } from "./program.mjs";
 
-const checkpointer = SqliteSaver.fromConnString(process.env["RESUME_PLACE"] ?? "");
+const checkpointer = SqliteSaver.fromConnString(process.env["RESUME_STORAGE"] ?? "");
 const job = entrypoint({ name: "job", checkpointer }, async (/** @type {string} */ _input) => {
   return program((name, body) => task(name, body)());
 });

@@ -11,7 +11,7 @@ const MOST_MS = 60_000;
 /** A line of the ledger. @typedef {{ atMs: number, what: string }} Line */
 
 /** @param {string} cache */
-export function newPlace(cache) {
+export function newWorkspace(cache) {
   const folder = mkdtempSync(join(cache, "run-"));
   writeFileSync(join(folder, "ledger"), "");
   return {
@@ -25,20 +25,20 @@ export function newPlace(cache) {
 
 /**
  * @param {import("./peers.mjs").Peer} peer
- * @param {import("./peers.mjs").Place} place
+ * @param {import("./peers.mjs").Workspace} workspace
  * @param {string} url
- * @param {{ kill?: string, change?: string, isTimed?: boolean }} [told]
+ * @param {{ kill?: string, change?: string, isTimed?: boolean }} [options]
  * @returns {Promise<Life>}
  */
-export async function live(peer, place, url, { kill = "", change = "", isTimed = false } = {}) {
-  const ledger = join(place.folder, "ledger");
+export async function live(peer, workspace, url, { kill = "", change = "", isTimed = false } = {}) {
+  const ledger = join(workspace.folder, "ledger");
   const before = linesIn(ledger).length;
   const startedMs = Date.now();
   const env = {
     ...process.env,
     ...peer.env,
     RESUME_LEDGER: ledger,
-    RESUME_PLACE: peer.place(place),
+    RESUME_STORAGE: peer.storage(workspace),
     RESUME_URL: url,
     RESUME_KILL: kill,
     RESUME_CHANGE: change,

@@ -4,7 +4,7 @@ import { BackendPostgres } from "openworkflow/postgres";
 import { note, program } from "./program.mjs";
 
 const backend = await BackendPostgres.connect(process.env["RESUME_URL"] ?? "", {
-  schema: process.env["RESUME_PLACE"] ?? "",
+  schema: process.env["RESUME_STORAGE"] ?? "",
 });
 const client = new OpenWorkflow({ backend });
 const job = client.defineWorkflow({ name: "job" }, ({ step }) => program((name, body) => step.run({ name }, body)));

@@ -11,13 +11,13 @@ import { join } from "node:path";
  * @property {string} name
  * @property {string} file
  * @property {string} services - The servers that must run beside the program.
- * @property {(place: Place) => string} place - The program's RESUME_PLACE.
- * @property {(place: Place, server: Server) => Promise<number>} bytes - The space that one run takes.
+ * @property {(workspace: Workspace) => string} storage - The program's RESUME_STORAGE.
+ * @property {(workspace: Workspace, server: Server) => Promise<number>} bytes - The space that one run takes.
  * @property {string} [packageName] - The package whose version is shown.
  * @property {Readonly<Record<string, string>>} [env] - More variables for the program.
  */
 
-/** @typedef {{ folder: string, name: string }} Place */
+/** @typedef {{ folder: string, name: string }} Workspace */
 /** @typedef {{ url: string, query: (sql: string) => Promise<readonly Record<string, string>[]> }} Server */
 
 /** @returns {readonly Peer[]} */
@@ -27,35 +27,35 @@ export function peersOn(/** @type {Server} */ { url }) {
       name: "Waymark SQLite",
       file: "waymark.mjs",
       services: "none",
-      place: ({ folder }) => `sqlite:${join(folder, "runs.db")}`,
+      storage: ({ folder }) => `sqlite:${join(folder, "runs.db")}`,
       bytes: ({ folder }) => bytesIn(folder),
     },
     {
       name: "Waymark SQLite, normal",
       file: "waymark-normal.mjs",
       services: "none",
-      place: ({ folder }) => join(folder, "runs.db"),
+      storage: ({ folder }) => join(folder, "runs.db"),
       bytes: ({ folder }) => bytesIn(folder),
     },
     {
       name: "Waymark files",
       file: "waymark.mjs",
       services: "none",
-      place: ({ folder }) => `files:${join(folder, "runs")}`,
+      storage: ({ folder }) => `files:${join(folder, "runs")}`,
       bytes: ({ folder }) => bytesIn(folder),
     },
     {
       name: "Waymark PostgreSQL",
       file: "waymark.mjs",
       services: "PostgreSQL",
-      place: ({ name }) => `${url}?schema=${name}`,
+      storage: ({ name }) => `${url}?schema=${name}`,
       bytes: ({ name }, server) => bytesOf(name, server),
     },
     {
       name: "DBOS",
       file: "dbos.mjs",
       services: "PostgreSQL",
-      place: ({ name }) => name,
+      storage: ({ name }) => name,
       bytes: ({ name }, server) => bytesOf(name, server),
       packageName: "@dbos-inc/dbos-sdk",
     },
@@ -64,14 +64,14 @@ export function peersOn(/** @type {Server} */ { url }) {
       file: "dbos.mjs",
       env: { DBOS_KEEPS_VERSION: "1" },
       services: "PostgreSQL",
-      place: ({ name }) => name,
+      storage: ({ name }) => name,
       bytes: ({ name }, server) => bytesOf(name, server),
     },
     {
       name: "OpenWorkflow",
       file: "openworkflow.mjs",
       services: "PostgreSQL",
-      place: ({ name }) => name,
+      storage: ({ name }) => name,
       bytes: ({ name }, server) => bytesOf(name, server),
       packageName: "openworkflow",
     },
@@ -79,7 +79,7 @@ export function peersOn(/** @type {Server} */ { url }) {
       name: "LangGraph, SqliteSaver",
       file: "langgraph.mjs",
       services: "none",
-      place: ({ folder }) => join(folder, "runs.db"),
+      storage: ({ folder }) => join(folder, "runs.db"),
       bytes: ({ folder }) => bytesIn(folder),
       packageName: "@langchain/langgraph",
     },

@@ -67,9 +67,9 @@ function resultOf(name) {
   return `${name} `.repeat(1024).slice(0, 1024);
 }
 
-/** @param {string} place */
-function killAt(place) {
-  if (place === RESUME_KILL) process.kill(process.pid, "SIGKILL");
+/** @param {string} point */
+function killAt(point) {
+  if (point === RESUME_KILL) process.kill(process.pid, "SIGKILL");
 }
 
 /** @param {string} line */

@@ -9,7 +9,7 @@ import { bundled } from "../../tests/support/bundled.mjs";
 import { installPackages, versionOf } from "../peers/installed.mjs";
 import { size, tableOf } from "../peers/table.mjs";
 import { machine, time } from "../report.mjs";
-import { judged, live, newPlace } from "./lives.mjs";
+import { judged, live, newWorkspace } from "./lives.mjs";
 import { peersOn } from "./peers.mjs";
 import { CHANGED_IN, STEPS } from "./program.mjs";
 
@@ -64,21 +64,21 @@ if (options.write) {
 
 /** @param {import("./peers.mjs").Peer} peer @returns {Promise<Record<string, string>>} */
 async function cellsOf(peer) {
-  const whole = newPlace(cache);
+  const whole = newWorkspace(cache);
   const undisturbed = await live(peer, whole, server.url);
   if (undisturbed.ended !== "done") throw new Error(`${peer.name} doesn't run: ${undisturbed.message}`);
   const bytes = await peer.bytes(whole, { url: server.url, query });
 
-  const timed = await live(peer, newPlace(cache), server.url, { isTimed: true });
+  const timed = await live(peer, newWorkspace(cache), server.url, { isTimed: true });
   const stepMs = Number(timed.lines.find(({ what }) => what.startsWith("took "))?.what.slice("took ".length));
 
   const kills = STEPS.flatMap((step) => [`in ${step}`, `after ${step}`]);
   const killed = await atOnce(kills, async (kill) => {
-    const place = newPlace(cache);
-    const first = await live(peer, place, server.url, { kill });
+    const workspace = newWorkspace(cache);
+    const first = await live(peer, workspace, server.url, { kill });
     if (first.ended !== "killed")
       throw new Error(`${peer.name} wasn't killed ${kill}: ${first.ended} ${first.message}`);
-    const second = await live(peer, place, server.url);
+    const second = await live(peer, workspace, server.url);
     return { kill, second, ...judged(first, second) };
   });
   const dead = killed.filter(({ second }) => second.ended !== "done");
@@ -112,9 +112,9 @@ async function cellsOf(peer) {
  * @param {string} change
  */
 async function changed(peer, change) {
-  const place = newPlace(cache);
-  const first = await live(peer, place, server.url, { kill: `in ${CHANGED_IN}` });
-  const second = await live(peer, place, server.url, { change });
+  const workspace = newWorkspace(cache);
+  const first = await live(peer, workspace, server.url, { kill: `in ${CHANGED_IN}` });
+  const second = await live(peer, workspace, server.url, { change });
   const { again, wrong } = judged(first, second);
   console.log(`  ${change}: ${second.ended} again ${again} wrong ${wrong} ${second.message.slice(0, 300)}`);
   if (second.ended === "waits") return "never continues";

@@ -14,14 +14,14 @@ export async function confirm(
   isAgreed: boolean,
 ): Promise<void> {
   if (isAgreed) return;
-  const asked = printable(question);
+  const text = printable(question);
   if (!stdin.isTTY || !errors.isTerminal) {
     throw new CommandError(
       ExitCode.declined,
-      `${asked} There is no terminal to ask on, so nothing was changed. Pass --yes if that is what you want.`,
+      `${text} There is no terminal to ask on, so nothing was changed. Pass --yes if that is what you want.`,
     );
   }
-  const answer = await answerTo(`${asked} [y/N] `);
+  const answer = await answerTo(`${text} [y/N] `);
   if (/^y(es)?$/i.test(answer.trim())) return;
   throw new CommandError(ExitCode.declined, "Nothing was changed.");
 }

@@ -175,8 +175,8 @@ export async function underLease<Result>(
 
 /** `build-box, process 3417`. If a program chose its own holder text, that is shown unchanged. */
 export function holderText(holder: string): string {
-  const its = parseHolder(holder);
-  return its === undefined ? holder : `${its.host}, process ${its.pid}`;
+  const parsed = parseHolder(holder);
+  return parsed === undefined ? holder : `${parsed.host}, process ${parsed.pid}`;
 }
 
 /** `running on build-box, process 3417` or `run by worker-1` */

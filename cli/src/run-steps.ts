@@ -47,7 +47,7 @@ export async function lastSteps(session: QuerySession, checkpoint: CheckpointSum
  *
  * @returns `more`: `, and 2 more` if other steps run beside it, otherwise empty.
  */
-export function findPlace(
+export function findCurrentStep(
   steps: readonly StepRecord[] = [],
 ): { readonly step: StepRecord; readonly more: string } | undefined {
   const running = steps.filter(({ status, waitsFor }) => status === "started" && waitsFor === undefined);
@@ -55,10 +55,10 @@ export function findPlace(
   return step && { step, more: running.length > 1 ? `, and ${running.length - 1} more` : "" };
 }
 
-/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`. See {@link findPlace}. */
+/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`. See {@link findCurrentStep}. */
 export function whereText(steps?: readonly StepRecord[]): string | undefined {
-  const place = findPlace(steps);
-  return place && `${stepName(place.step)}${place.more}`;
+  const current = findCurrentStep(steps);
+  return current && `${stepName(current.step)}${current.more}`;
 }
 
 /**

@@ -79,7 +79,7 @@ async function kindsBelow(root: string, wanted: FileScheme) {
     const inside = entry.isDirectory() ? ((await ifThere(readdir(join(root, name)))) ?? []) : [name];
     const found = inside.map(kindOfName);
     if (!entry.isDirectory() && found[0]) other = `the folder of one task: write ${found[0]}:${dirname(root)}`;
-    else if (inside.some((its) => !its.startsWith("."))) other ??= `a folder with other files, such as ${name}`;
+    else if (inside.some((entry) => !entry.startsWith("."))) other ??= `a folder with other files, such as ${name}`;
     if (!entry.isDirectory()) continue;
     for (const kind of found) if (kind) kinds.add(kind);
     if (kinds.has(wanted)) break;
@@ -120,9 +120,9 @@ async function readKind(path: string): Promise<Pick<InspectedFile, "holds" | "ot
 }
 
 /** Returns `undefined` if the file doesn't exist. */
-export async function ifThere<Result>(asked: Promise<Result>): Promise<Result | undefined> {
+export async function ifThere<Result>(call: Promise<Result>): Promise<Result | undefined> {
   try {
-    return await asked;
+    return await call;
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     throw error;

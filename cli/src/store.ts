@@ -43,8 +43,8 @@ export async function openStore(
   damage: Damage,
 ): Promise<Store> {
   const chosen = await chooseStorage(flag, config, purpose);
-  const reporting = (its: ManagerConfig) => {
-    const manager = makeManager(chosen.storage, its, damage);
+  const reporting = (config: ManagerConfig) => {
+    const manager = makeManager(chosen.storage, config, damage);
     manager.on("corrupt", (record) => void damage.add(record));
     return manager;
   };

@@ -53,7 +53,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const kept = await appendAll(adapter, [
         draft("t", "milestone"),
-        draft("t", "noted", { metadata: { waymark: { steps: 3 } } }),
+        draft("t", "with steps", { metadata: { waymark: { steps: 3 } } }),
         transient("t", "done"),
         transient("u", "theirs"),
         transient("t", "mine"),
@@ -61,7 +61,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       await adapter.setStatus("t", "done", { status: "completed" });
       const expected = kept.map((one) => (one.id === "done" ? { ...one, status: "completed" as const } : one));
       adapter = await store.carryOn(adapter);
-      for (const id of ["never saved", "milestone", "noted", "done", "theirs", "itself"]) {
+      for (const id of ["never saved", "milestone", "with steps", "done", "theirs", "itself"]) {
         expected.push(await replace(adapter, id, id === "itself" ? id : `after ${id}`));
       }
       adapter = await store.carryOn(adapter);

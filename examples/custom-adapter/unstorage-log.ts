@@ -83,11 +83,15 @@ export class UnstorageLog implements TaskLog {
       const removed = index.records.filter((record) => record.sizeBytes > 0 && matchesRecords(record, own));
       if (removed.length === 0) return 0;
       const gone = removed.filter(({ kind }) => kind !== "event");
-      const noted = gone.filter(({ kind }) => kind !== "mark").map(({ sequence }) => sequence);
+      const removedSequences = gone.filter(({ kind }) => kind !== "mark").map(({ sequence }) => sequence);
       const records = index.records
         .filter((record) => !gone.includes(record))
         .map((record) => (removed.includes(record) ? { ...record, sizeBytes: 0 } : record));
-      await this.#records.storeIndex({ ...index, records, removedUpTo: Math.max(index.removedUpTo, ...noted) });
+      await this.#records.storeIndex({
+        ...index,
+        records,
+        removedUpTo: Math.max(index.removedUpTo, ...removedSequences),
+      });
       for (const { sequence } of removed) await this.#records.removePayload(taskId, sequence);
       return removed.length;
     });

@@ -92,11 +92,11 @@ export class RedisLog implements TaskLog {
         if (removed.length === 0) return { answer: 0 };
         const events = removed.filter(({ kind }) => kind === "event");
         const gone = removed.filter(({ kind }) => kind !== "event");
-        const noted = gone.filter(({ kind }) => kind !== "mark").map(({ sequence }) => sequence);
+        const removedSequences = gone.filter(({ kind }) => kind !== "mark").map(({ sequence }) => sequence);
         const change = {
           records: events.map((event) => ({ ...event, sizeBytes: 0 })),
           removedRecords: gone.map(({ sequence }) => sequence),
-          removedUpTo: Math.max(seen.removedUpTo, ...noted),
+          removedUpTo: Math.max(seen.removedUpTo, ...removedSequences),
         };
         return { answer: removed.length, change };
       },

@@ -203,9 +203,9 @@ export class RedisTasks {
 
   #header(
     text: string,
-    place: { readonly taskId: string; readonly id?: string; readonly sequence?: number },
+    location: { readonly taskId: string; readonly id?: string; readonly sequence?: number },
   ): SealedSummary | CorruptRecord {
-    return readHeader(text, { location: `${this.#prefix}headers:${place.taskId}`, ...place });
+    return readHeader(text, { location: `${this.#prefix}headers:${location.taskId}`, ...location });
   }
 
   async #succeeds(script: string, taskId: string, args: readonly string[]): Promise<boolean> {

@@ -2,7 +2,6 @@ import { hash, webcrypto } from "node:crypto";
 import { types } from "node:util";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
-import { viewUtf8 } from "../contract/utf8.js";
 import { tooLarge } from "./encoder.js";
 import { decodeJson, type EncodedState, encodeJson, isJsonEncoding, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
@@ -207,8 +206,7 @@ const MAX_HASHED_AT_ONCE = 1024 * 1024 - 1;
 
 function hashBody(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
   if (body.length > MAX_HASHED_AT_ONCE) return hashLargeBody(encoding, body);
-  const bytes = typeof body === "string" ? viewUtf8(body) : body;
-  return { payload: { encoding, body, sha256: digestBody(bytes) }, sizeBytes: bytes.length };
+  return { payload: { encoding, body, sha256: digestBody(body) }, sizeBytes: Buffer.byteLength(body) };
 }
 
 async function hashLargeBody(encoding: string, body: string | Uint8Array): Promise<MadePayload> {

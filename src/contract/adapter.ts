@@ -283,8 +283,8 @@ export function hasCheckpoint(task: StoredTask | CorruptRecord): task is StoredT
  */
 export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
   // Compared as text, because isDeepStrictEqual also compares prototypes, and those of another realm differ.
-  const textOf = (value: JsonValue | undefined) => value !== undefined && JSON.stringify(withSortedKeys(value));
-  const different = SAME_FIELDS.find((field) => textOf(existing[field]) !== textOf(draft[field]));
+  const renderField = (value: JsonValue | undefined) => value !== undefined && JSON.stringify(withSortedKeys(value));
+  const different = SAME_FIELDS.find((field) => renderField(existing[field]) !== renderField(draft[field]));
   const isSameState = existing.payload.sha256 === draft.payload.sha256;
   if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(

@@ -25,10 +25,10 @@ import { findRecordDamage, type LogRecord, type RecordHeader } from "./log.js";
 import { parseSummary } from "./parse-summary.js";
 
 /**
- * The place of a stored header. If the header's key contains the task, the id or the sequence, pass these too, and the
+ * The location of a stored header. If the header's key contains the task, the id or the sequence, pass these too, and the
  * header is checked against them.
  */
-export interface HeaderPlace {
+export interface HeaderLocation {
   /** A key, or a table and row, for messages. */
   readonly location: string;
   readonly taskId: string;
@@ -57,24 +57,26 @@ export function toHeader(record: SealedSummary): SealedSummary {
 }
 
 /**
- * Reads a header that {@link toHeader} made, and checks each field, the place and the seal. For adapters.
+ * Reads a header that {@link toHeader} made, and checks each field, the location and the seal. For adapters.
  *
  * @param stored - The JSON text, or its parsed value.
- * @returns The header; a CorruptRecord if it is damaged, or doesn't belong at `place`.
+ * @returns The header; a CorruptRecord if it is damaged, or doesn't belong at `location`.
  */
-export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary | CorruptRecord {
+export function readHeader(stored: JsonValue, location: HeaderLocation): SealedSummary | CorruptRecord {
   let value = stored;
   try {
     if (typeof stored === "string") value = JSON.parse(stored);
   } catch (cause) {
-    return { corrupt: true, reason: "its header is cut short or isn't JSON", cause, ...place };
+    return { corrupt: true, reason: "its header is cut short or isn't JSON", cause, ...location };
   }
   const fields = isJsonObject(value) ? value : {};
-  const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...pickKnown(fields), ...place });
+  const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...pickKnown(fields), ...location });
   const payload = isJsonObject(fields["payload"]) ? fields["payload"] : {};
   const header = parseSummary({ ...fields, encoding: payload["encoding"], sha256: payload["sha256"] });
   if (typeof header === "string") return damaged(header);
-  const misplaced = (["taskId", "id", "sequence"] as const).find((key) => (place[key] ?? header[key]) !== header[key]);
+  const misplaced = (["taskId", "id", "sequence"] as const).find(
+    (key) => (location[key] ?? header[key]) !== header[key],
+  );
   if (misplaced !== undefined) return damaged(`its ${misplaced} is ${JSON.stringify(header[misplaced])}`);
   const broken = brokenSeal(header);
   return broken === undefined ? header : damaged(broken);

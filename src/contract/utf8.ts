@@ -5,13 +5,9 @@ let room = Buffer.allocUnsafeSlow(64 * 1024);
 
 /** Returns a text's bytes like `Buffer.from`, but in half the time, since it doesn't count the bytes first. */
 export function encodeUtf8(text: string): Buffer {
-  return Buffer.from(text.length > MAX_UNITS ? text : viewUtf8(text));
-}
-
-/** A view of the bytes of a text of up to 1 MB, valid until the next text is encoded. */
-export function viewUtf8(text: string): Buffer {
+  if (text.length > MAX_UNITS) return Buffer.from(text);
   // A unit takes at most three bytes. If the buffer grows, it at least doubles. Otherwise a growing state would need
   // new memory at each save, which is slow.
   if (text.length * 3 > room.length) room = Buffer.allocUnsafeSlow(Math.max(text.length * 3, room.length * 2));
-  return room.subarray(0, ENCODER.encodeInto(text, room).written);
+  return Buffer.from(room.subarray(0, ENCODER.encodeInto(text, room).written));
 }

@@ -205,8 +205,8 @@ export class AutoSave<State> {
       checkSaveOptions(saveOptions);
       const replaces = this.#transientId;
       const draft = writer.draft(taskId, saveOptions, transientMetadata(replaces));
-      const saving = writer.append(draft, encoded, { replaces, fencingToken: readToken(taskId, lease) });
-      const { id } = await writer.finish(saving, lease);
+      const request = { replaces, fencingToken: readToken(taskId, lease) };
+      const { id } = await writer.append(draft, encoded, request, lease);
       this.#newest = { id, stage, digest };
       this.#transientId = id;
     } catch (error) {

@@ -45,17 +45,21 @@ function corruptOrThrow(record: Stored, error: unknown): CorruptRecord {
 }
 
 /** What names a checkpoint or a record of a log. */
-type Place = Pick<CorruptRecord, "id"> & { readonly taskId: string; readonly sequence: number; readonly kind?: string };
+type NamedRecord = Pick<CorruptRecord, "id"> & {
+  readonly taskId: string;
+  readonly sequence: number;
+  readonly kind?: string;
+};
 
-export function corruptRecord(record: Place, reason: string, cause?: unknown): CorruptRecord {
+export function corruptRecord(record: NamedRecord, reason: string, cause?: unknown): CorruptRecord {
   const { taskId, id, sequence } = record;
-  const location = describePlace(record);
+  const location = describeLocation(record);
   const named = { taskId, sequence, ...(id !== undefined && { id }) };
   return { corrupt: true, location, reason, ...named, ...(cause !== undefined && { cause }) };
 }
 
 /** The place of a checkpoint or record for messages, if its adapter doesn't name one. */
-export function describePlace({ kind, id, sequence, taskId }: Place): string {
+export function describeLocation({ kind, id, sequence, taskId }: NamedRecord): string {
   const task = `of task ${JSON.stringify(taskId)}`;
   return kind === undefined
     ? `checkpoint ${id} (sequence ${sequence}) ${task}`
@@ -65,9 +69,9 @@ export function describePlace({ kind, id, sequence, taskId }: Place): string {
 /** The error of a call that found damaged records and nothing intact. */
 export function nothingIntactError(what: string, damaged: readonly CorruptRecord[]): CheckpointCorruptError {
   const [first] = damaged;
-  const place = first && ` (the first at ${first.location}: ${first.reason})`;
+  const where = first && ` (the first at ${first.location}: ${first.reason})`;
   return new CheckpointCorruptError(
-    `${what}: ${damaged.length} can't be read${place ?? ""}. They were left untouched; restore them from a backup, or remove the task.`,
+    `${what}: ${damaged.length} can't be read${where ?? ""}. They were left untouched; restore them from a backup, or remove the task.`,
     { cause: first?.cause },
   );
 }

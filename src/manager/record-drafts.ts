@@ -14,7 +14,7 @@ export type NamedRecord = Omit<RecordDraft, "createdAt" | "payload"> & { readonl
  * @returns The draft; a promise of it if there are transforms or the value is large.
  */
 export function draftEncoded(
-  { clock, transforms }: ResolvedOptions,
+  { clock, transforms }: Pick<ResolvedOptions, "clock" | "transforms">,
   { taskId, ...record }: NamedRecord,
   encoded: EncodedState,
 ): RecordDraft | Promise<RecordDraft> {

@@ -126,7 +126,7 @@ export function rangesOwnedBy(owners: ReadonlySet<string>, { events, others }: G
 
 /** @internal The bytes of a checkpoint's records. */
 export function bytesOwnedBy(owner: string, { events, others }: GroupedRecords): number {
-  return events.bytesOf(owner) + others.bytesOf(owner);
+  return events.countBytes(owner) + others.countBytes(owner);
 }
 
 /** Records of the same kinds, by the checkpoints that they belong to. */
@@ -144,10 +144,10 @@ class Groups {
     const groups = this.#newestFirst;
     const isOfSameOwner = groups.length > 0 && groups.at(-1)?.owner === owner;
     groups.push({ ...extend(isOfSameOwner ? groups.pop() : undefined, sequence), kinds: this.#kinds, owner });
-    if (owner !== undefined) this.#bytes.set(owner, this.bytesOf(owner) + sizeBytes);
+    if (owner !== undefined) this.#bytes.set(owner, this.countBytes(owner) + sizeBytes);
   }
 
-  bytesOf(owner: string): number {
+  countBytes(owner: string): number {
     return this.#bytes.get(owner) ?? 0;
   }
 

@@ -7,7 +7,7 @@ import { makeFinding } from "../contract/header-index.js";
 import { findRecordDamage, isRecord, RECORD_KINDS, toRecordHeader } from "../contract/log.js";
 import { anySignal } from "./abort-signals.js";
 import { checkOptions } from "./check-options.js";
-import { corruptRecord, describePlace } from "./damage.js";
+import { corruptRecord, describeLocation } from "./damage.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
@@ -83,7 +83,7 @@ async function* everyRecord(
         : storage.read(query);
       for await (const record of records) {
         yield { kind: "checked", taskId, sizeBytes: isCorrupt(record) ? 0 : record.sizeBytes };
-        const finding = makeFinding(record, () => (isCorrupt(record) ? record.location : describePlace(record)));
+        const finding = makeFinding(record, () => (isCorrupt(record) ? record.location : describeLocation(record)));
         if (finding) yield finding;
       }
       yield* verifyLog(storage, taskId, quick);

@@ -49,7 +49,7 @@ export class CheckpointWriter {
   readonly #notifications: NotificationHub;
   readonly #retention: Retention;
   /** By task: the drafts that wait until earlier ones went to the adapter. */
-  readonly #queues = new Map<string, Set<Turn>>();
+  readonly #queues = new Map<string, Set<QueuedAppend>>();
   readonly #droppedKeys: DroppedKeys | undefined;
   #yieldedMs: number;
 
@@ -66,23 +66,22 @@ export class CheckpointWriter {
    * Reads the state before its first `await`. Without transforms, the draft also reaches the adapter before the first
    * `await`.
    */
-  async save(taskId: string, state: unknown, options: SaveOptions): Promise<CheckpointSummary> {
+  save(taskId: string, state: unknown, options: SaveOptions): Promise<CheckpointSummary> {
+    return this.#calls.track(this.#finish(this.#makeAndAppend(taskId, state, options)), options.lease);
+  }
+
+  /** Doesn't wait, since the state would stay in memory. */
+  async #makeAndAppend(taskId: string, state: unknown, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
     const { id, expectedSequence, lease } = options;
     const fencingToken = readToken(taskId, lease);
     const draft = this.draft(taskId, options);
     const encoded = this.encode(taskId, state, draft);
-    return this.append(draft, encoded, { expectedSequence, fencingToken, isRetry: id !== undefined });
+    return this.#append(draft, encoded, { expectedSequence, fencingToken, isRetry: id !== undefined });
   }
 
-  /**
-   * Tracks an append, also while the manager is closing, when the last save of an auto-save or a run comes. Once it is
-   * stored, emits `saved` and applies the manager's retention policy.
-   */
-  finish(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary> {
-    return this.#calls.track(this.#finish(appended), lease);
-  }
+  /** Emits `saved` and applies the manager's retention policy once a draft is stored. */
 
   async #finish(appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {
     const saved = await appended;
@@ -137,46 +136,52 @@ export class CheckpointWriter {
     };
   }
 
-  /** Appends a draft with its state, after the earlier appends of its task. */
-  append(draft: UnfinishedDraft, encoded: EncodedState, request: AppendRequest): Promise<CheckpointSummary> {
+  /**
+   * Appends a draft with its state, after the earlier appends of its task, also while the manager is closing: the last
+   * save of an auto-save or a run comes then.
+   */
+  append(
+    draft: UnfinishedDraft,
+    encoded: EncodedState,
+    request: AppendRequest,
+    lease?: Lease,
+  ): Promise<CheckpointSummary> {
+    return this.#calls.track(this.#finish(this.#append(draft, encoded, request)), lease);
+  }
+
+  /** Appends a copy of a checkpoint, after the earlier appends of its task. */
+  appendCopy(
+    taskId: string,
+    copy: Promise<readonly [draft: CheckpointDraft, request: AppendRequest]>,
+    lease: Lease | undefined,
+  ): Promise<CheckpointSummary> {
+    const appended = this.#appendInOrder(taskId, copy, ([draft, request]) => this.#send(draft, request));
+    return this.#calls.track(this.#finish(appended), lease);
+  }
+
+  #append(draft: UnfinishedDraft, encoded: EncodedState, request: AppendRequest): Promise<CheckpointSummary> {
     const { transforms } = this.#options;
     const digest = request.isRetry && transforms.length > 0 ? stateDigest(encoded) : undefined;
     const payload = makePayloadFrom(encoded, { transforms, context: draft });
     if (!types.isPromise(payload) && !this.#queues.has(draft.taskId)) {
-      return this.#store({ ...draft, ...payload }, request, digest);
+      return this.#send({ ...draft, ...payload }, request, digest);
     }
-    return this.#appendInOrder(draft.taskId, payload, (made) => this.#store({ ...draft, ...made }, request, digest));
+    return this.#appendInOrder(draft.taskId, payload, (made) => this.#send({ ...draft, ...made }, request, digest));
   }
 
-  /** Appends a copy of a checkpoint, after the earlier appends of its task. */
-  async appendCopy(
-    taskId: string,
-    copy: Promise<readonly [draft: CheckpointDraft, request: AppendRequest]>,
-  ): Promise<CheckpointSummary> {
-    return this.#appendInOrder(taskId, copy, ([draft, request]) => this.#store(draft, request));
-  }
-
-  #store(draft: CheckpointDraft, request: AppendRequest, digest?: string): Promise<CheckpointSummary> {
+  /** Passes a draft to the adapter. @param digest - Of the state, if the draft may be stored with another ciphertext. */
+  #send(draft: CheckpointDraft, request: AppendRequest, digest?: string, isTraced = false): Promise<CheckpointSummary> {
+    if (tracing.save.hasSubscribers && !isTraced) {
+      const send = async () => this.#send(draft, request, digest, true);
+      return traced(tracing.save, tracedFields(draft), send, ({ sequence }) => ({ sequence }));
+    }
     const { expectedSequence, fencingToken, noEventAfter, replaces, sharesWith, records, sequence: exact } = request;
     if (noEventAfter !== undefined || records !== undefined) requireLog(this.#options.storage, "a run");
-    const store = () => {
-      const condition = { expectedSequence, fencingToken, noEventAfter };
-      const stored = this.#options.storage.append(draft, condition, {
-        replaces,
-        sharesWith,
-        records,
-        sequence: exact,
-      });
-      const sequence = digest === undefined ? stored : stored.catch((error) => this.#findRetry(draft, digest, error));
-      return this.#awaitStored(toSummary({ ...draft, sequence: 0 }), sequence, request.isRetry);
-    };
-    if (!tracing.save.hasSubscribers) return store();
-    return traced(
-      tracing.save,
-      tracedFields(draft),
-      async () => store(),
-      ({ sequence }) => ({ sequence }),
-    );
+    const condition = { expectedSequence, fencingToken, noEventAfter };
+    const options = { replaces, sharesWith, records, sequence: exact };
+    const stored = this.#options.storage.append(draft, condition, options);
+    const sequence = digest === undefined ? stored : stored.catch((error) => this.#findRetry(draft, digest, error));
+    return this.#awaitStored(toSummary({ ...draft, sequence: 0 }), sequence, request.isRetry);
   }
 
   /**
@@ -241,13 +246,13 @@ export class CheckpointWriter {
   ): Promise<CheckpointSummary> {
     const queue = this.#queues.get(taskId) ?? new Set();
     this.#queues.set(taskId, queue);
-    const turn: Turn = {};
-    queue.add(turn);
+    const queued: QueuedAppend = {};
+    queue.add(queued);
     return new Promise((resolve) => {
       const setReady = (appended: () => Promise<CheckpointSummary>) => {
-        // An earlier turn may call it. Bound, so that it runs in its own caller's asynchronous context.
-        turn.call = AsyncResource.bind(() => resolve(appended()));
-        // The appends whose turn has come are called all at once, so that the adapter can store them together.
+        // An earlier append may call it. Bound, so that it runs in its own caller's asynchronous context.
+        queued.call = AsyncResource.bind(() => resolve(appended()));
+        // All that are ready are called at once, so that the adapter can store them together.
         for (const next of queue) {
           if (next.call === undefined) break;
           queue.delete(next);
@@ -265,6 +270,6 @@ export class CheckpointWriter {
 }
 
 /** An append that waits for its draft and for earlier appends. */
-interface Turn {
+interface QueuedAppend {
   call?: () => void;
 }

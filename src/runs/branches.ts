@@ -19,7 +19,7 @@ import { formatRunKey, parseRunKey } from "../contract/run-record.js";
 import { isChild, readWaits, withoutNote } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { checkSaveOptions, readToken, type SaveOptions } from "../manager/save-options.js";
-import type { AppendRequest, CheckpointWriter } from "../manager/writer.js";
+import type { AppendRequest } from "../manager/writer.js";
 import { RecordedTurn } from "./recorded-turn.js";
 import { readReceived } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
@@ -49,11 +49,9 @@ interface CarriedRun {
 /** Begins a new task (`fork`) or a new generation (`rewind`) with the state of a task at an earlier point. */
 export class Branches {
   readonly #store: RunStore;
-  readonly #writer: CheckpointWriter;
 
-  constructor(store: RunStore, writer: CheckpointWriter) {
+  constructor(store: RunStore) {
     this.#store = store;
-    this.#writer = writer;
   }
 
   async fork(
@@ -64,7 +62,7 @@ export class Branches {
   ): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
     checkOptions("ForkOptions", options, { label: true, metadata: true, lease: true });
-    const condition = { expectedSequence: 0, ...(this.#store.options.storage.log && { noEventAfter: 0 }) };
+    const condition = { expectedSequence: 0, ...(this.#store.hasLog && { noEventAfter: 0 }) };
     try {
       return await this.#branch(taskId, point, newTaskId, options, condition);
     } catch (cause) {
@@ -106,14 +104,14 @@ export class Branches {
       const forkedFrom = { taskId, id: checkpoint.id, ...(typeof point === "number" && { sequence: point }) };
       const metadata = isFork ? { ...given, forkedFrom } : given;
       const parent = isFork ? {} : { parentId: checkpoint.id };
-      const draft = this.#writer.draft(newTaskId, { stage, label, metadata, ...parent });
+      const draft = this.#store.draftBranch(newTaskId, { stage, label, metadata, ...parent });
       const events = isFork ? await this.#copyEvents(taskId, newTaskId) : undefined;
       const carried = from.note && (await this.#carryRun(from, from.note, draft.id, newTaskId, events?.renamed));
       const copy = {
         ...draft,
         stateVersion: source.stateVersion,
         ...(carried && {
-          metadata: { ...draft.metadata, ...runMetadata(carried.note, marksOf(from, draft.createdAt)) },
+          metadata: { ...draft.metadata, ...runMetadata(carried.note, readBranchFlags(from, draft.createdAt)) },
         }),
         ...(checkpoint.dueAt !== undefined && { dueAt: draft.createdAt }),
       };
@@ -131,7 +129,7 @@ export class Branches {
         { ...condition, ...log, fencingToken, sharesWith },
       ];
     });
-    return this.#writer.appendCopy(newTaskId, made);
+    return this.#store.appendBranch(newTaskId, made, lease);
   }
 
   /** @throws {CheckpointNotFoundError} There is no such checkpoint or record, or its turn's first checkpoint is gone. */
@@ -154,14 +152,9 @@ export class Branches {
   async #findCheckpoint(taskId: string, sequence: number): Promise<string> {
     checkTaskId(taskId);
     checkInteger("The sequence of a record", sequence, 1);
-    const found = async <Item>(items: AsyncIterable<Item>) => {
-      for await (const item of items) return item;
-      return undefined;
-    };
-    const range = { taskId, beforeSequence: sequence + 1 };
-    const item = await found(this.#store.log.read({ ...range, order: "oldest", afterSequence: sequence - 1 }));
-    const checkpoint = await found(this.#store.options.storage.list({ ...range, order: "newest", limit: 1 }));
-    if (item !== undefined && checkpoint !== undefined && !isCorrupt(checkpoint)) return checkpoint.id;
+    const hasRecord = await this.#store.hasRecord(taskId, sequence);
+    const checkpoint = hasRecord ? await this.#store.newestUpTo(taskId, sequence) : undefined;
+    if (checkpoint !== undefined && !isCorrupt(checkpoint)) return checkpoint.id;
     throw new CheckpointNotFoundError(
       `Task ${JSON.stringify(taskId)} has no record ${sequence}, or no checkpoint before it. Nothing was stored.`,
       { taskId },
@@ -169,10 +162,8 @@ export class Branches {
   }
 
   async #readStart(taskId: string, sequence: number): Promise<StoredCheckpoint> {
-    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
-    for await (const record of this.#store.options.storage.read({ taskId, order: "oldest", ...range })) {
-      if (!isCorrupt(record)) return this.#store.reader.use(taskId, record.id, (intact) => intact);
-    }
+    const start = await this.#store.checkpointAt(taskId, sequence);
+    if (start !== undefined) return start;
     throw new CheckpointNotFoundError(
       `The checkpoint at which this turn of task ${JSON.stringify(taskId)} started (sequence ${sequence}) is gone, so nothing can branch off ` +
         "within the turn. Nothing was stored; take an older or a newer checkpoint.",
@@ -241,7 +232,7 @@ export class Branches {
   async #copyEvents(taskId: string, newTaskId: string) {
     const renamed = new Map<number, number>();
     const records: RecordDraft[] = [];
-    if (this.#store.options.storage.log === undefined) return { renamed, records };
+    if (!this.#store.hasLog) return { renamed, records };
     for await (const event of this.#store.records({ taskId, order: "oldest", kinds: ["event"] })) {
       const copied = await this.#copyRecord(event, newTaskId, {});
       records.push(...copied);
@@ -266,7 +257,7 @@ export class Branches {
 }
 
 /** A branch names the events for which its run waits, and is due at once. A fork of a child run is a child run too. */
-function marksOf({ checkpoint, turn }: BranchPoint, dueAt: string) {
+function readBranchFlags({ checkpoint, turn }: BranchPoint, dueAt: string) {
   const waits = turn && readWaits(checkpoint);
   return { ...(waits?.waitsFor.length && { waits: { ...waits, dueAt } }), isChild: isChild(checkpoint) };
 }

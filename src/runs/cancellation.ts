@@ -11,7 +11,7 @@ import { keptErrorsText, parseRunKey, type RunKey, stepTitle } from "../contract
 import { isCancelled, isOfRun } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
-import type { DroppedResults, StatusChanger } from "../manager/status.js";
+import type { DroppedResults } from "../manager/status.js";
 import { readRunRecord } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
 
@@ -19,13 +19,13 @@ import type { RunStore } from "./run-store.js";
 type Tasks = string | { readonly prefix: string };
 
 /** Cancels the task, or all incomplete tasks of the prefix. */
-export function cancelTasks(store: RunStore, tasks: Tasks, reason: string, statuses: StatusChanger): Promise<number> {
+export function cancelTasks(store: RunStore, tasks: Tasks, reason: string): Promise<number> {
   return changeEach(store, "cancel", tasks, INCOMPLETE, async (taskId, newest) => {
     if (isCancelled(newest)) return false;
     const { code } = RunCancelledError;
     // `isCancelled` recognizes it by the code and the missing stack.
     const error = Object.assign(new Error(reason), { name: "RunCancelledError", code, stack: undefined });
-    await store.underForcedLease(taskId, (lease) => statuses.setNewest(taskId, "failed", error, { lease }));
+    await store.underForcedLease(taskId, (lease) => store.failTask(taskId, error, lease));
     return true;
   });
 }

@@ -2,7 +2,7 @@ import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError, LeaseLostError } from "../contract/errors.js";
-import type { RecordDraft, TaskLog } from "../contract/log.js";
+import type { RecordDraft } from "../contract/log.js";
 import { leaveTurn, type ReceivedEvents, type RunNote } from "../contract/run-note.js";
 import { formatRunKey, PAUSING, stepTitle } from "../contract/run-record.js";
 import type { RunWaits } from "../contract/transient.js";
@@ -46,7 +46,7 @@ export interface RunSave extends Pick<SaveOptions, "stage" | "label" | "metadata
 }
 
 /** A step, wait or save by its name and how often that was used in the turn. */
-interface StepPlace {
+interface StepId {
   readonly name: string;
   readonly occurrence: number;
 }
@@ -67,7 +67,6 @@ const MAX_PAUSE_MS = 5000;
 /** Writes the records and checkpoints of one attempt. It makes one write at a time. */
 export class RunJournal {
   readonly #store: RunStore;
-  readonly #log: TaskLog;
   readonly #lease: Lease;
   readonly #parent: ParentRun | undefined;
   readonly #failed: (error: unknown) => void;
@@ -105,7 +104,7 @@ export class RunJournal {
     failed: (error: unknown) => void,
   ) {
     this.#store = store;
-    this.#log = store.log;
+    store.requireLog();
     this.#lease = lease;
     this.#parent = parent;
     this.#failed = failed;
@@ -162,7 +161,7 @@ export class RunJournal {
   }
 
   /** Appends the record of a finished step or wait. */
-  recordStep({ name, occurrence }: StepPlace, record: Omit<RunRecordDraft, "kind">, isLazy = false): Promise<number> {
+  recordStep({ name, occurrence }: StepId, record: Omit<RunRecordDraft, "kind">, isLazy = false): Promise<number> {
     this.#lastStep = stepTitle(name, occurrence);
     this.recordedSteps += 1;
     return this.append({ ...record, kind: "step", name, occurrence }, isLazy);
@@ -186,7 +185,7 @@ export class RunJournal {
   /** Saves a milestone in the middle of the turn. Resolves to the sequence of its record, and to its id. */
   async saveMilestone(
     state: EncodedState,
-    { name, occurrence }: StepPlace,
+    { name, occurrence }: StepId,
     options: RunSave,
   ): Promise<{ readonly id: string; readonly sequence: number }> {
     const records = (id: string) => [{ kind: "run", name, occurrence, fields: { type: "saved", id } } as const];
@@ -238,10 +237,10 @@ export class RunJournal {
   }
 
   #draftRecord(
-    { kind, name, fields = {}, encoded, ...place }: RunRecordDraft,
+    { kind, name, fields = {}, encoded, ...key }: RunRecordDraft,
     generation: string,
   ): RecordDraft | Promise<RecordDraft> {
-    const recordKey = formatRunKey({ ...this.head, generation, ...place });
+    const recordKey = formatRunKey({ ...this.head, generation, ...key });
     const { taskId } = this.#lease;
     const named = { taskId, kind, ...(name !== undefined && { name }), recordKey };
     return draftEncoded(this.#store.options, named, joinFields(fields, encoded));
@@ -257,7 +256,7 @@ export class RunJournal {
       const last = await this.#writeUntilStored(async (isRetry) => {
         const stored = isRetry ? await this.#findStored(drafts) : undefined;
         const condition = { expectedSequence, fencingToken: lease.token };
-        return stored ?? this.#log.append(lease.taskId, drafts, condition, { lazy: isLazy });
+        return stored ?? this.#store.appendRecords(lease.taskId, drafts, condition, { lazy: isLazy });
       });
       this.#newest = { ...this.#newest, last };
       return last - drafts.length + 1;

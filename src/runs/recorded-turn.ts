@@ -114,7 +114,7 @@ export class RecordedTurn {
   }
 
   find({ name, occurrence }: Named, isSave = false): RecordedStep | undefined {
-    return this.#steps.get(keyOf(name, occurrence, isSave));
+    return this.#steps.get(formatStepKey(name, occurrence, isSave));
   }
 
   /** The value of a step's record. @throws {CheckpointCorruptError} It is damaged, or gone. */
@@ -137,18 +137,18 @@ export class RecordedTurn {
 
   /** The starts of a step, in all attempts. */
   async countStarts(step: Named): Promise<number> {
-    return (await this.#startsOf(step)).length;
+    return (await this.#listStarts(step)).length;
   }
 
   /** Whether the step has started, and wasn't recorded as ended since. */
   async wasInterrupted(step: Named): Promise<boolean> {
-    const last = (await this.#startsOf(step)).at(-1) ?? 0;
-    return last > (this.#ends.get(keyOf(step.name, step.occurrence, false)) ?? 0);
+    const last = (await this.#listStarts(step)).at(-1) ?? 0;
+    return last > (this.#ends.get(formatStepKey(step.name, step.occurrence, false)) ?? 0);
   }
 
   /** The start of a wait that hasn't ended; `undefined` if it hasn't begun. */
   async findOpenWait(step: Named): Promise<WaitMark | undefined> {
-    const [first] = (await this.wasInterrupted(step)) ? (await this.#startsOf(step)).slice(-1) : [];
+    const [first] = (await this.wasInterrupted(step)) ? (await this.#listStarts(step)).slice(-1) : [];
     if (first === undefined) return undefined;
     const record = await this.#store.recordAt(this.#taskId, first, "mark");
     const value = record && (await this.#store.readValue(record));
@@ -158,7 +158,7 @@ export class RecordedTurn {
   /** Forgets this step and all that were recorded after it, except those that the function has already called. */
   dropFrom(first: RecordedStep): readonly RecordedStep[] {
     const dropped = this.all().filter(({ sequence, isUsed }) => sequence >= first.sequence && !isUsed);
-    for (const { name, occurrence, isSave } of dropped) this.#steps.delete(keyOf(name, occurrence, isSave));
+    for (const { name, occurrence, isSave } of dropped) this.#steps.delete(formatStepKey(name, occurrence, isSave));
     return dropped;
   }
 
@@ -169,7 +169,7 @@ export class RecordedTurn {
     if (kind === "mark" && event !== undefined) return !this.#isDropped(sequence);
     if (name === undefined || occurrence === undefined) return false;
     if (kind === "run" && event !== undefined) return true;
-    const key = keyOf(name, occurrence, kind === "run");
+    const key = formatStepKey(name, occurrence, kind === "run");
     if (kind !== "mark") return this.#steps.get(key)?.sequence === sequence;
     return sequence > (this.#ends.get(key) ?? 0) && !this.#isDropped(sequence);
   }
@@ -204,9 +204,9 @@ export class RecordedTurn {
   }
 
   /** The sequences of the step's starts. */
-  async #startsOf({ name, occurrence }: Named): Promise<readonly number[]> {
+  async #listStarts({ name, occurrence }: Named): Promise<readonly number[]> {
     const { starts } = await this.#readMarks();
-    return starts.get(keyOf(name, occurrence, false)) ?? [];
+    return starts.get(formatStepKey(name, occurrence, false)) ?? [];
   }
 
   /** Reads the marks of the turn, once. */
@@ -226,7 +226,7 @@ export class RecordedTurn {
       if (occurrence === undefined || this.#isDropped(sequence)) continue;
       if (event !== undefined) delivered.set(event, sequence);
       if (name === undefined) continue;
-      const of = keyOf(name, occurrence, false);
+      const of = formatStepKey(name, occurrence, false);
       starts.set(of, [...(starts.get(of) ?? []), sequence]);
     }
     return { starts, delivered };
@@ -252,7 +252,7 @@ export class RecordedTurn {
       return;
     }
     const isSave = kind === "run";
-    const key = keyOf(name, occurrence, isSave);
+    const key = formatStepKey(name, occurrence, isSave);
     this.#ends.set(key, sequence);
     this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false, isUndecided: false });
   }
@@ -281,7 +281,7 @@ export function readDropped(value: unknown): readonly SequenceRange[] {
   });
 }
 
-function keyOf(name: string, occurrence: number, isSave: boolean): string {
+function formatStepKey(name: string, occurrence: number, isSave: boolean): string {
   return `${isSave ? "save" : "step"} ${occurrence} ${name}`;
 }
 

@@ -234,7 +234,7 @@ export function eventTitle(taskId: string, name: string): string {
 }
 
 /** The value of the record that says that a schema has refused an event. */
-export function refusalOf(error: unknown): object {
+export function describeRefusal(error: unknown): object {
   return { type: "refused", error: toFailure(error) };
 }
 
@@ -244,7 +244,7 @@ function toEventValue(value: unknown): EventValue {
   return { ...(by !== undefined && { by }), ...("value" in value && { value: value.value }) };
 }
 
-/** The error of a {@link refusalOf}. */
+/** The error of a {@link describeRefusal}. */
 export function readRefusal(value: unknown): CheckpointFailure | undefined {
   return isJsonObject(value) ? readFailure(value["error"]) : undefined;
 }

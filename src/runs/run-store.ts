@@ -2,12 +2,13 @@ import { setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { openPayload } from "../codec/payload.js";
 import { checkTaskId } from "../contract/arguments.js";
-import type { CheckpointSummary } from "../contract/checkpoint.js";
+import type { CheckpointDraft, CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { AppendCondition } from "../contract/conditions.js";
-import { isCorrupt } from "../contract/corrupt-record.js";
+import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 import {
   isRecord,
+  type LogOptions,
   type LogRecord,
   type RecordDraft,
   type RecordHeader,
@@ -20,14 +21,21 @@ import type { DueQuery } from "../contract/task-queue.js";
 import { isOfRun } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
 import { checkSeal } from "../manager/damage.js";
-import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
+import {
+  claimLease,
+  claimNextLeases,
+  type Lease,
+  type LeaseOptions,
+  type TaskLease,
+  untilDue,
+} from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
 import { requireLog } from "../manager/records.js";
 import type { SaveOptions } from "../manager/save-options.js";
-import { type DroppedResults, draftStatusChange } from "../manager/status.js";
-import type { CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
+import { type DroppedResults, draftStatusChange, type StatusChanger } from "../manager/status.js";
+import type { AppendRequest, CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
 import { NO_STATE } from "./step-values.js";
 
 /** A run's checkpoint that is to be appended. */
@@ -56,12 +64,15 @@ const MAX_QUIET_MS = 60_000;
 
 /** What runs read and write: checkpoints and records, through the manager's reader and writer, and the tasks' leases. */
 export class RunStore {
-  readonly options: ResolvedOptions;
+  /** Without the storage: all that runs do with it passes through this class. */
+  readonly options: Omit<ResolvedOptions, "storage">;
   readonly notifications: NotificationHub;
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
   readonly reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
+  readonly #statuses: StatusChanger;
+  readonly #resolved: ResolvedOptions;
   /** The leases of this manager that haven't ended. */
   readonly #leases = new Set<TaskLease>();
   readonly #wakes = new EventTarget();
@@ -72,12 +83,15 @@ export class RunStore {
     readonly closing: AbortSignal;
     readonly reader: CheckpointReader;
     readonly writer: CheckpointWriter;
+    readonly statuses: StatusChanger;
   }) {
     this.options = parts.options;
+    this.#resolved = parts.options;
     this.notifications = parts.notifications;
     this.closing = parts.closing;
     this.reader = parts.reader;
     this.#writer = parts.writer;
+    this.#statuses = parts.statuses;
     // Any number of waits may be under way, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.#wakes);
   }
@@ -85,19 +99,19 @@ export class RunStore {
   /** Claims a task. See {@link claimLease}. */
   async claim(taskId: string, options: LeaseOptions): Promise<TaskLease> {
     checkTaskId(taskId);
-    return this.#keep(await claimLease(this.options, taskId, options));
+    return this.#keep(await claimLease(this.#resolved, taskId, options));
   }
 
   /** Claims the next tasks that are due, at most `limit`. See {@link claimNextLeases}. */
   async claimDue(query: Omit<DueQuery, "dueBy">, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]> {
     const dueBy = new Date(this.options.clock()).toISOString();
-    const leases = await claimNextLeases(this.options, { ...query, dueBy }, options, limit);
+    const leases = await claimNextLeases(this.#resolved, { ...query, dueBy }, options, limit);
     return leases.map((lease) => this.#keep(lease));
   }
 
   /** Takes the task from its runner, for the time of `work`. */
   async underForcedLease(taskId: string, work: (lease: Lease) => Promise<void>): Promise<void> {
-    const lease = await claimLease(this.options, taskId, {}, { force: true });
+    const lease = await claimLease(this.#resolved, taskId, {}, { force: true });
     try {
       await work(lease);
     } finally {
@@ -161,13 +175,40 @@ export class RunStore {
   append(draft: UnfinishedDraft, state: EncodedState, append: RunAppend): Promise<CheckpointSummary> {
     const { lease, resembles, ...how } = append;
     const sharesWith = resembles === undefined ? undefined : { taskId: draft.taskId, id: resembles };
-    const appended = this.#writer.append(draft, state, { ...how, sharesWith, fencingToken: lease?.token });
-    return this.#writer.finish(appended, lease);
+    return this.#writer.append(draft, state, { ...how, sharesWith, fencingToken: lease?.token }, lease);
+  }
+
+  /** Makes the draft of a branch's first checkpoint. */
+  draftBranch(taskId: string, options: SaveOptions): UnfinishedDraft {
+    return this.#writer.draft(taskId, options);
+  }
+
+  /** Appends the first checkpoint of a branch, once it is made. */
+  appendBranch(
+    taskId: string,
+    made: Promise<readonly [CheckpointDraft, AppendRequest]>,
+    lease: Lease | undefined,
+  ): Promise<CheckpointSummary> {
+    return this.#writer.appendCopy(taskId, made, lease);
+  }
+
+  get hasLog(): boolean {
+    return this.#resolved.storage.log !== undefined;
   }
 
   /** @throws {UnsupportedOperationError} The storage keeps no log. */
-  get log(): TaskLog {
-    return requireLog(this.options.storage, "a run");
+  requireLog(): TaskLog {
+    return requireLog(this.#resolved.storage, "a run");
+  }
+
+  /** Appends records to the task's log. Returns the last one's sequence. */
+  appendRecords(
+    taskId: string,
+    records: readonly RecordDraft[],
+    condition: AppendCondition,
+    options: LogOptions,
+  ): Promise<number> {
+    return (this.#resolved.storage.log ?? this.requireLog()).append(taskId, records, condition, options);
   }
 
   /**
@@ -178,7 +219,7 @@ export class RunStore {
   async *records(
     query: RecordQuery & Required<Pick<RecordQuery, "kinds">>,
   ): AsyncGenerator<LogRecord | RecordHeader, void, void> {
-    for await (const item of this.log.read(query)) {
+    for await (const item of this.requireLog().read(query)) {
       if (!isCorrupt(item) && !isRecord(item)) continue;
       const record = checkSeal(item);
       if (!isCorrupt(record)) {
@@ -201,6 +242,32 @@ export class RunStore {
     return undefined;
   }
 
+  /** Whether the log has a record or checkpoint with this sequence, damaged or not. */
+  async hasRecord(taskId: string, sequence: number): Promise<boolean> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
+    for await (const _item of this.requireLog().read({ taskId, order: "oldest", ...range })) return true;
+    return false;
+  }
+
+  /** The task's newest checkpoint up to a sequence, damaged or not. Default: of all. */
+  async newestUpTo(
+    taskId: string,
+    sequence = Number.MAX_SAFE_INTEGER,
+  ): Promise<CheckpointSummary | CorruptRecord | undefined> {
+    const query = { taskId, order: "newest", beforeSequence: sequence + 1, limit: 1 } as const;
+    for await (const checkpoint of this.#resolved.storage.list(query)) return checkpoint;
+    return undefined;
+  }
+
+  /** The checkpoint with this sequence; `undefined` if it is gone or damaged. */
+  async checkpointAt(taskId: string, sequence: number): Promise<StoredCheckpoint | undefined> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
+    for await (const found of this.#resolved.storage.read({ taskId, order: "oldest", ...range })) {
+      if (!isCorrupt(found)) return this.reader.use(taskId, found.id, (intact) => intact);
+    }
+    return undefined;
+  }
+
   /** Decodes a record's value. @throws {CheckpointCorruptError} It is damaged. */
   async readValue(record: LogRecord | RecordHeader): Promise<unknown> {
     const { payload } = record;
@@ -216,8 +283,27 @@ export class RunStore {
   async putBack(failed: CheckpointSummary, dropped?: DroppedResults): Promise<boolean> {
     const { taskId, id, sequence, error } = failed;
     const change = { status: "paused", ...(error && { error }) } as const;
-    const records = await draftStatusChange(this.options, failed, change, dropped);
-    return this.options.storage.setStatus(taskId, id, change, { expectedSequence: sequence }, { records });
+    const records = await draftStatusChange(this.#resolved, failed, change, dropped);
+    return this.#resolved.storage.setStatus(taskId, id, change, { expectedSequence: sequence }, { records });
+  }
+
+  /** Records that the task has failed, under its lease. */
+  async failTask(taskId: string, error: Error, lease: Lease): Promise<void> {
+    await this.#statuses.setNewest(taskId, "failed", error, { lease });
+  }
+
+  /** See {@link untilDue}. */
+  untilDue(query: Pick<DueQuery, "prefix" | "except">): Promise<number> {
+    return untilDue(this.#resolved, query);
+  }
+
+  /**
+   * Calls `changed` after each change of the storage. Returns a function that ends this; `undefined` if the storage doesn't
+   * notify of every change.
+   */
+  watchChanges(changed: () => void): (() => void) | undefined {
+    const { capabilities, log } = this.#resolved.storage;
+    return capabilities.multiProcess ? undefined : log?.watch?.(changed);
   }
 
   /** Calls `call` at each {@link wake} of the key. Returns a function that unsubscribes. */
@@ -265,13 +351,12 @@ export class Poller {
 
   /** @param key - A task's id, or {@link ANY_TASK}: its wakes end the pauses. */
   constructor(store: RunStore, key: string) {
-    const { capabilities, log } = store.options.storage;
     this.#store = store;
     this.#key = key;
     this.#stopListening = store.onWake(key, () => {
       this.#isWoken = true;
     });
-    this.#stopWatching = capabilities.multiProcess ? undefined : log?.watch?.(() => this.#noteChange());
+    this.#stopWatching = store.watchChanges(() => this.#noteChange());
   }
 
   /** Whether the storage notifies of each change. */

@@ -65,7 +65,7 @@ export class TaskEvents {
         summary && summary.status === "paused" && readWaits(summary)?.waitsFor.includes(draft.name ?? "");
       const dueAt = isAwaited ? new Date(this.#store.options.clock()).toISOString() : undefined;
       try {
-        await this.#store.log.append(taskId, [draft], { expectedSequence: sequence }, { dueAt });
+        await this.#store.appendRecords(taskId, [draft], { expectedSequence: sequence }, { dueAt });
         return;
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
@@ -82,10 +82,9 @@ export class TaskEvents {
   async #readNewest(
     taskId: string,
   ): Promise<{ readonly sequence: number | undefined; readonly summary?: CheckpointSummary }> {
-    for await (const item of this.#store.options.storage.list({ taskId, order: "newest", limit: 1 })) {
-      return isCorrupt(item) ? { sequence: item.sequence } : { sequence: item.sequence, summary: item };
-    }
-    return { sequence: 0 };
+    const newest = await this.#store.newestUpTo(taskId);
+    if (newest === undefined) return { sequence: 0 };
+    return isCorrupt(newest) ? { sequence: newest.sequence } : { sequence: newest.sequence, summary: newest };
   }
 
   /**

@@ -69,7 +69,7 @@ export class TurnCalls {
   /** The call whose result was recorded first is the last one. */
   readonly #stored: StoredCall[] = [];
   #unrecorded: (() => void)[] = [];
-  #isTurning = false;
+  #isDelivering = false;
   /** Whether the methods of the run throw, since the turn is over. */
   isOver = false;
   /** The steps, waits and saves under way. */
@@ -82,7 +82,7 @@ export class TurnCalls {
     this.#stop = stop;
     this.#runtime = store.options.runtime;
     // The results of an earlier attempt come first.
-    if (journal.recorded?.size) this.#turnSoon();
+    if (journal.recorded?.size) this.#deliverSoon();
   }
 
   /**
@@ -119,7 +119,7 @@ export class TurnCalls {
     } else {
       // The calls that are made together with this one are registered first.
       await Promise.resolve();
-      if (this.#isTurning) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
+      if (this.#isDelivering) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
     }
     return { name, occurrence, title, isWait, recorded: undefined };
   }
@@ -169,7 +169,7 @@ export class TurnCalls {
         else to = middle;
       }
       this.#stored.splice(from, 0, { sequence, proceed });
-      this.#turnSoon();
+      this.#deliverSoon();
     });
   }
 
@@ -207,17 +207,17 @@ export class TurnCalls {
     }
   }
 
-  #turnSoon(): void {
-    if (this.#isTurning) return;
-    this.#isTurning = true;
-    this.#runtime.setImmediate(() => void this.#turn());
+  #deliverSoon(): void {
+    if (this.#isDelivering) return;
+    this.#isDelivering = true;
+    this.#runtime.setImmediate(() => void this.#deliverNext());
   }
 
-  async #turn(): Promise<void> {
+  async #deliverNext(): Promise<void> {
     const call = this.#stored.pop();
     await call?.proceed();
-    this.#isTurning = false;
-    if (call !== undefined) this.#turnSoon();
+    this.#isDelivering = false;
+    if (call !== undefined) this.#deliverSoon();
     else for (const begin of this.#unrecorded.splice(0)) begin();
   }
 

@@ -6,7 +6,7 @@ import { NEVER, type RunWaits } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
 import { describeSchema, type StateSchema } from "../manager/schema.js";
 import type { RecordedStep, WaitMark } from "./recorded-turn.js";
-import { eventTitle, type FoundEvent, type PendingEvent, refusalOf } from "./run-events.js";
+import { describeRefusal, eventTitle, type FoundEvent, type PendingEvent } from "./run-events.js";
 import { Poller } from "./run-store.js";
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
@@ -168,13 +168,13 @@ export class Waits {
       this.#over.signal.throwIfAborted();
     }
     if (signal !== undefined && isUndecided) {
-      const place = { occurrence, event };
+      const key = { occurrence, event };
       if (signal.aborted) {
-        void journal.note({ kind: "run", ...place, fields: { type: "dropped", dropped: [[sequence, sequence]] } });
+        void journal.note({ kind: "run", ...key, fields: { type: "dropped", dropped: [[sequence, sequence]] } });
         events.giveBack(event);
         return false;
       }
-      void journal.note({ kind: "mark", ...place });
+      void journal.note({ kind: "mark", ...key });
     }
     events.settle(event);
     return true;
@@ -237,7 +237,7 @@ export class Waits {
     error: StateInvalidError,
   ): Promise<void> {
     const { store, taskId, journal, events } = this.#parts;
-    const fields = refusalOf(error);
+    const fields = describeRefusal(error);
     await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, fields });
     events.settle(sequence);
     store.options.logger.warn(
@@ -357,7 +357,7 @@ export class Waits {
     const { journal, values, store } = this.#parts;
     const { waitsFor, startedAt, until } = wait;
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(startedAt));
-    const event = found && { event: originOf(found.event) };
+    const event = found && { event: readOrigin(found.event) };
     const times = { startedAt, ...(until !== undefined && { until }), durationMs };
     const fields = { status: "completed", waitsFor, ...times, ...event, ...(found && signal && { hasSignal: true }) };
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
@@ -385,6 +385,6 @@ export class Waits {
   }
 }
 
-function originOf({ id, by, sentAt }: TaskEvent) {
+function readOrigin({ id, by, sentAt }: TaskEvent) {
   return { id, ...(by !== undefined && { by }), sentAt };
 }

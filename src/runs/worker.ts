@@ -9,7 +9,7 @@ import {
 } from "../contract/errors.js";
 import { nextTurn } from "../contract/runtime.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "../manager/check-options.js";
-import { type LeaseOptions, resolveLeaseOptions, type TaskLease, untilDue } from "../manager/lease.js";
+import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
 import type { RunState } from "./run-state.js";
@@ -70,7 +70,7 @@ export class Worker {
   readonly #refused = new Map<string, number>();
   #slotIsFree: () => void = () => undefined;
   /** The task under way that may have crashed its last workers, and hasn't recorded anything yet. */
-  #suspect: string | undefined;
+  #poisonTask: string | undefined;
 
   constructor(store: RunStore, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
@@ -110,7 +110,7 @@ export class Worker {
     let claimed: readonly TaskLease[] = [];
     while (!signal.aborted) {
       // If it crashes this worker, too, each task beside it loses an attempt.
-      if (this.#suspect !== undefined) {
+      if (this.#poisonTask !== undefined) {
         await this.#store.pause(ANY_TASK, LOOK_MS, signal);
         continue;
       }
@@ -148,7 +148,7 @@ export class Worker {
     const { options } = this.#store;
     const refused = this.#stillRefused();
     // If the storage fails, the next look reports it.
-    const dueMs = await untilDue(options, { prefix: this.#options.prefix, except: refused }).catch(() => 0);
+    const dueMs = await this.#store.untilDue({ prefix: this.#options.prefix, except: refused }).catch(() => 0);
     const nowMs = options.clock();
     const ms = Math.min(dueMs, ...[...this.#refused.values()].map((untilMs) => untilMs - nowMs));
     await poller.pauseUntilChange(ms, this.#stop.signal);
@@ -161,11 +161,11 @@ export class Worker {
   async #startAll(leases: readonly TaskLease[]): Promise<void> {
     const { maxAttempts = DEFAULT_MAX_ATTEMPTS } = this.#options;
     const read = await Promise.all(leases.map((lease) => this.#read(lease)));
-    const suspect = read.find((claim) => claim && claim.state.crashes * 2 > maxAttempts);
-    this.#suspect = suspect?.lease.taskId;
+    const poison = read.find((claim) => claim && claim.state.crashes * 2 > maxAttempts);
+    this.#poisonTask = poison?.lease.taskId;
     for (const claim of read) {
       if (claim === undefined) continue;
-      if (this.#stop.signal.aborted || (suspect !== undefined && claim !== suspect)) this.#release(claim.lease);
+      if (this.#stop.signal.aborted || (poison !== undefined && claim !== poison)) this.#release(claim.lease);
       else this.#start(claim.lease, claim.state);
     }
   }
@@ -215,7 +215,7 @@ export class Worker {
 
   /** Call it when the task has recorded something or has ended, so that the worker takes other tasks again. */
   #noteProgress(taskId: string): void {
-    if (this.#suspect === taskId) this.#suspect = undefined;
+    if (this.#poisonTask === taskId) this.#poisonTask = undefined;
   }
 
   #release(lease: TaskLease): void {

@@ -199,8 +199,8 @@ export class Builds {
    * Warns once per key that it isn't stored. Programs often pass their whole task list, so more warnings would be
    * noise.
    */
-  #warnOfUnstored(given: object): void {
-    const keys = keysWithoutColumn(given).filter((key) => !this.#unstored.has(key));
+  #warnOfUnstored(progress: object): void {
+    const keys = keysWithoutColumn(progress).filter((key) => !this.#unstored.has(key));
     if (keys.length === 0) return;
     for (const key of keys) this.#unstored.add(key);
     this.#logger.warn({ keys }, `Checkpoint fields without a column aren't stored: ${keys.join(", ")}`);
@@ -266,11 +266,11 @@ export class Builds {
   }
 
   #change<Result>(work: (store: BuildStore) => Result): Result | undefined {
-    return this.#call(() => this.#file.change(() => this.#ifPresent(work)));
+    return this.#call(() => this.#file.change((store) => store && work(store)));
   }
 
   #write<Result>(work: (store: BuildStore) => Result): Result {
-    return this.#call(() => this.#file.change(() => work(this.#file.orNew())));
+    return this.#call(() => this.#file.change((store) => work(store ?? this.#file.orNew())));
   }
 
   #ifPresent<Result>(work: (store: BuildStore) => Result): Result | undefined {

@@ -29,7 +29,7 @@ export interface StateDraft {
 }
 
 /**
- * @param given - The checkpoint's parts. If they contain a `buildId`, it must equal the first argument.
+ * @param progress - The checkpoint's parts. If they contain a `buildId`, it must equal the first argument.
  * @throws {TypeError | RangeError} A part is missing or of the wrong type.
  * @throws {StateInvalidError} The schema refuses a task.
  * @throws {StateNotSerializableError} JSON would lose something.
@@ -37,29 +37,29 @@ export interface StateDraft {
 export function toBuildDraft(
   buildId: string,
   id: string | undefined,
-  given: BuildProgress,
+  progress: BuildProgress,
   encoding: Encoding,
 ): BuildDraft {
   const subject = id === undefined ? `A checkpoint of build ${JSON.stringify(buildId)}` : `Checkpoint ${id}`;
-  checkParts(subject, given);
-  if (given.buildId !== undefined && given.buildId !== buildId) {
+  checkParts(subject, progress);
+  if (progress.buildId !== undefined && progress.buildId !== buildId) {
     throw new TypeError(
-      `${subject} belongs to build ${JSON.stringify(given.buildId)}, but it was given for ${JSON.stringify(buildId)}. Nothing was saved.`,
+      `${subject} belongs to build ${JSON.stringify(progress.buildId)}, but it was given for ${JSON.stringify(buildId)}. Nothing was saved.`,
     );
   }
-  checkPhase(given.currentPhase);
+  checkPhase(progress.currentPhase);
   // Null counts as missing: the spec's own program stores null, too.
-  const metadata: unknown = given.metadata ?? undefined;
+  const metadata: unknown = progress.metadata ?? undefined;
   if (metadata !== undefined && (typeof metadata !== "object" || Array.isArray(metadata))) {
     throw new TypeError("A checkpoint's metadata must be an object.");
   }
   const context = id === undefined ? undefined : { taskId: buildId, id, stateVersion: 1 };
-  const tasks = storedTasks(given.tasks, encoding, subject);
+  const tasks = storedTasks(progress.tasks, encoding, subject);
   return {
     id,
     buildId,
     tasks: encodeJson("tasks", tasks, encoding, context),
-    currentPhase: given.currentPhase,
+    currentPhase: progress.currentPhase,
     metadata: metadata === undefined ? undefined : encodeJson("metadata", metadata, encoding, context),
   };
 }
@@ -110,12 +110,12 @@ const STATE_KEYS = listKeys<BuildState>({
 });
 
 /** The keys without a column, which aren't stored. */
-export function keysWithoutColumn(given: object): readonly string[] {
-  return Object.keys(given).filter((key) => ![...PARTS, ...GIVEN_BY_SAVES].includes(key));
+export function keysWithoutColumn(progress: object): readonly string[] {
+  return Object.keys(progress).filter((key) => ![...PARTS, ...GIVEN_BY_SAVES].includes(key));
 }
 
-function checkParts(subject: string, given: BuildProgress): void {
-  if (typeof given === "object" && given !== null && !Array.isArray(given)) return;
+function checkParts(subject: string, progress: BuildProgress): void {
+  if (typeof progress === "object" && progress !== null && !Array.isArray(progress)) return;
   throw new TypeError(`${subject} must be an object: { tasks, currentPhase, metadata }.`);
 }
 

@@ -59,8 +59,8 @@ export class LangchainObjects implements ForeignClasses {
 
 /** `undefined` if the object's class can't be stored. */
 function toRecord(instance: Serializable, writing: Writing): JsonRecord | undefined {
-  const given = instance.lc_kwargs;
-  const own = Object.keys(given).map((key) => [key, Reflect.get(key in instance ? instance : given, key)]);
+  const passed = instance.lc_kwargs;
+  const own = Object.keys(passed).map((key) => [key, Reflect.get(key in instance ? instance : passed, key)]);
   const kwargs: object = Object.fromEntries(own);
   // toJSON turns a Date into {}, and drops functions.
   const written = writing.withoutUndefined(() => writing.members(kwargs, Object.keys(kwargs)));

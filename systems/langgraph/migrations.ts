@@ -81,8 +81,8 @@ export class ChannelMigrations {
       throw new UnsupportedFormatError(`${what} returned no object of values. It must return one, and not a promise.`);
     }
     // To LangGraph, a channel whose value is undefined has no value.
-    const given = Object.entries(migrated).filter(([, value]) => value !== undefined);
-    return Object.fromEntries([...ofGraph, ...given]);
+    const defined = Object.entries(migrated).filter(([, value]) => value !== undefined);
+    return Object.fromEntries([...ofGraph, ...defined]);
   }
 
   /** Warns once for the same channels, not at each read of each checkpoint. */

@@ -33,9 +33,9 @@ export async function serializedValue(
 ): Promise<SerializedValue> {
   const subject = channel === undefined ? "A checkpoint's metadata" : `The value of channel ${JSON.stringify(channel)}`;
   // Copied, because the caller may change its bytes later.
-  const given = types.isUint8Array(value) ? copyBytes(value) : value;
-  if (serde instanceof DefaultSerializer && !types.isUint8Array(given)) return encoded(given, subject);
-  const [type, bytes] = await serde.dumpsTyped(given);
+  const plain = types.isUint8Array(value) ? copyBytes(value) : value;
+  if (serde instanceof DefaultSerializer && !types.isUint8Array(plain)) return encoded(plain, subject);
+  const [type, bytes] = await serde.dumpsTyped(plain);
   if (type !== "json") return { type, bytes };
   const text = DECODER.decode(bytes);
   const loss = lossIn(text, value);

@@ -88,15 +88,15 @@ export class ThreadList {
   /** @param deleted - Called with the prefix of a thread's task ids, once the thread is gone. */
   async delete(query: DeleteThreadsQuery, deleted: (prefix: string) => void): Promise<DeletedThreads> {
     const { storage } = this.#options;
-    const asked = resolved("DeleteThreadsQuery", query, DELETE_KEYS);
-    if (asked.status === undefined && asked.idleSince === undefined) {
+    const resolvedQuery = resolved("DeleteThreadsQuery", query, DELETE_KEYS);
+    if (resolvedQuery.status === undefined && resolvedQuery.idleSince === undefined) {
       throw new TypeError(
         "Pass deleteThreads a status or idleSince: without one it would delete running threads, too. Nothing was deleted.",
       );
     }
     const total = { threads: 0, checkpoints: 0 };
     const kept: string[] = [];
-    for await (const batch of threadBatches(this.#source(), asked)) {
+    for await (const batch of threadBatches(this.#source(), resolvedQuery)) {
       for (const thread of batch) {
         if (await removeThread(storage, thread)) {
           deleted(thread.prefix);

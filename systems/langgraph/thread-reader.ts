@@ -118,8 +118,11 @@ export class ThreadReader {
     near: Map<string, SavedCheckpoint> = new Map(),
     index?: WritesIndex,
   ): Promise<CheckpointTuple> {
-    const place = { id: saved.id, writesAfter: findWritesStart(saved) };
-    const [whole, writes] = await Promise.all([this.#whole(saved, near), this.#writes(saved.taskId, place, index)]);
+    const writesAfter = findWritesStart(saved);
+    const [whole, writes] = await Promise.all([
+      this.#whole(saved, near),
+      this.#writes(saved.taskId, { id: saved.id, writesAfter }, index),
+    ]);
     return this.#tuple(thread, whole, writes, end);
   }
 
@@ -138,8 +141,8 @@ export class ThreadReader {
       channel_values: Object.fromEntries(await mapEntries(values, (value) => loadedValue(this.#serde, value))),
     };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
-    const given = { checkpoint: asStored, stateVersion, writes: unmarkedBy(values, records) };
-    const { checkpoint, writes } = this.#migrations.apply(given);
+    const stored = { checkpoint: asStored, stateVersion, writes: unmarkedBy(values, records) };
+    const { checkpoint, writes } = this.#migrations.apply(stored);
     if (end !== undefined) this.known.set(checkpointsTask(thread), id, { end, checkpoint: whole });
     return {
       config: makeConfig(thread, id),
@@ -213,8 +216,8 @@ export class ThreadReader {
   async #migratePendingSends(checkpoint: Checkpoint, thread: Thread, parentId: string): Promise<void> {
     const taskId = checkpointsTask(thread);
     const parent = await skippingDamage(this.find(taskId, parentId));
-    const place = { id: parentId, writesAfter: parent === undefined ? 0 : findWritesStart(parent) };
-    const records = await this.#writes(taskId, place);
+    const writesAfter = parent === undefined ? 0 : findWritesStart(parent);
+    const records = await this.#writes(taskId, { id: parentId, writesAfter });
     // Writes without marks can be read even if a value of the parent is gone.
     const isMarked = records.some((record) => record.writes.some((write) => "marks" in write));
     const whole = isMarked && parent ? await this.#whole(parent, new Map()) : undefined;

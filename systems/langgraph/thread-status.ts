@@ -12,25 +12,25 @@ export interface WritesStatus {
 
 /** @param records - In the order in which they were stored. */
 export function deriveStatus(records: readonly MarkedWritesRecord[]): WritesStatus {
-  const asked = new Map<string, StoredValue>();
+  const openInterrupts = new Map<string, StoredValue>();
   const failed = new Map<string, StoredValue>();
   for (const { taskId, writes } of records) {
     // An answer clears the questions: the run that takes it repeats those that it doesn't answer.
-    if (writes.every(({ channel }) => channel === CHANNELS.resume)) asked.clear();
-    asked.delete(taskId);
+    if (writes.every(({ channel }) => channel === CHANNELS.resume)) openInterrupts.clear();
+    openInterrupts.delete(taskId);
     failed.delete(taskId);
     if (writes.some(({ index }) => index >= 0)) continue;
     for (const write of writes) {
       // Questions and errors never have marks.
       if ("marks" in write) continue;
-      if (write.channel === CHANNELS.interrupt) asked.set(taskId, write.value);
+      if (write.channel === CHANNELS.interrupt) openInterrupts.set(taskId, write.value);
       if (write.channel === CHANNELS.error) failed.set(taskId, write.value);
     }
   }
-  const interrupts = [...asked.values()];
+  const interrupts = [...openInterrupts.values()];
   const [error] = failed.values();
   if (error !== undefined) return { status: "failed", error, interrupts };
-  return asked.size > 0 ? { status: "paused", interrupts } : { interrupts };
+  return openInterrupts.size > 0 ? { status: "paused", interrupts } : { interrupts };
 }
 
 /** The questions in the value of an interrupt: LangGraph stores a list of `{ id, value }`. */

@@ -162,7 +162,7 @@ async function* tasksByThread(
 async function foundThread(
   { manager }: ThreadsSource,
   tasks: readonly [ThreadTaskSummary, ...ThreadTaskSummary[]],
-  { prefix = "", status: asked, idleSince }: ThreadQuery,
+  { prefix = "", status: statuses, idleSince }: ThreadQuery,
 ): Promise<FoundThread | undefined> {
   const [{ taskId, newest, last }] = tasks;
   const thread = parseThread(taskId, newest.metadata);
@@ -179,7 +179,7 @@ async function foundThread(
   const mayHaveWrites = last !== undefined || afterSequence < newest.sequence;
   const writes = mayHaveWrites ? await readWrites(manager, taskId, newest.id, { afterSequence }) : [];
   const { status = newest.status, interrupts } = deriveStatus(writes);
-  if (asked !== undefined && !asked.includes(status)) return undefined;
+  if (statuses !== undefined && !statuses.includes(status)) return undefined;
   return {
     id: thread.threadId,
     prefix: ofThread,

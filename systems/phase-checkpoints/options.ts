@@ -79,18 +79,18 @@ export function resolveCheckpointOptions(
   ...more: readonly string[]
 ): ResolvedCheckpointOptions {
   if (typeof options !== "object" || options === null) throw new TypeError("The options must be an object.");
-  const { seedPath, sessionId, logEvent, eventsDir, onInvalidFile, logger: given = warningLogger } = options;
+  const { seedPath, sessionId, logEvent, eventsDir, onInvalidFile, logger: chosenLogger = warningLogger } = options;
   if (seedPath !== undefined) checkPath("seedPath", seedPath);
   if (eventsDir !== undefined) checkPath("eventsDir", eventsDir);
   if (sessionId !== undefined) checkText("sessionId", sessionId, 1);
   checkFunction("logEvent", logEvent);
   checkFunction("onInvalidFile", onInvalidFile);
   for (const level of LEVELS) {
-    if (!hasLevel(given, level)) throw new TypeError(`logger must have the method ${level}, as pino's have.`);
+    if (!hasLevel(chosenLogger, level)) throw new TypeError(`logger must have the method ${level}, as pino's have.`);
   }
   const checkpointsDir = resolveCheckpointsDir(options.checkpointsDir);
   const beside = dirname(checkpointsDir);
-  const logger = safeLogger(given);
+  const logger = safeLogger(chosenLogger);
   // Its callers rely on functions that never throw, so a misspelling can't be an error here.
   const known: readonly string[] = [...OPTION_KEYS, ...more];
   const unknown = Object.keys(options).filter((key) => !known.includes(key));
@@ -126,8 +126,8 @@ function hasLevel(logger: unknown, level: keyof Logger): boolean {
 
 /** Where a failed call is logged: the caller's logger, if it is a valid one. */
 export function readLogger(options: unknown): Logger {
-  const given: unknown = typeof options === "object" && options !== null ? Reflect.get(options, "logger") : undefined;
-  return isLogger(given) ? safeLogger(given) : warningLogger;
+  const logger: unknown = typeof options === "object" && options !== null ? Reflect.get(options, "logger") : undefined;
+  return isLogger(logger) ? safeLogger(logger) : warningLogger;
 }
 
 function isLogger(value: unknown): value is Logger {

@@ -3,7 +3,7 @@ import { openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 /** What a process notes of a task. */
-export type Noted = { readonly task: string } & (
+export type Observation = { readonly task: string } & (
   | { readonly is: "claimed"; readonly token: number }
   | { readonly is: "released"; readonly token: number }
   /** A checkpoint with this id is about to be saved under a lease. */
@@ -30,9 +30,9 @@ export type Noted = { readonly task: string } & (
 );
 
 /** `atMs` is by the clock that all processes of the machine share. */
-export type Fact = Noted & { readonly atMs: number };
+export type Fact = Observation & { readonly atMs: number };
 
-export function openLedger(folder: string, name: string): (fact: Noted) => void {
+export function openLedger(folder: string, name: string): (fact: Observation) => void {
   const file = openSync(join(folder, `${name}.jsonl`), "a");
   return (fact) => {
     writeSync(file, `${JSON.stringify({ atMs: nowMs(), ...fact })}\n`);

@@ -1,6 +1,6 @@
 // The tasks of a chaos run. Each process computes them from the seed, so none has to be told.
 
-export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "race" | "timeout" | "inner";
+export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "race" | "timeout" | "child";
 
 export interface PlannedStep {
   readonly kind: Kind;
@@ -65,7 +65,7 @@ const POISON_EVERY = 400;
 
 const KINDS: readonly Kind[] = [
   ...(["quick", "quick", "quick", "quick", "quick", "quick", "slow", "slow"] as const),
-  ...(["flaky", "flaky", "wait", "race", "caught", "once", "sleep", "timeout", "inner"] as const),
+  ...(["flaky", "flaky", "wait", "race", "caught", "once", "sleep", "timeout", "child"] as const),
 ];
 
 /** The longest times of some kinds of steps. */
@@ -105,21 +105,21 @@ export function isForEvent(kind: Kind | undefined): boolean {
   return kind === "wait" || kind === "race";
 }
 
-/** The task of the run within a step. */
-export function innerOf(taskId: string, step: number): string {
+/** The task of a step's child run. */
+export function childTaskId(taskId: string, step: number): string {
   return `${taskId}/child-${step}`;
 }
 
-/** The plans of the runs within the steps of a task. */
+/** The plans of a task's child runs. */
 export function childPlansOf(plan: Plan): Plan[] {
   // The last step of a task that fails is another one.
   const steps = plan.ends === "completed" ? plan.steps : plan.steps.slice(0, -1);
   return [...steps.entries()].flatMap(([step, { kind }]) =>
-    kind === "inner"
+    kind === "child"
       ? [
           {
             ...plan,
-            taskId: innerOf(plan.taskId, step),
+            taskId: childTaskId(plan.taskId, step),
             delayMs: 0,
             ends: "completed",
             steps: CHILD_STEPS,

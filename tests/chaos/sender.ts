@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { recorded } from "./history.js";
-import { factsIn, type Noted, nowMs, openLedger } from "./ledger.js";
+import { factsIn, nowMs, type Observation, openLedger } from "./ledger.js";
 import { EVENT, type Plan, planOf } from "./plan.js";
 import { openStorage } from "./store.js";
 import { codeOf, told } from "./told.js";
@@ -11,7 +11,7 @@ import { codeOf, told } from "./told.js";
 interface Sending {
   readonly atMs: number;
   /** What is noted once it is acknowledged. */
-  readonly fact: Noted;
+  readonly fact: Observation;
   send(): Promise<unknown>;
 }
 
@@ -73,7 +73,7 @@ async function untilDone(send: () => Promise<unknown>): Promise<void> {
   }
 }
 
-function idOf(fact: Noted): string | undefined {
+function idOf(fact: Observation): string | undefined {
   if (fact.is === "enqueued") return fact.task;
   return fact.is === "eventSent" ? JSON.stringify([fact.task, fact.id, fact.copy]) : undefined;
 }

@@ -3,7 +3,7 @@ import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { withMembers } from "../support/with-members.js";
-import { type Noted, nowMs } from "./ledger.js";
+import { nowMs, type Observation } from "./ledger.js";
 
 export type StorageName = "postgres" | "sqlite" | "json-file";
 
@@ -18,7 +18,11 @@ export function openStorage(name: StorageName, place: string): StorageAdapter {
  *
  * @param beforeSave - Called before each save under a lease is sent.
  */
-export function observed(storage: StorageAdapter, note: (fact: Noted) => void, beforeSave: () => void): StorageAdapter {
+export function observed(
+  storage: StorageAdapter,
+  note: (fact: Observation) => void,
+  beforeSave: () => void,
+): StorageAdapter {
   const { leases, queue } = storage;
   if (leases === undefined) throw new Error(`The ${storage.name} storage has no leases.`);
   /** When each draft was first sent: a repeated one may have been stored by then. */

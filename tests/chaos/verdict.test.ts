@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
 import { type Fact, factsIn, openLedger } from "./ledger.js";
-import { innerOf, type Kind, MAX_ATTEMPTS, PLANNED_FAILURE, type Plan, planOf, STEPS } from "./plan.js";
+import { childTaskId, type Kind, MAX_ATTEMPTS, PLANNED_FAILURE, type Plan, planOf, STEPS } from "./plan.js";
 import type { StorageName } from "./store.js";
 import { missingFaults, type Stored, violationsOf } from "./verdict.js";
 
@@ -363,45 +363,45 @@ it.each([
   expect(verdictOf(run, storage)).toEqual([`chaos/0 had the error STORAGE_FAILED: ${message}`]);
 });
 
-/** The task, of which step 8 contains a run. */
-function withChild(): { readonly run: Run; readonly inner: Stored; readonly facts: readonly Fact[] } {
+/** The task, of which step 8 has a child run. */
+function withChild(): { readonly run: Run; readonly child: Stored; readonly facts: readonly Fact[] } {
   const plain = intact();
   const made = "first, second";
-  const steps = plain.plan.steps.map((step, n) => (n === 8 ? { ...step, kind: "inner" as const } : step));
+  const steps = plain.plan.steps.map((step, n) => (n === 8 ? { ...step, kind: "child" as const } : step));
   const outer = withValue({ ...plain, plan: { ...plain.plan, steps } }, 8, made);
   const own = outer.facts.map((fact) => (fact.is === "ran" && fact.step === 8 ? { ...fact, value: made } : fact));
-  const child = innerOf(task, 8);
+  const childId = childTaskId(task, 8);
   const facts = ["first", "second"].flatMap((value, step): Fact[] => [
-    { atMs: 10, task: child, is: "ran", step, key: `inner ${step}`, value },
-    { atMs: 10, task: child, is: "got", step, value, nowMs: 10 },
+    { atMs: 10, task: childId, is: "ran", step, key: `child ${step}`, value },
+    { atMs: 10, task: childId, is: "got", step, value, nowMs: 10 },
   ]);
   const called: Fact = { atMs: 2, task, is: "called" };
   const stored = { status: "completed", result: ["first", "second"], saves: [], events: [] };
-  return { run: { ...outer, facts: [...own, called] }, inner: { taskId: child, ...stored }, facts };
+  return { run: { ...outer, facts: [...own, called] }, child: { taskId: childId, ...stored }, facts };
 }
 
-function childVerdict({ run, inner, facts }: ReturnType<typeof withChild>): string[] {
-  const stored = new Map([run.stored, inner].map((one) => [one.taskId, one]));
+function childVerdict({ run, child, facts }: ReturnType<typeof withChild>): string[] {
+  const stored = new Map([run.stored, child].map((one) => [one.taskId, one]));
   return violationsOf({ storage: "json-file", plans: [run.plan], facts: [...run.facts, ...facts], stored });
 }
 
-it("finds nothing in a run within a step that went well", () => {
+it("finds nothing in a child run that went well", () => {
   expect(childVerdict(withChild())).toEqual([]);
 });
 
-it("finds what a run within a step did wrong", () => {
+it("finds what a child run did wrong", () => {
   const intact = withChild();
-  const child = intact.inner.taskId;
+  const childId = intact.child.taskId;
   const of = (more: Fact) => childVerdict({ ...intact, facts: [...intact.facts, more] });
-  expect(childVerdict({ ...intact, inner: { ...intact.inner, status: "paused" } })).toEqual([
-    `${child} is paused, and should be completed`,
+  expect(childVerdict({ ...intact, child: { ...intact.child, status: "paused" } })).toEqual([
+    `${childId} is paused, and should be completed`,
   ]);
-  expect(of({ atMs: 12, task: child, is: "called" })).toEqual([`a worker's function was called for ${child}`]);
-  expect(of({ atMs: 12, task: child, is: "got", step: 1, value: "other", nowMs: 12 })).toEqual([
-    `step 1 of ${child} has several results: second, other`,
+  expect(of({ atMs: 12, task: childId, is: "called" })).toEqual([`a worker's function was called for ${childId}`]);
+  expect(of({ atMs: 12, task: childId, is: "got", step: 1, value: "other", nowMs: 12 })).toEqual([
+    `step 1 of ${childId} has several results: second, other`,
   ]);
-  expect(childVerdict({ ...intact, inner: { ...intact.inner, result: ["first"] } })).toContain(
-    `step 8 of ${task} gave first, second, and the run within it gave first`,
+  expect(childVerdict({ ...intact, child: { ...intact.child, result: ["first"] } })).toContain(
+    `step 8 of ${task} gave first, second, and its child run gave first`,
   );
 });
 

@@ -2,8 +2,8 @@
 import type { Fact } from "./ledger.js";
 import {
   childPlansOf,
+  childTaskId,
   groupsOf,
-  innerOf,
   isForEvent,
   type Kind,
   MAX_ATTEMPTS,
@@ -55,7 +55,7 @@ export function violationsOf({ storage, plans, facts, stored }: Outcome): string
   }));
   return [
     ...CHECKS.flatMap((violations) => tasks.flatMap(violations)),
-    ...plans.flatMap((plan) => inner(plan, stored)),
+    ...plans.flatMap((plan) => children(plan, stored)),
     ...calls(facts, new Set(plans.map(({ taskId }) => taskId))),
     ...keys(facts),
     ...errors(facts, new Map(plans.map((plan) => [plan.taskId, plan])), storage),
@@ -141,21 +141,21 @@ function results({ plan: { taskId, steps }, facts, stored }: Task): string[] {
     : [...violations, `${taskId} has ${result.length} results; missing: ${missing.join(", ")}`];
 }
 
-/** The result of a step with a run within it is that run's result. */
-function inner({ taskId, steps }: Plan, stored: ReadonlyMap<string, Stored>): string[] {
+/** The result of a step with a child run is that run's result. */
+function children({ taskId, steps }: Plan, stored: ReadonlyMap<string, Stored>): string[] {
   const result: unknown = stored.get(taskId)?.result;
   if (!Array.isArray(result)) return [];
   return steps.flatMap(({ kind }, step) => {
-    if (kind !== "inner") return [];
-    const own = stored.get(innerOf(taskId, step))?.result;
+    if (kind !== "child") return [];
+    const own = stored.get(childTaskId(taskId, step))?.result;
     const expected = Array.isArray(own) ? own.join(", ") : "nothing";
     return result[step] === expected
       ? []
-      : [`step ${step} of ${taskId} gave ${result[step]}, and the run within it gave ${expected}`];
+      : [`step ${step} of ${taskId} gave ${result[step]}, and its child run gave ${expected}`];
   });
 }
 
-/** The workers' function is never called for a run within a step. */
+/** The workers' function is never called for a child run. */
 function calls(facts: readonly Fact[], taskIds: ReadonlySet<string>): string[] {
   const others = new Set(ofKind(facts, "called").flatMap(({ task }) => (taskIds.has(task) ? [] : task)));
   return [...others].map((task) => `a worker's function was called for ${task}`);

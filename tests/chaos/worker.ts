@@ -6,9 +6,9 @@ import { recorded } from "./history.js";
 import { openLedger } from "./ledger.js";
 import {
   CHILD_STEPS,
+  childTaskId,
   EVENT,
   groupsOf,
-  innerOf,
   MAX_ATTEMPTS,
   PLANNED_FAILURE,
   type PlannedStep,
@@ -151,9 +151,9 @@ async function performed(run: StepsRun, at: number, { kind, ms, failures }: Plan
     case "timeout":
       note({ is: "asked", task: run.taskId, step: at, untilMs: Date.now() + ms });
       return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";
-    case "inner":
+    case "child":
       return run.step(title, async ({ key }) => {
-        const values = await manager.run(innerOf(run.taskId, at), childTurn);
+        const values = await manager.run(childTaskId(run.taskId, at), childTurn);
         const made = values.join(", ");
         note({ is: "ran", task: run.taskId, step: at, key, value: made });
         return made;

@@ -16,14 +16,14 @@ async function placeOfFleet(url?: string) {
   const place = await newPlace(url);
   const { manager } = place;
   const [drained, ended] = [new AbortController(), deferred()];
-  const stood = new Set<string>();
+  const settled = new Set<string>();
   const all = deferred();
-  const noted = ({ taskId }: { readonly taskId: string }) => {
-    stood.add(taskId);
-    if (stood.size === 4) all.resolve();
+  const settle = ({ taskId }: { readonly taskId: string }) => {
+    settled.add(taskId);
+    if (settled.size === 4) all.resolve();
   };
-  for (const event of ["runPaused", "runEnded"] as const) manager.on(event, noted);
-  manager.on("stepStarted", ({ taskId, step }) => step === "long" && noted({ taskId }));
+  for (const event of ["runPaused", "runEnded"] as const) manager.on(event, settle);
+  manager.on("stepStarted", ({ taskId, step }) => step === "long" && settle({ taskId }));
   for (const what of ["completes", "fails", "runs", "waits"]) await manager.enqueue(`w/${what}`, what);
   const working = manager.work<string>(
     { prefix: "w/", concurrency: 4, signal: drained.signal, pauseOnSignal: false, onError: () => undefined },

@@ -2,18 +2,18 @@ import type { CheckpointManager } from "waymark";
 import { shortenPauses } from "../support/stopped-clock.js";
 
 /** How a task's run is to end up. */
-export type Standing = "waits" | "fails" | "ends";
+export type Outcome = "waits" | "fails" | "ends";
 
-/** Enqueues the tasks, whose ids begin with `w/`, and works until each of them stands so. */
-export async function worked(manager: CheckpointManager, tasks: Readonly<Record<string, Standing>>): Promise<void> {
+/** Enqueues the tasks, whose ids begin with `w/`, and works until each has its outcome. */
+export async function worked(manager: CheckpointManager, tasks: Readonly<Record<string, Outcome>>): Promise<void> {
   shortenPauses();
   const left = new Set(Object.keys(tasks));
   const drained = new AbortController();
-  const stood = ({ taskId }: { readonly taskId: string }) => {
+  const settle = ({ taskId }: { readonly taskId: string }) => {
     left.delete(taskId);
     if (left.size === 0) drained.abort();
   };
-  const unsubscribe = [manager.on("runPaused", stood), manager.on("runEnded", stood)];
+  const unsubscribe = [manager.on("runPaused", settle), manager.on("runEnded", settle)];
   for (const taskId of left) await manager.enqueue(taskId, tasks[taskId]);
   await manager.work({ prefix: "w/", signal: drained.signal, onError: () => undefined }, async (run) => {
     await run.step("plan", () => 1);

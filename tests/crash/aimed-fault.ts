@@ -1,6 +1,6 @@
 import { type Injection, type Recorded, recorded } from "./crash-process.js";
-import { CHANGING, namesOf, OPENING, storeIn } from "./crash-site.js";
 import type { Call, StoreKind } from "./operations.js";
+import { CHANGING, namesOf, OPENING, storeIn } from "./store-calls.js";
 import type { SystemCall } from "./system-calls.js";
 
 /** A moment for a fault: just before a system call takes effect. */

@@ -4,9 +4,8 @@ import { readFile, rm } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { plain, type StoreKind } from "./operations.js";
+import { plain, type Question, type StoreKind } from "./operations.js";
 import { parseRecord, type SystemCall } from "./system-calls.js";
-import type { Question } from "./verdict.js";
 
 /** scripts/crash.mjs bundles the program into fewer files, which start faster. */
 const PROGRAM = process.env["WAYMARK_CRASH_PROGRAM"] ?? fileURLToPath(new URL("program.mjs", import.meta.url));

@@ -3,11 +3,12 @@ import { describe, expect, it } from "vitest";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
 import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
-import { CHANGING, CrashSite, findViolations, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
+import { CrashSite, findViolations, forAll } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
 import { isTried } from "./extent.js";
 import { isLazy, OPERATIONS, STORES } from "./operations.js";
 import { examinedHere, PowerLosses } from "./power-loss.js";
+import { CHANGING, namesOf, OPENING, storeIn } from "./store-calls.js";
 import type { SystemCall } from "./system-calls.js";
 import { wrongs } from "./verdict.js";
 

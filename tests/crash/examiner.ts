@@ -4,9 +4,8 @@ import { readFile, rm, truncate } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type Answer, HANGING_MS, killGroup, type Recorded, straceCommand } from "./crash-process.js";
-import { plain, type StoreKind } from "./operations.js";
+import { plain, type Question, type StoreKind } from "./operations.js";
 import { parseRecord } from "./system-calls.js";
-import type { Question } from "./verdict.js";
 
 const PROGRAM = fileURLToPath(new URL("examiner.mjs", import.meta.url));
 

@@ -4,12 +4,13 @@ import type { StoredCheckpoint } from "waymark/adapter";
 import { type Attempt, aimedFaults, type Point } from "./aimed-fault.js";
 import { count } from "./counts.js";
 import { type Answer, noStrace, recorded } from "./crash-process.js";
-import { CHANGING, CrashSite, changes, forAll, namesOf, OPENING, storeIn } from "./crash-site.js";
+import { CrashSite, forAll } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
 import type { Examined } from "./examiner.js";
 import { isFull } from "./extent.js";
 import { type Contents, keyOf, OPERATIONS, STORES } from "./operations.js";
 import { PowerLosses } from "./power-loss.js";
+import { CHANGING, changes, namesOf, OPENING, storeIn } from "./store-calls.js";
 
 /**
  * The stores that `npm test` has time for. task-file has the same lock and commit as json-file, and the conformance

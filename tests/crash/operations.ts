@@ -42,6 +42,9 @@ export type Call =
   | readonly ["log.remove", string, RecordSelection]
   | readonly ["log.replacePayloads", string, readonly PayloadChange[]];
 
+/** The questions to a store after a crash: the calls, and whether its quarantine is read. */
+export type Question = Call | readonly ["quarantined"];
+
 /**
  * The content of the store before the operation. `transient`: a history and a transient checkpoint. `killed`: a history and
  * the leftovers of a process that was killed in a save. `damaged`: a history in which {@link DAMAGED} are changed, and

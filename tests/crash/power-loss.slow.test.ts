@@ -2,10 +2,11 @@ import { describe, expect, it } from "vitest";
 import { SEED } from "../support/seeded.js";
 import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
-import { CHANGING, CrashSite, OPENING, storeIn } from "./crash-site.js";
+import { CrashSite } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
 import { isLazy, OPERATIONS, SESSIONS, type StoreKind } from "./operations.js";
 import { type Allowed, PowerLosses } from "./power-loss.js";
+import { CHANGING, OPENING, storeIn } from "./store-calls.js";
 
 const KINDS: readonly StoreKind[] = ["json-file", "task-file", "sqlite", "sqlite-normal"];
 

@@ -5,13 +5,14 @@ import fc from "fast-check";
 import { recordHistory } from "waymark/testing";
 import { nowMs } from "../chaos/ledger.js";
 import type { Answer, Ended } from "./crash-process.js";
-import { findViolations, storeIn } from "./crash-site.js";
+import { findViolations } from "./crash-site.js";
 import type { Disk, DiskModel, Fate } from "./disk-model.js";
 import { isTried } from "./extent.js";
 import { openAdapter } from "./open-adapter.mjs";
 import { type Contents, perform, plain, type StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
 import { quarantined } from "./quarantined.mjs";
+import { storeIn } from "./store-calls.js";
 import { examination, wrongs } from "./verdict.js";
 
 /** The contents that may be found: from before a call, or from after it. */

@@ -5,14 +5,11 @@ import type { LogItem } from "../../src/contract/log.js";
 import { draft, isWhole } from "../unit/adapters/files/drafts.js";
 import type { Answer } from "./crash-process.js";
 import { WRONG_DATE } from "./damage.js";
-import { type Call, type Contents, keyOf, RECORD_QUERIES, REPAIR } from "./operations.js";
+import { type Call, type Contents, keyOf, type Question, RECORD_QUERIES, REPAIR } from "./operations.js";
 
 type Found = StoredCheckpoint | CorruptRecord;
 
 const TASKS = ["t", "u", "other"];
-
-/** The questions to a store after a crash: the calls, and whether its quarantine is read. */
-export type Question = Call | readonly ["quarantined"];
 
 /**
  * The calls that examine a store after a crash: read everything, save, repair, and read everything again.

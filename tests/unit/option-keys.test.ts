@@ -1,8 +1,9 @@
 // If a list of keys is written by hand, a new option that is missing in it is refused at run time. listKeys makes the
 // omission a compile error.
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import ts from "typescript";
 import { expect, it } from "vitest";
+import { listSourceFiles } from "../support/source-files.js";
 
 const FOLDERS = [
   "src",
@@ -17,8 +18,11 @@ const FOLDERS = [
   "examples",
 ];
 
+/** The file of `listKeys` itself. */
+const OWN = "src/contract/arguments.ts";
+
 it("every list of a type's keys is made by listKeys", () => {
-  const files = FOLDERS.flatMap(filesIn);
+  const files = FOLDERS.flatMap((folder) => listSourceFiles(folder)).filter((file) => file !== OWN);
   expect(files.length).toBeGreaterThan(200);
   expect(files.flatMap((file) => handWritten(file, readFileSync(file, "utf8")))).toEqual([]);
 });
@@ -38,13 +42,6 @@ it.each(['checkKeys("Options", options, KEYS);', "function f(keys: readonly (key
   "the check passes %s",
   (text) => expect(handWritten("a.ts", text)).toEqual([]),
 );
-
-function filesIn(folder: string): readonly string[] {
-  return readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((name) => /\.tsx?$/.test(name) && !/(^|\/)(node_modules|dist|\.run)\//.test(name))
-    .map((name) => `${folder}/${name}`)
-    .filter((file) => file !== "src/contract/arguments.ts");
-}
 
 /** Expressions that are declared to be a list of keys, and literal lists as the keys of `checkKeys`. */
 function handWritten(file: string, text: string): string[] {

@@ -1,47 +1,144 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync } from "node:fs";
 import ts from "typescript";
 import { expect, it } from "vitest";
+import { listSourceFiles, resolveImports } from "../support/source-files.js";
 
-/** From the ground up: each storey imports from those before it, and from itself. */
-const STOREYS = [
-  /^src\/contract\//,
-  /^src\/codec\//,
-  /^src\/manager\//,
-  /^src\/runs\//,
-  /^src\/checkpoint-manager\.ts$/,
-  /^src\/(index|adapter)\.ts$/,
-];
-/** The rooms beside the storeys of src: adapters know the contract alone, and the suite what an adapter's author does. */
-const BESIDE = [
-  { rooms: /^adapters\//, may: /^(adapters|src\/contract)\// },
-  { rooms: /^conformance\//, may: /^(conformance|src\/(contract|codec))\// },
-];
+/**
+ * What the files of each part may import besides each other. A file belongs to the part with the longest name that it begins
+ * with: `systems` is the files beside the systems' folders. Only what a part imports is listed.
+ */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  // The foundation, from the ground up.
+  "src/contract": [],
+  "src/codec": ["src/contract"],
+  "src/manager": ["src/contract", "src/codec"],
+  "src/runs": ["src/contract", "src/codec", "src/manager"],
+  "src/checkpoint-manager.ts": ["src/contract", "src/codec", "src/manager", "src/runs"],
+  "src/index.ts": ["src/contract", "src/codec", "src/manager", "src/runs", "src/checkpoint-manager.ts"],
+  "src/adapter.ts": ["src/contract", "src/codec"],
+  // The storages and their suite. No storage imports another one's files, except for how to make and sync folders.
+  conformance: ["src/contract"],
+  "adapters/memory.ts": ["src/contract"],
+  "adapters/files": ["src/contract"],
+  "adapters/sql": ["src/contract"],
+  "adapters/postgres": ["src/contract", "adapters/sql"],
+  "adapters/sqlite": ["src/contract", "adapters/sql", "adapters/files/file-io.ts"],
+  "adapters/storage-url.ts": ["src/contract"],
+  "adapters/index.ts": [
+    ...["src/contract", "adapters/storage-url.ts", "adapters/memory.ts", "adapters/files/json-file.ts"],
+    ...["adapters/files/task-file.ts", "adapters/postgres/postgres.ts", "adapters/sqlite/sqlite.ts"],
+  ],
+  // Beside each other: none imports another one, or a system.
+  config: [
+    ...["src/contract", "src/manager", "src/checkpoint-manager.ts"],
+    ...["adapters/index.ts", "adapters/memory.ts", "adapters/storage-url.ts"],
+  ],
+  testing: ["src/contract", "src/manager", "src/runs", "src/checkpoint-manager.ts", "adapters/memory.ts"],
+  telemetry: ["src/contract", "src/manager/tracing.ts"],
+  // The systems: none imports another one.
+  systems: ["src/contract", "adapters/files"],
+  "systems/builds": ["src/contract", "src/codec", "src/manager", "adapters/sql", "adapters/sqlite"],
+  "systems/langgraph": ["src/contract", "src/codec", "src/manager", "src/checkpoint-manager.ts"],
+  "systems/oneshot": ["src/contract", "adapters/files", "systems"],
+  "systems/phase-checkpoints": ["src/contract", "src/codec", "src/manager", "adapters/files", "systems"],
+  "systems/prp": ["src/contract", "src/manager", "src/checkpoint-manager.ts", "adapters/files/task-file.ts", "systems"],
+  "systems/kit.ts": [
+    ...["src/contract", "src/manager", "src/runs", "adapters/files", "systems", "systems/oneshot", "systems/prp"],
+  ],
+  // The other packages import published entries.
+  "runners/src": ["waymark/kit"],
+  "runners/src/processes": ["waymark/kit"],
+  "runners/src/prp": [
+    ...["runners/src", "runners/src/processes"],
+    ...["waymark", "waymark/adapters/task-file", "waymark/kit", "waymark/prp"],
+  ],
+  "runners/src/oneshot": ["runners/src", "runners/src/processes", "waymark", "waymark/kit", "waymark/oneshot"],
+  "cli/src": [
+    ...["cli/src/queries", "cli/src/actions", "cli/src/ui", "waymark", "waymark/adapter", "waymark/adapters"],
+    ...["waymark/adapters/postgres", "waymark/config", "waymark/kit", "waymark/langgraph/records", "waymark/oneshot"],
+    ...["waymark/prp", "waymark-runners/oneshot", "waymark-runners/prp"],
+  ],
+  "cli/src/queries": ["cli/src", "waymark", "waymark/adapter", "waymark/kit", "waymark/langgraph/records"],
+  "cli/src/actions": [
+    ...["cli/src", "cli/src/queries", "waymark", "waymark/adapter", "waymark/kit", "waymark/langgraph/records"],
+  ],
+  "cli/src/ui": [
+    ...["cli/src", "cli/src/queries", "cli/src/actions"],
+    ...["waymark", "waymark/adapter", "waymark/kit", "waymark/langgraph/records"],
+  ],
+  // The page runs in a browser.
+  "cli/page/src": [
+    ...["cli/src/words.ts", "cli/src/ui/api.ts", "cli/src/ui/api-actions.ts", "cli/src/ui/api-parts.ts"],
+    ...["cli/src/ui/api-runs.ts", "cli/src/ui/api-states.ts", "cli/src/ui/api-storage.ts", "cli/src/ui/api-tasks.ts"],
+  ],
+};
 
-const imports = new Map(
-  [...filesIn("src"), ...filesIn("adapters"), ...filesIn("conformance")].map(
-    (file) => [file, importsIn(file, readFileSync(file, "utf8"))] as const,
-  ),
+const FOLDERS = [
+  ...["src", "adapters", "conformance", "config", "testing", "telemetry", "systems"],
+  ...["runners/src", "cli/src", "cli/page/src"],
+];
+const arrows = FOLDERS.flatMap((folder) => listSourceFiles(folder)).flatMap((from) =>
+  resolveImports(from, readFileSync(from, "utf8"))
+    .filter((to) => to.includes(".ts") || /^waymark\b/.test(to))
+    .map((to) => ({ from, to })),
 );
 
-it("each storey of src imports only from those below it", () => {
-  const storeyOf = (file: string) => STOREYS.findIndex((storey) => storey.test(file));
-  const up = arrows().filter(
-    ([from, to]) => storeyOf(from) >= 0 && (storeyOf(to) < 0 || storeyOf(to) > storeyOf(from)),
-  );
-  expect(up).toEqual([]);
+it("each part imports only what it may, types included", () => {
+  expect(arrows.filter(({ from, to }) => !mayImport(from, to))).toEqual([]);
 });
 
-it("adapters import the contract alone, and the suite what an adapter's author has", () => {
-  const out = arrows().filter(([from, to]) => BESIDE.some(({ rooms, may }) => rooms.test(from) && !may.test(to)));
-  expect(out).toEqual([]);
+it("the table lists what is imported, and nothing else", () => {
+  const listed = Object.entries(MAY_IMPORT).flatMap(([part, targets]) => targets.map((target) => ({ part, target })));
+  const isUsed = ({ part, target }: { part: string; target: string }) =>
+    arrows.some(({ from, to }) => findPart(from) === part && (to === target || findPart(to) === target));
+  expect(listed.filter((row) => !isUsed(row))).toEqual([]);
 });
+
+it.each([
+  ["src/codec/a.ts", "src/manager/options.ts"],
+  ["src/manager/a.ts", "src/runs/run.ts"],
+  ["src/runs/a.ts", "src/checkpoint-manager.ts"],
+  ["conformance/a.ts", "adapters/memory.ts"],
+  ["adapters/memory.ts", "adapters/files/store.ts"],
+  ["adapters/files/a.ts", "adapters/sql/rows.ts"],
+  ["adapters/sqlite/a.ts", "adapters/files/lock.ts"],
+  ["adapters/sqlite/a.ts", "adapters/postgres/schema.ts"],
+  ["adapters/postgres/a.ts", "adapters/files/file-io.ts"],
+  ["adapters/postgres/a.ts", "src/codec/json.ts"],
+  ["config/a.ts", "testing/index.ts"],
+  ["config/a.ts", "systems/json-object.ts"],
+  ["testing/a.ts", "config/index.ts"],
+  ["testing/a.ts", "systems/prp/index.ts"],
+  ["telemetry/a.ts", "src/manager/writer.ts"],
+  ["systems/prp/a.ts", "systems/oneshot/index.ts"],
+  ["systems/json-object.ts", "systems/prp/index.ts"],
+  ["systems/langgraph/a.ts", "systems/json-object.ts"],
+  ["systems/builds/a.ts", "systems/kit.ts"],
+  ["systems/prp/a.ts", "waymark"],
+  ["runners/src/processes/a.ts", "runners/src/prp/index.ts"],
+  ["runners/src/oneshot/a.ts", "systems/run-lock.ts"],
+  ["cli/src/a.ts", "waymark/builds"],
+  ["cli/src/queries/a.ts", "cli/src/actions/prune.ts"],
+  ["cli/page/src/a.ts", "cli/src/store.ts"],
+  ["cli/page/src/a.ts", "waymark"],
+])("%s may not import %s", (from, to) => expect(mayImport(from, to)).toBe(false));
+
+function mayImport(from: string, to: string): boolean {
+  const own = findPart(from);
+  const target = findPart(to);
+  return own !== undefined && (target === own || [to, target].some((name) => name && MAY_IMPORT[own]?.includes(name)));
+}
+
+function findPart(file: string): string | undefined {
+  const parts = Object.keys(MAY_IMPORT).filter((part) => file === part || file.startsWith(`${part}/`));
+  return parts.toSorted((a, b) => b.length - a.length)[0];
+}
 
 /** Where the world may be asked: the port, and nonces of encryption, which nothing may foresee. */
 const WORLD = /^src\/(contract\/runtime|codec\/envelope)\.ts$/;
 
 it("time, timers and chance reach src through the port alone", () => {
-  const files = filesIn("src").filter((file) => !WORLD.test(file));
+  const files = listSourceFiles("src").filter((file) => !WORLD.test(file));
   expect(files.flatMap((file) => findWorld(file, readFileSync(file, "utf8")))).toEqual([]);
 });
 
@@ -62,22 +159,6 @@ it.each(["new Date(0);", "// setTimeout(call, 5)", "runtime.setTimeout(call, 5);
   "the check passes %s",
   (text) => expect(findWorld("src/runs/a.ts", text)).toEqual([]),
 );
-
-function arrows(): readonly (readonly [from: string, to: string])[] {
-  return [...imports].flatMap(([file, its]) => its.map((to) => [file, to] as const));
-}
-
-function filesIn(folder: string): readonly string[] {
-  const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
-  return names.filter((name) => name.endsWith(".ts")).map((name) => `${folder}/${name}`);
-}
-
-it.each([
-  'import "../b.js";',
-  "import type { B } from '../b.js';",
-  'export { b } from "../b.js";',
-  "import('../b.js')",
-])("the checks read %s", (text) => expect(importsIn("src/codec/a.ts", text)).toEqual(["src/b.ts"]));
 
 /** The places of a file that ask the world for the time, a timer or a random number. */
 function findWorld(file: string, text: string): readonly string[] {
@@ -110,10 +191,4 @@ function isValue(node: ts.Identifier): boolean {
   const { parent } = node;
   if (ts.isPropertyAccessExpression(parent)) return parent.expression === node;
   return ts.isExpression(parent) || ts.isVariableDeclaration(parent);
-}
-
-/** Also type imports and dynamic ones. */
-function importsIn(file: string, text: string): readonly string[] {
-  const relative = ts.preProcessFile(text).importedFiles.filter(({ fileName }) => fileName.startsWith("."));
-  return relative.map(({ fileName }) => join(dirname(file), fileName).replace(/\.js$/, ".ts"));
 }

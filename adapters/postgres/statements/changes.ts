@@ -10,7 +10,7 @@ function removeTasks({ tasks, checkpoints, pieces, records }: Tables, range: str
 }
 
 /** The statements that change a task's checkpoints. Each transaction locks the task's row first. */
-export function changeStatements(tables: Tables) {
+export function makeChangeStatements(tables: Tables) {
   const { tasks, checkpoints, records } = tables;
   /** Returns `due_at` of the changed task's row, and the columns that decide it (see `nextDueAtIn`). */
   const dueColumns = `t.due_at, t.newest_created_at, t.newest_status,
@@ -45,7 +45,7 @@ export function changeStatements(tables: Tables) {
 }
 
 /** The statements that remove all tasks with a prefix. */
-export function prefixStatements(tables: Tables) {
+export function makePrefixStatements(tables: Tables) {
   const { tasks, checkpoints } = tables;
   return {
     lockTasks: `SELECT task_id FROM ${tasks} WHERE task_id >= $1 AND task_id < $2 ORDER BY task_id FOR UPDATE`,
@@ -55,7 +55,7 @@ export function prefixStatements(tables: Tables) {
 }
 
 /** The statements of `verify` and `repair`. */
-export function maintenanceStatements({ tasks, checkpoints, pieces, records, quarantine }: Tables) {
+export function makeMaintenanceStatements({ tasks, checkpoints, pieces, records, quarantine }: Tables) {
   const lastRecord = `SELECT max(sequence) FROM ${records} WHERE task_id = $1`;
   return {
     /**

@@ -12,7 +12,7 @@ const CLAIM = `ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, exp
         WHERE leases.expires_at <= clock_timestamp() OR leases.holder = excluded.holder`;
 
 /** The statements on a task's lease. A lease that expires at 'epoch' was released. */
-export function leaseStatements({ leases }: Tables) {
+export function makeLeaseStatements({ leases }: Tables) {
   const read = `SELECT holder, token, ${MS_LEFT} FROM ${leases} WHERE task_id = $1`;
   return {
     /** $2 is the holder with the claim's id. $4 is true for a claim by force. */
@@ -33,7 +33,7 @@ export function leaseStatements({ leases }: Tables) {
 }
 
 /** The statements on the leases of all tasks, and on the tasks that are due for a worker. */
-export function queueStatements({ tasks, leases }: Tables) {
+export function makeQueueStatements({ tasks, leases }: Tables) {
   /** The tasks whose last lease ended without a release. They are due whatever their time. */
   const lapsed = `
         SELECT t.task_id, t.due_at FROM ${leases} l JOIN ${tasks} t ON t.task_id = l.task_id

@@ -13,7 +13,7 @@ export function selectPieces({ pieces }: Tables, sequence: string): string {
 }
 
 /** The statements on the pieces of a task's texts. */
-export function pieceStatements(tables: Tables) {
+export function makePieceStatements(tables: Tables) {
   const { tasks, checkpoints, pieces } = tables;
   const lastNumber = `(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`;
   return {

@@ -5,7 +5,7 @@ import { SUMMARY_COLUMNS, type Tables } from "./tables.js";
 type Direction = "ASC" | "DESC";
 
 /** The statements that read a task's checkpoints. */
-export function readStatements(tables: Tables) {
+export function makeReadStatements(tables: Tables) {
   const { checkpoints } = tables;
   const pieces = selectPieces(tables, "c.sequence");
   const whole = `c.is_text, c.body, CASE WHEN c.body IS NULL THEN ${pieces} END`;
@@ -52,7 +52,7 @@ export function readStatements(tables: Tables) {
 }
 
 /** The statements that list tasks. */
-export function listStatements({ tasks, checkpoints, records }: Tables) {
+export function makeListStatements({ tasks, checkpoints, records }: Tables) {
   /** One query per status, since the index is in order only within a status. */
   const byRecency = (range: string) => `
     SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (

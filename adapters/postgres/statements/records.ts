@@ -11,7 +11,7 @@ export const RECORD_COLUMNS = NAMES.map((name) =>
 ).join(", ");
 
 /** The statements on a task's records. A change locks the task's row first. */
-export function recordStatements({ tasks, checkpoints, records }: Tables) {
+export function makeRecordStatements({ tasks, checkpoints, records }: Tables) {
   // PostgreSQL expects few rows of `$5 IS NULL OR name = $5`, and would sort the rest of the log for each page.
   const inRange = "task_id = $1 AND sequence BETWEEN $2 AND $3 AND coalesce(name = $5, $5::text IS NULL)";
   const known = RECORD_KINDS.map((kind) => `'${kind}'`).join(", ");

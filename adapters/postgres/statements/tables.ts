@@ -14,7 +14,7 @@ export function quoteName(schema: string): string {
   return `"${schema.replaceAll('"', '""')}"`;
 }
 
-export function tablesIn(schema: string): Tables {
+export function nameTables(schema: string): Tables {
   const table = (name: string) => `${quoteName(schema)}.${name}`;
   return {
     tasks: table("tasks"),

@@ -24,14 +24,14 @@ export function changedText(from: string, to: string): ChangedText {
 }
 
 /** The beginning of the word that a place is in. So a surrogate pair isn't cut either. */
-function wordStart(text: string, place: number): number {
-  let start = place;
+function wordStart(text: string, offset: number): number {
+  let start = offset;
   while (start > 0 && !/\s/.test(text[start - 1] ?? " ")) start -= 1;
   return start;
 }
 
-function wordEnd(text: string, place: number): number {
-  let end = place;
+function wordEnd(text: string, offset: number): number {
+  let end = offset;
   while (end < text.length && !/\s/.test(text[end] ?? " ")) end += 1;
   return end;
 }

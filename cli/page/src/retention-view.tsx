@@ -22,9 +22,9 @@ const DEFAULT: Policy = { keepLast: 5 };
 export function RetentionView({ taskId }: RetentionViewProps) {
   const { api, session, say } = usePage();
   const [policy, setPolicy] = useState<Policy>(() => session.retention ?? DEFAULT);
-  const asked = useSettled(policy);
+  const settled = useSettled(policy);
   const { answer, error, isLoading, reload } = useQuery("retention", {
-    policy: isPolicy(asked) ? asked : DEFAULT,
+    policy: isPolicy(settled) ? settled : DEFAULT,
     ...(taskId === undefined ? {} : { taskId }),
   });
   const what = taskId === undefined ? "all tasks" : "the task";
@@ -35,7 +35,7 @@ export function RetentionView({ taskId }: RetentionViewProps) {
 
   const prune = (plan: RetentionAnswer) => {
     // The slider has moved since: the question would be about another plan than the one that is wanted.
-    if (asked !== policy || isLoading) {
+    if (settled !== policy || isLoading) {
       say("The plan is being made. Try again.");
       return;
     }

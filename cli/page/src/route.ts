@@ -94,12 +94,12 @@ export function findParent(route: Route): Route {
 const TASKS: Route = { view: "tasks", filter: ALL_TASKS };
 
 function parseFilter(options: string): TasksFilter {
-  const given = new Map(options.split("&").map((option): [string, string] => cutAt(option, "=")));
-  const named = (given.get("status") ?? "").split(",");
+  const parameters = new Map(options.split("&").map((option): [string, string] => cutAt(option, "=")));
+  const named = (parameters.get("status") ?? "").split(",");
   return {
-    prefix: decoded(given.get("prefix") ?? ""),
+    prefix: decoded(parameters.get("prefix") ?? ""),
     status: STATUSES.filter((status) => named.includes(status)),
-    order: given.get("order") === "taskId" ? "taskId" : "recent",
+    order: parameters.get("order") === "taskId" ? "taskId" : "recent",
   };
 }
 

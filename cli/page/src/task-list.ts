@@ -37,7 +37,7 @@ class Reading {
   readonly rows = new Map<number, TaskRow>();
   readonly places = new Map<string, number>();
   /** Pages that have come or are under way, with what stops those. */
-  readonly asked = new Map<number, AbortController | "here">();
+  readonly requests = new Map<number, AbortController | "here">();
   readonly moved = new Set<string>();
   readonly stopped = new AbortController();
   view: string | undefined;
@@ -50,7 +50,7 @@ class Reading {
   length(expected: number): number {
     if (this.total !== undefined) return this.total;
     // There is more: the next page's room shows it, and asks for it.
-    return this.rows.size === 0 ? 0 : Math.max(expected, Math.max(...this.asked.keys()) * PAGE + 2 * PAGE);
+    return this.rows.size === 0 ? 0 : Math.max(expected, Math.max(...this.requests.keys()) * PAGE + 2 * PAGE);
   }
 
   put(index: number, task: TaskRow): void {
@@ -74,9 +74,9 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
 
   const ask = useCallback(
     async (reading: Reading, page: number) => {
-      if (reading.asked.has(page)) return;
+      if (reading.requests.has(page)) return;
       const stopped = new AbortController();
-      reading.asked.set(page, stopped);
+      reading.requests.set(page, stopped);
       try {
         const request: TasksRequest = {
           order,
@@ -87,7 +87,7 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
           ...(reading.view === undefined ? {} : { view: reading.view }),
         };
         const answer = await api.ask("tasks", request, AbortSignal.any([stopped.signal, reading.stopped.signal]));
-        reading.asked.set(page, "here");
+        reading.requests.set(page, "here");
         reading.view = answer.view;
         reading.total = answer.total ?? reading.total;
         reading.damage = answer.damage;
@@ -95,7 +95,7 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
         reading.error = undefined;
         for (const [index, task] of answer.tasks.entries()) reading.put(answer.offset + index, task);
       } catch (error) {
-        if (reading.asked.get(page) === stopped) reading.asked.delete(page);
+        if (reading.requests.get(page) === stopped) reading.requests.delete(page);
         if (isAbort(error)) return;
         reading.error = errorInfo(error);
       }
@@ -131,9 +131,9 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
       if (reading.view === undefined) return;
       const [firstPage, lastPage] = [Math.floor(first / PAGE), Math.floor(last / PAGE)];
       // Rows that were scrolled past would keep those that are seen waiting.
-      for (const [page, stopped] of reading.asked) {
+      for (const [page, stopped] of reading.requests) {
         if (stopped !== "here" && (page < firstPage || page > lastPage)) {
-          reading.asked.delete(page);
+          reading.requests.delete(page);
           stopped.abort();
         }
       }

@@ -62,13 +62,14 @@ function stepRow(step: TimelineStep, index: number, attempts: readonly TimelineA
   }
   if (step.durationMs !== undefined)
     return { kind: "step", key, step, atMs, endMs: atMs + step.durationMs, isOpen: false };
-  const its = attempts.find(({ generation, attempt }) => generation === step.generation && attempt === step.runAttempt);
-  const endMs = its?.end === "running" ? nowMs : Date.parse(its?.lastSeenAt ?? step.startedAt);
+  const attempt = attempts.find(
+    ({ generation, attempt }) => generation === step.generation && attempt === step.runAttempt,
+  );
+  const endMs = attempt?.end === "running" ? nowMs : Date.parse(attempt?.lastSeenAt ?? step.startedAt);
   return { kind: "step", key, step, atMs, endMs: Math.max(atMs, endMs), isOpen: true };
 }
 
-function attemptRows(its: TimelineAttempt, index: number): WaterfallRow[] {
-  const { attempt, startedAt, lastSeenAt, end, runner } = its;
+function attemptRows({ attempt, startedAt, lastSeenAt, end, runner }: TimelineAttempt, index: number): WaterfallRow[] {
   const rows: WaterfallRow[] = [];
   if (attempt > 1 && startedAt !== undefined) {
     rows.push({

@@ -78,12 +78,12 @@ export function statusOption(description: string) {
 }
 
 /** The requested statuses; `undefined` for all. */
-export function readStatuses(asked: {
+export function readStatuses(options: {
   readonly status?: CheckpointStatus | undefined;
   readonly incomplete?: true | undefined;
 }): readonly CheckpointStatus[] | undefined {
-  if (asked.status !== undefined) return [asked.status];
-  return asked.incomplete ? INCOMPLETE : undefined;
+  if (options.status !== undefined) return [options.status];
+  return options.incomplete ? INCOMPLETE : undefined;
 }
 
 function makeColumns(colors: Output["colors"]): readonly Column<ListedTask>[] {

@@ -19,18 +19,18 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
   let command = program;
   let positionals = 0;
   let openOption: Option | undefined;
-  const given: Record<string, string> = {};
+  const options: Record<string, string> = {};
   for (const word of words.slice(0, -1)) {
     if (openOption !== undefined) {
-      given[openOption.attributeName()] = word;
+      options[openOption.attributeName()] = word;
       openOption = undefined;
     } else if (word.startsWith("-")) {
       const [name = word, value] = word.split("=", 2);
       const option = listOptions(command, program).find(({ long, short }) => name === long || name === short);
-      if (option !== undefined && value !== undefined) given[option.attributeName()] = value;
+      if (option !== undefined && value !== undefined) options[option.attributeName()] = value;
       else if (option?.required || option?.optional) openOption = option;
     } else {
-      const subcommand = positionals > 0 ? undefined : listSubcommands(command).find((its) => its.name() === word);
+      const subcommand = positionals > 0 ? undefined : listSubcommands(command).find((other) => other.name() === word);
       if (subcommand === undefined) positionals += 1;
       else if (word !== "help") command = subcommand;
     }
@@ -38,9 +38,9 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
   const all = async () => {
     if (openOption !== undefined) return listValues(openOption);
     if (current.startsWith("-")) return listOptions(command, program).flatMap(({ long }) => long ?? []);
-    const subcommands = positionals > 0 ? [] : listSubcommands(command).map((its) => its.name());
+    const subcommands = positionals > 0 ? [] : listSubcommands(command).map((other) => other.name());
     if (words[0] === "help") return subcommands;
-    return subcommands.concat(await argumentCandidates(command, positionals, given, current));
+    return subcommands.concat(await argumentCandidates(command, positionals, options, current));
   };
   return [...new Set(await all())].filter((candidate) => candidate.startsWith(current) && PLAIN.test(candidate));
 }
@@ -51,7 +51,7 @@ function listSubcommands(command: CommandUnknownOpts): CommandUnknownOpts[] {
 
 /** Returns the options that the help shows, because a command may show the options of its default subcommand. */
 function listOptions(command: CommandUnknownOpts, program: CommandUnknownOpts): Option[] {
-  return [command, program].flatMap((its) => its.createHelp().visibleOptions(its));
+  return [command, program].flatMap((other) => other.createHelp().visibleOptions(other));
 }
 
 function listValues({ long, argChoices }: Option): readonly string[] {
@@ -61,14 +61,14 @@ function listValues({ long, argChoices }: Option): readonly string[] {
 async function argumentCandidates(
   command: CommandUnknownOpts,
   position: number,
-  given: Readonly<Record<string, string>>,
+  options: Readonly<Record<string, string>>,
   current: string,
 ): Promise<readonly string[]> {
   const { registeredArguments: all } = command;
   const argument = all[position] ?? all.findLast(({ variadic }) => variadic);
   const name = argument?.name() ?? "";
   // A completion that can't read the storage offers nothing: a message would disturb the line that is being typed.
-  if (name === "task") return taskCandidates(given, current).catch(() => []);
+  if (name === "task") return taskCandidates(options, current).catch(() => []);
   if (name === "feature") {
     const { CheckpointRepository } = await import("waymark/oneshot");
     return new CheckpointRepository().list().catch(() => []);
@@ -76,8 +76,8 @@ async function argumentCandidates(
   return argument?.argChoices ?? (["id", "a", "b"].includes(name) ? ["@latest"] : []);
 }
 
-async function taskCandidates(given: Readonly<Record<string, string>>, prefix: string): Promise<string[]> {
-  const { storage } = await chooseStorage(given["storage"], () => projectConfig(given["config"]), "read");
+async function taskCandidates(options: Readonly<Record<string, string>>, prefix: string): Promise<string[]> {
+  const { storage } = await chooseStorage(options["storage"], () => projectConfig(options["config"]), "read");
   try {
     const names: string[] = [];
     const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;

@@ -205,6 +205,6 @@ function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   // If the graph itself has no checkpoints, this is no thread: a run wrote these records after the thread was deleted.
   if (first?.thread.namespace !== "") return found.map(({ task }) => task);
   const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
-  const count = namespaces.reduce((sum, its) => sum + its.count, 0);
+  const count = namespaces.reduce((sum, namespace) => sum + namespace.count, 0);
   return [{ ...first.task, count, thread: { id: first.thread.threadId, namespaces } }];
 }

@@ -151,10 +151,10 @@ function countsDays({ keepHourly, keepDaily, keepWeekly, keepMonthly }: Retentio
 
 /** @throws {CommandError} The arguments don't select any plans. */
 async function readPlans(session: Session, taskId: string | undefined, options: PruneOptions): Promise<Plans> {
-  const given = readPolicy(options);
+  const fromFlags = readPolicy(options);
   const all = options.all === true;
   if (options.planIn !== undefined) {
-    if (taskId !== undefined || all || (given ?? options.timeZone ?? options.planOut) !== undefined) {
+    if (taskId !== undefined || all || (fromFlags ?? options.timeZone ?? options.planOut) !== undefined) {
       throw new CommandError(
         ExitCode.usage,
         "The plan of --plan-in has its own tasks and policy: pass no task, no --all, no policy and no --plan-out with it.",
@@ -170,9 +170,9 @@ async function readPlans(session: Session, taskId: string | undefined, options: 
     );
   }
   // Days are counted in the project's time zone, even if the project's policy isn't used.
-  const isConfigured = given === undefined || (countsDays(given) && options.timeZone === undefined);
+  const isConfigured = fromFlags === undefined || (countsDays(fromFlags) && options.timeZone === undefined);
   const retention = isConfigured ? (await session.config()).retention : undefined;
-  const policy = given ?? retention;
+  const policy = fromFlags ?? retention;
   if (policy === undefined) {
     throw new CommandError(
       ExitCode.usage,

@@ -40,7 +40,7 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
   const found = await takeFirst(listTasks(session, { ...query, order: "recent" }), limit);
   const listed = new Set(found.map(({ taskId }) => taskId));
   // A task that is in a long step isn't among the last saved ones.
-  for (const { taskId, ...lease } of held.filter((its) => !listed.has(its.taskId)).slice(0, limit)) {
+  for (const { taskId, ...lease } of held.filter((other) => !listed.has(other.taskId)).slice(0, limit)) {
     const task = await findTask(session.storage, taskId);
     if (task === undefined || status?.includes(task.newest.status) === false) continue;
     if ((stage ?? task.newest.stage) === task.newest.stage) found.push({ ...(await leases.described(task)), lease });
@@ -77,9 +77,9 @@ export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
 
 function inOrder(a: ListedTask, b: ListedTask, nowMs: number): number {
   const group = (task: ListedTask) => (task.lease !== undefined ? 0 : dueMs(task) <= nowMs ? 1 : 2);
-  const its = group(a);
-  if (its !== group(b)) return its - group(b);
-  return its === 0 ? savedMs(a) - savedMs(b) : its === 1 ? dueMs(a) - dueMs(b) : savedMs(b) - savedMs(a);
+  const groupOfA = group(a);
+  if (groupOfA !== group(b)) return groupOfA - group(b);
+  return groupOfA === 0 ? savedMs(a) - savedMs(b) : groupOfA === 1 ? dueMs(a) - dueMs(b) : savedMs(b) - savedMs(a);
 }
 
 function dueMs(task: ListedTask): number {

@@ -138,7 +138,7 @@ function listSteps(turns: Turns, checkpoints: readonly CheckpointSummary[]): Run
   return turns.flatMap(({ generation, turn, attempt, steps }) =>
     steps.flatMap(({ step, sequence }) => {
       const key = JSON.stringify([turn, step.name, step.occurrence, step.startedAt]);
-      const checkpoint = checkpoints.find((its) => its.sequence > sequence) ?? checkpoints.at(-1);
+      const checkpoint = checkpoints.find((other) => other.sequence > sequence) ?? checkpoints.at(-1);
       if (checkpoint === undefined || (step.runAttempt === 0 && known.has(key))) return [];
       known.add(key);
       return [{ step, sequence, run: { generation, attempt, turn }, checkpoint }];
@@ -161,13 +161,16 @@ interface Attempt {
 }
 
 /** Whether a wait had begun when the attempt was last seen, and a later attempt ended it. */
-function endsInWait(its: Pick<Attempt, "generation" | "attempt" | "lastSeenAt">, steps: readonly RunStep[]): boolean {
+function endsInWait(
+  attempt: Pick<Attempt, "generation" | "attempt" | "lastSeenAt">,
+  steps: readonly RunStep[],
+): boolean {
   return steps.some(
     ({ step, run }) =>
       step.waitsFor !== undefined &&
-      run.generation === its.generation &&
-      step.runAttempt > its.attempt &&
-      step.startedAt <= its.lastSeenAt,
+      run.generation === attempt.generation &&
+      step.runAttempt > attempt.attempt &&
+      step.startedAt <= attempt.lastSeenAt,
   );
 }
 

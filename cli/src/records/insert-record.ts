@@ -48,10 +48,10 @@ export class RecordInserter {
     const result = await this.check(item);
     if (result !== "added") return result;
     const { taskId, sequence } = item;
-    const given = await (isLogRecord(item) ? this.#appendRecord(item) : this.#appendCheckpoint(item));
-    if (given !== sequence) {
+    const stored = await (isLogRecord(item) ? this.#appendRecord(item) : this.#appendCheckpoint(item));
+    if (stored !== sequence) {
       throw new CheckpointConflictError(
-        `${capitalized(describeItem(item))} of task ${JSON.stringify(taskId)} is there already under sequence ${given}, not ${sequence}. Nothing was changed.`,
+        `${capitalized(describeItem(item))} of task ${JSON.stringify(taskId)} is there already under sequence ${stored}, not ${sequence}. Nothing was changed.`,
       );
     }
     if (!isLogRecord(item)) this.#newest = sequence;

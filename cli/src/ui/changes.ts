@@ -64,8 +64,8 @@ export async function remove(session: PageSession, request: DeleteRequest): Prom
 }
 
 export async function send(session: PageSession, request: SendRequest): Promise<SentAnswer> {
-  const { taskId: task, by = sender(), ...its } = request;
-  const { id, isAwaited } = await sendEvent(session, { task, by, ...its });
+  const { taskId: task, by = sender(), ...options } = request;
+  const { id, isAwaited } = await sendEvent(session, { task, by, ...options });
   return { id, isAwaited };
 }
 

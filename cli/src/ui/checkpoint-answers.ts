@@ -21,7 +21,7 @@ import type { Change, CheckpointAnswer } from "./api-states.js";
 import { errorInfo } from "./error-info.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
-import { checkpointRow, describeRunner, given, timeAt } from "./rows.js";
+import { checkpointRow, describeRunner, pickDefined, timeAt } from "./rows.js";
 import { partAtPath, searchState, typedPart, typedValue } from "./typed-values.js";
 
 const MOST_CHANGES = 2_000;
@@ -42,8 +42,8 @@ export async function answerCheckpoint(
   const thread = parseThread(taskId, stored.metadata);
   const { metadata, error, sequence } = checkpoint;
   const around = async (order: "newest" | "oldest", bound: "beforeSequence" | "afterSequence") => {
-    for await (const its of readCheckpoints(session, { taskId, order, [bound]: sequence, limit: 1 })) {
-      return { id: its.checkpoint.id, sequence: its.checkpoint.sequence };
+    for await (const entry of readCheckpoints(session, { taskId, order, [bound]: sequence, limit: 1 })) {
+      return { id: entry.checkpoint.id, sequence: entry.checkpoint.sequence };
     }
     return undefined;
   };
@@ -54,7 +54,7 @@ export async function answerCheckpoint(
     taskId,
     name: describeTask({ taskId }),
     checkpoint: checkpointRow(described),
-    ...given({
+    ...pickDefined({
       before,
       after,
       error: error && failureInfo(error),
@@ -67,7 +67,11 @@ export async function answerCheckpoint(
     ...(await openState(session, stored)),
     damage: session.damage.records,
     commands: commandsFor(session).ofCheckpoint(checkpoint, {
-      ...given({ before: before?.sequence, run: after === undefined && at === undefined ? run : undefined, runner }),
+      ...pickDefined({
+        before: before?.sequence,
+        run: after === undefined && at === undefined ? run : undefined,
+        runner,
+      }),
     }),
   };
 }
@@ -86,7 +90,7 @@ export async function findRunner(
   const leases = new LeaseReader(session);
   const lease = await leases.current(taskId);
   const lapsed = lease === undefined && mayHaveLapsed ? await leases.lapsed(taskId) : undefined;
-  return describeRunner({ ...given({ lease, lapsed }) }, nowMs);
+  return describeRunner({ ...pickDefined({ lease, lapsed }) }, nowMs);
 }
 
 async function openState(
@@ -108,7 +112,7 @@ function runInfo(run: RunRecord): RunInfo {
     attempt,
     turn,
     isTurnOver,
-    ...given({ version: itsVersion }),
+    ...pickDefined({ version: itsVersion }),
     ...("input" in run && { input: typedValue(input) }),
     ...("result" in run && { result: typedValue(result) }),
     steps: allSteps(run).map(
@@ -127,7 +131,7 @@ export function stepParts(step: StepRecord, run: Pick<RunRecord, "attempt">): Om
   const title = stepText({ name, occurrence, status: "completed" });
   return {
     ...{ name, occurrence, title, startedAt, runAttempt, from, status },
-    ...given({ durationMs, attempts, waitsFor, question: ask?.question }),
+    ...pickDefined({ durationMs, attempts, waitsFor, question: ask?.question }),
     ...(hasTimedOut(step) && { hasTimedOut: true }),
   };
 }
@@ -160,7 +164,7 @@ export async function answerSearch(
 }
 
 function searchedStep({ name, result, error }: StepRecord): object {
-  return { name, ...given({ result, error }) };
+  return { name, ...pickDefined({ result, error }) };
 }
 
 export async function answerDiff(
@@ -210,5 +214,5 @@ export async function exactCheckpoint(session: PageSession, taskId: string, id: 
 }
 
 function failureInfo({ name = "Error", message, code, stack }: CheckpointFailure): ErrorInfo {
-  return { name, message, ...given({ code, stack }), causes: [] };
+  return { name, message, ...pickDefined({ code, stack }), causes: [] };
 }

@@ -82,8 +82,8 @@ export async function* watchTask(taskId: string, watching: Watching): AsyncGener
     if (isFirst) known = undefined;
     const lease = await new LeaseReader(session).current(taskId);
     const checkpoints: CheckpointRow[] = [];
-    for await (const its of readCheckpoints(session, { taskId, order: "newest", limit: SHOWN_CHECKPOINTS })) {
-      checkpoints.push(checkpointRow(its));
+    for await (const entry of readCheckpoints(session, { taskId, order: "newest", limit: SHOWN_CHECKPOINTS })) {
+      checkpoints.push(checkpointRow(entry));
     }
     const { records } = session.damage;
     const now: Seen = {
@@ -211,10 +211,10 @@ function nameBeginsWith(taskId: string, prefix = ""): boolean {
 }
 
 function isAskedFor({ status, newest, name }: TaskRow, request: WatchTasksRequest): boolean {
-  const its = status === "starting" || status === "unknown" ? "running" : status;
+  const shownStatus = status === "starting" || status === "unknown" ? "running" : status;
   return (
     name.startsWith(request.prefix ?? "") &&
-    request.status?.includes(its) !== false &&
+    request.status?.includes(shownStatus) !== false &&
     (request.stage === undefined || newest?.stage === request.stage)
   );
 }

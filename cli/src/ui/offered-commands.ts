@@ -122,7 +122,7 @@ function adviceFor(
   { failedStep, steps }: RunRecord,
   {
     runner,
-    status: its,
+    status: taskStatus,
     isChild: isChildRun = false,
   }: Pick<TaskRow, "status"> & { readonly runner?: RunnerInfo | undefined; readonly isChild?: boolean },
 ): readonly Command[] {
@@ -138,11 +138,11 @@ function adviceFor(
         : `it resumes ${last.status === "started" ? "at" : "after"} ${titleOf(last)}`;
   const start = isChildRun
     ? "Start its parent run again"
-    : its === "failed"
+    : taskStatus === "failed"
       ? "Start the program again"
       : "A worker takes it, or start the program again";
-  const forWorkers = its === "failed" && !isChildRun ? ' Workers take it again after "waymark retry".' : "";
-  const kept = its === "failed" ? keptErrorsText(steps.filter(({ status }) => status === "failed")) : undefined;
+  const forWorkers = taskStatus === "failed" && !isChildRun ? ' Workers take it again after "waymark retry".' : "";
+  const kept = taskStatus === "failed" ? keptErrorsText(steps.filter(({ status }) => status === "failed")) : undefined;
   const text = `${start}: ${where}. Finished steps return their recorded results.${forWorkers}${kept === undefined ? "" : ` ${kept}`}`;
   return [{ action: "advice", text: printable(text) }];
 }

@@ -17,7 +17,7 @@ import { jsonText } from "../printable.js";
 import { fleetStatus } from "../queries/fleet.js";
 import { whyIncomplete } from "../queries/incomplete.js";
 import type { ListedTask } from "../queries/tasks.js";
-import { findPlace } from "../run-steps.js";
+import { findCurrentStep } from "../run-steps.js";
 import type { CheckpointRow, DamageInfo, RunnerInfo } from "./api-parts.js";
 import type { TaskRow } from "./api-tasks.js";
 
@@ -40,12 +40,12 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     name,
     isThread: thread !== undefined,
     status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
-    ...given({ stands: status === "due" || status === "waits" ? status : undefined }),
+    ...pickDefined({ stands: status === "due" || status === "waits" ? status : undefined }),
     ...(isChild(newest) && { isChild: true as const }),
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
-    newest: { id, sequence, createdAt, sizeBytes, ...given({ stage, label }) },
-    ...given({ step: placeInfo(steps), lastAt }),
+    newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
+    ...pickDefined({ step: summarizeSteps(steps), lastAt }),
     ...(newest.status !== "completed" && { why: shortened(whyIncomplete(task, nowMs)) }),
     ...(error && { error: shortened(error.message) }),
     ...(runner && { runner }),
@@ -54,11 +54,11 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
   };
 }
 
-function placeInfo(steps: readonly StepRecord[] | undefined): TaskRow["step"] {
-  const place = findPlace(steps);
-  if (place === undefined) return undefined;
-  const { startedAt, status } = place.step;
-  return { text: `${stepText(place.step)}${place.more}`, ...(status === "started" && { startedAt }) };
+function summarizeSteps(steps: readonly StepRecord[] | undefined): TaskRow["step"] {
+  const current = findCurrentStep(steps);
+  if (current === undefined) return undefined;
+  const { startedAt, status } = current.step;
+  return { text: `${stepText(current.step)}${current.more}`, ...(status === "started" && { startedAt }) };
 }
 
 /** Who runs a task now; otherwise who ran it last, if that one didn't release its lease. */
@@ -94,7 +94,7 @@ export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): 
     sequence,
     createdAt,
     status: shownStatus(checkpoint, interrupts),
-    ...given({ stage, label, parentId, forkedFrom: originIn(metadata) }),
+    ...pickDefined({ stage, label, parentId, forkedFrom: originIn(metadata) }),
     sizeBytes,
     stateVersion,
     kind: isTransient(checkpoint) ? "transient" : "milestone",
@@ -113,11 +113,13 @@ function originIn(metadata: CheckpointSummary["metadata"]): CheckpointRow["forke
 }
 
 export function damageInfo({ location, reason, taskId, id, sequence }: DamageInfo): DamageInfo {
-  return { location, reason, ...given({ taskId, id, sequence }) };
+  return { location, reason, ...pickDefined({ taskId, id, sequence }) };
 }
 
 /** The fields that have a value. */
-export function given<Fields extends object>(fields: Fields): { [Key in keyof Fields]?: NonNullable<Fields[Key]> } {
+export function pickDefined<Fields extends object>(
+  fields: Fields,
+): { [Key in keyof Fields]?: NonNullable<Fields[Key]> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
   // Only absent fields were left out, which the type says.
   return Object.fromEntries(entries) as { [Key in keyof Fields]?: NonNullable<Fields[Key]> };

@@ -319,6 +319,6 @@ function refusal(context: Context, status: 401 | 403 | 404 | 413 | 500, code: st
 }
 
 /** Takes the same time wherever the texts differ. */
-function isSame(given: string, expected: string): boolean {
-  return timingSafeEqual(hash("sha256", given, "buffer"), hash("sha256", expected, "buffer"));
+function isSame(text: string, expected: string): boolean {
+  return timingSafeEqual(hash("sha256", text, "buffer"), hash("sha256", expected, "buffer"));
 }

@@ -15,7 +15,7 @@ import { errorInfo } from "./error-info.js";
 import { givingWay } from "./giving-way.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
-import { checkpointRow, given, timeAt } from "./rows.js";
+import { checkpointRow, pickDefined, timeAt } from "./rows.js";
 import { noSuchTask } from "./task-answers.js";
 
 const MOST_PLANNED_TASKS = 500;
@@ -31,7 +31,7 @@ export async function answerSession(session: PageSession, canWrite: boolean): Pr
     kind: storage.name,
     version: version(),
     canWrite,
-    ...given({ configFile: file, configError, retention }),
+    ...pickDefined({ configFile: file, configError, retention }),
     hasLeases: storage.leases !== undefined,
     sender: sender(),
     now: timeAt(Date.now()),
@@ -58,9 +58,9 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
 /** Plans what a policy would remove. Returns the plans too, which can be applied later. */
 export async function answerRetention(
   session: PageSession,
-  { taskId, policy: asked }: Queries["retention"]["request"],
+  { taskId, policy: chosenPolicy }: Queries["retention"]["request"],
 ): Promise<{ readonly answer: Omit<RetentionAnswer, "planId">; readonly plans: PolicyPlans }> {
-  const policy: Policy | undefined = asked ?? (await session.config()).retention;
+  const policy: Policy | undefined = chosenPolicy ?? (await session.config()).retention;
   if (policy === undefined) {
     throw new CommandError(ExitCode.usage, "No policy is given, and the configuration has no retention.");
   }
@@ -88,7 +88,16 @@ export async function answerRetention(
   }
   const { records, warnings } = session.damage;
   const commands: readonly Command[] = commandsFor(session).ofPolicy(policy, taskId);
-  const answer = { policy, plannedAt, total, tasks, ...given({ checkpoints }), warnings, damage: records, commands };
+  const answer = {
+    policy,
+    plannedAt,
+    total,
+    tasks,
+    ...pickDefined({ checkpoints }),
+    warnings,
+    damage: records,
+    commands,
+  };
   return { answer, plans };
 }
 
@@ -113,14 +122,14 @@ export async function answerStorage(session: PageSession): Promise<Queries["stor
   const found = await listQuarantine(session, MOST_QUARANTINED);
   const quarantine = found && {
     ...found,
-    records: found.records.map(({ quarantinedAt: at, ...record }) => ({ ...record, ...given({ at }) })),
+    records: found.records.map(({ quarantinedAt: at, ...record }) => ({ ...record, ...pickDefined({ at }) })),
   };
   return {
     name,
     kind: storage.name,
     isDurable: durable,
     isMultiProcess: multiProcess,
-    ...given({ bytesOnDisk: await bytesOnDisk(session), quarantine }),
+    ...pickDefined({ bytesOnDisk: await bytesOnDisk(session), quarantine }),
     commands: commandsFor(session).ofStorage(),
   };
 }

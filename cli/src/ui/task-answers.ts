@@ -20,7 +20,7 @@ import { exactCheckpoint, findRunner, stepParts } from "./checkpoint-answers.js"
 import { errorInfo } from "./error-info.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
-import { checkpointRow, given, taskRow, timeAt } from "./rows.js";
+import { checkpointRow, pickDefined, taskRow, timeAt } from "./rows.js";
 import { typedValue } from "./typed-values.js";
 
 const DEFAULT_CHECKPOINTS = 200;
@@ -55,7 +55,7 @@ export async function answerTask(
     now: timeAt(Date.now()),
     task,
     checkpoints,
-    ...given({ beforeSequence: last }),
+    ...pickDefined({ beforeSequence: last }),
     damage: damage.records,
     warnings: damage.warnings,
     commands: commandsFor(session).ofTask(task, offered),
@@ -121,7 +121,7 @@ export async function answerTimeline(
         ...stepParts(step, run),
         turn: run.turn,
         generation: run.generation,
-        ...given({ error }),
+        ...pickDefined({ error }),
         checkpointId: checkpoint.id,
         sequence: checkpoint.sequence,
         record: sequence,
@@ -139,14 +139,14 @@ export async function answerTimeline(
         startedAt,
         lastSeenAt,
         end,
-        ...given({ error, runner: isLast ? runner : undefined }),
+        ...pickDefined({ error, runner: isLast ? runner : undefined }),
       };
     }),
     marks: checkpoints.flatMap((checkpoint) => toMark(checkpoint, sequences) ?? []),
     saves: checkpoints.map(
       ({ sequence, createdAt, sizeBytes }) => [sequence, Date.parse(createdAt), sizeBytes] as const,
     ),
-    ...given({ keyMissing: keyMissing && errorInfo(keyMissing) }),
+    ...pickDefined({ keyMissing: keyMissing && errorInfo(keyMissing) }),
     damage: session.damage.records,
   };
 }
@@ -154,9 +154,9 @@ export async function answerTimeline(
 function toMark(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, number>): TimelineMark | undefined {
   const { id, sequence, createdAt, status, parentId, error } = checkpoint;
   const { kind, isOfRun, isCancelled, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
-  const parts = { at: createdAt, id, sequence, ...given({ stage, label, error: error?.message }) };
+  const parts = { at: createdAt, id, sequence, ...pickDefined({ stage, label, error: error?.message }) };
   if (parentId !== undefined) {
-    return { kind: "branch", ...parts, ...given({ fromSequence: sequences.get(parentId) }) };
+    return { kind: "branch", ...parts, ...pickDefined({ fromSequence: sequences.get(parentId) }) };
   }
   if (status !== "running") return { kind: isCancelled ? "cancelled" : status, ...parts };
   if (kind === "milestone") return { kind, ...parts };

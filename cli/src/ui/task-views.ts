@@ -58,8 +58,10 @@ class TaskView {
   }
 
   isOf({ order, prefix, status, stage }: TasksRequest): boolean {
-    const its = this.#request;
-    return order === its.order && prefix === its.prefix && stage === its.stage && String(status) === String(its.status);
+    const last = this.#request;
+    return (
+      order === last.order && prefix === last.prefix && stage === last.stage && String(status) === String(last.status)
+    );
   }
 
   async page(offset: number, limit: number): Promise<TasksAnswer> {

@@ -68,10 +68,10 @@ export function searchState(state: unknown, text: string): Omit<SearchAnswer, "b
   let isCut = false;
   const look = (value: unknown, path: StatePath, steps: readonly PathStep[], key: unknown): void => {
     const parent = findParent(value);
-    const isIn = (place: "key" | "value", its: string) => {
-      if (isCut || !its.toLowerCase().includes(wanted)) return;
+    const isIn = (part: "key" | "value", text: string) => {
+      if (isCut || !text.toLowerCase().includes(wanted)) return;
       if (found.length === MOST_FOUND) isCut = true;
-      else found.push({ path, text: formatPath(steps), in: place, value: typedNode(value, 1, 0) });
+      else found.push({ path, text: formatPath(steps), in: part, value: typedNode(value, 1, 0) });
     };
     if (typeof key !== "number" && key !== undefined) isIn("key", shownText(key));
     if (parent === undefined) isIn("value", shownText(value));
@@ -103,7 +103,7 @@ function typedNode(value: unknown, levels: number, from: number): Typed {
   if (levels === 0 && children.length > 0) return ["closed", kind, children.length];
   const shown = children.slice(from, from + MOST_CHILDREN);
   const more = Math.max(0, children.length - from - shown.length);
-  const typed = (its: unknown): Typed => typedNode(its, levels - 1, 0);
+  const typed = (value: unknown): Typed => typedNode(value, levels - 1, 0);
   switch (kind) {
     case "object":
     case "error":

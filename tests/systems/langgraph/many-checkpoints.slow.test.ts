@@ -28,7 +28,7 @@ it.each(["memory", "sqlite", "postgres"] as const)(
     const threads = await collect(storage.tasks({ prefix: "langgraph/t/c/", order: "taskId" }));
     expect(threads).toEqual(Array.from({ length: NAMESPACES }, () => expect.objectContaining({ count: COUNT })));
 
-    const removals = noted(storage);
+    const removals = recordRemovals(storage);
     await saver.deleteThread("t");
 
     expect(removals).toEqual(["removePrefix langgraph/t/"]);
@@ -41,7 +41,7 @@ it.each(["memory", "sqlite", "postgres"] as const)(
 );
 
 /** The removals that the storage is asked for from now on. */
-function noted(storage: StorageAdapter): readonly string[] {
+function recordRemovals(storage: StorageAdapter): readonly string[] {
   const removals: string[] = [];
   for (const name of ["remove", "removePrefix"] as const) {
     const method = storage[name]?.bind(storage) as ((...args: unknown[]) => Promise<number>) | undefined;

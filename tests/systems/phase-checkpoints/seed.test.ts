@@ -10,8 +10,8 @@ describe("seed.json", () => {
     const { create, seedPath } = await paiFolder(SEED);
     const { mode } = await stat(seedPath);
     const id = await create();
-    const noted = SEED.replace('"note": "kept"\n', `"note": "kept",\n    "checkpointRef": "${id}"\n`);
-    expect(await readFile(seedPath, "utf8")).toBe(noted);
+    const withReference = SEED.replace('"note": "kept"\n', `"note": "kept",\n    "checkpointRef": "${id}"\n`);
+    expect(await readFile(seedPath, "utf8")).toBe(withReference);
     expect((await stat(seedPath)).mode).toBe(mode);
   });
 

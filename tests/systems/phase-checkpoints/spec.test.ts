@@ -338,9 +338,9 @@ describe("scenario 4: explicit checkpoint completion", () => {
   it("called again after an interruption, it clears seed.json", async () => {
     const { options, create, seed, seedPath } = await paiFolder(SEED);
     const id = await create();
-    const noted = await readFile(seedPath, "utf8");
+    const withReference = await readFile(seedPath, "utf8");
     await completeCheckpoint(id, options);
-    await writeFile(seedPath, noted);
+    await writeFile(seedPath, withReference);
     await completeCheckpoint(id, options);
     expect((await seed()).state).not.toHaveProperty("checkpointRef");
   });

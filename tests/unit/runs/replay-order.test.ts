@@ -213,7 +213,7 @@ it("Promise.any takes the result that was recorded first, after the recorded err
   const last = gate();
   const program: Program = async (run) => {
     const seen: string[] = [];
-    const noted = async (name: string, step: Promise<string>) => {
+    const recordEnd = async (name: string, step: Promise<string>) => {
       try {
         return await step;
       } finally {
@@ -225,20 +225,20 @@ it("Promise.any takes the result that was recorded first, after the recorded err
       free = resolve;
     });
     const first = await Promise.any([
-      noted(
+      recordEnd(
         "late",
         run.step("late", async () => {
           await other;
           return "late";
         }),
       ),
-      noted(
+      recordEnd(
         "bad",
         run.step<string>("bad", () => {
           throw new Error("bad");
         }),
       ),
-      noted(
+      recordEnd(
         "good",
         run.step("good", async () => {
           await new Promise((resolve) => setImmediate(resolve));

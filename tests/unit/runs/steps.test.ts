@@ -98,8 +98,10 @@ it("steps that start or end at the same moment share a write, and those that end
 });
 
 describe("the mark of a step's start", () => {
-  /** Runs 20 quick steps, one that takes a turn of the event loop, and `last`. Returns the calls and writes in order. */
-  async function eventsOf(last: () => unknown, storage = new MemoryAdapter()) {
+  /** Runs 20 quick steps, one that takes a turn of the event loop, and one more. Returns the calls and writes in order. */
+  async function runSteps(storage = new MemoryAdapter()) {
+    // Its time stands still, so the steps are quick on any machine.
+    const runtime = new SimulatedRuntime({ startAt: new Date(0) });
     const events: string[] = [];
     const noting = withWrites(storage, (call, _isLazy, titles) => {
       events.push(...titles);
@@ -109,21 +111,24 @@ describe("the mark of a step's start", () => {
       events.push(`call ${name}`);
       await fn();
     };
-    const running = managerOn(noting).manager.run("t", async (run) => {
-      for (let n = 1; n <= 20; n++)
+    await managerOn(noting, { runtime }).manager.run("t", async (run) => {
+      const quick = Array.from({ length: 20 }, (_, n) => `quick ${n + 1}`);
+      for (const name of quick)
         await run.step(
-          `quick ${n}`,
-          call(`quick ${n}`, () => undefined),
+          name,
+          call(name, () => undefined),
         );
       await run.step("longer", call("longer", nextTurn));
-      await run.step("last", call("last", last));
+      await run.step(
+        "last",
+        call("last", () => undefined),
+      );
     });
-    await running.catch(() => undefined);
     return events;
   }
 
   it("is stored before the first steps of an attempt, and while a later one runs", async () => {
-    const events = await eventsOf(() => undefined);
+    const events = await runSteps();
     const around = (name: string) => events.filter((event) => event.endsWith(` ${name}`));
     expect(around("quick 1")).toEqual(["mark quick 1", "call quick 1", "step quick 1"]);
     expect(around("quick 16")).toEqual(["mark quick 16", "call quick 16", "step quick 16"]);
@@ -139,7 +144,7 @@ describe("the mark of a step's start", () => {
         for (let n = 1; n <= 20; n++) await run.step(`quick ${n}`, () => undefined);
       })
       .catch((error: unknown) => expect(error).toEqual(died));
-    const events = await eventsOf(() => undefined, storage);
+    const events = await runSteps(storage);
     expect(events).not.toContain("call quick 1");
     expect(events.slice(-7, -1)).toEqual([
       "mark longer",

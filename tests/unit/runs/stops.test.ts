@@ -166,18 +166,18 @@ it("a paused run begins no further turn, and the next save replaces its checkpoi
     if (draft.stage === "turn") controller.abort();
     return append(draft, ...rest);
   };
-  const passes: number[] = [];
+  const turns: number[] = [];
   const program = (signal?: AbortSignal) =>
     manager.run(
       "t",
       async (run) => {
-        passes.push(run.state.n);
+        turns.push(run.state.n);
         return run.state.n === 0 ? run.next({ n: 1 }, { stage: "turn" }) : run.step("a", () => "done");
       },
       { initialState: { n: 0 }, signal },
     );
   await expect(program(controller.signal)).rejects.toThrow(RunPausedError);
-  expect(passes).toEqual([0]);
+  expect(turns).toEqual([0]);
   expect((await manager.list("t")).map(({ status }) => status)).toEqual(["paused", "running", "running"]);
   expect(await program()).toBe("done");
   expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running", "running"]);

@@ -350,9 +350,9 @@ it.each<[string, (manager: CheckpointManager, run: Run, steps: (run: Run) => Pro
 ])("a task that may have ended its last workers runs alone until %s has recorded a step", async (_, record) => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
-  await manager.enqueue("q/suspect");
+  await manager.enqueue("q/poison-1");
   for (let n = 0; n < 3; n += 1) await killedOnce(storage);
-  // It is due after the suspect.
+  // It is due after the poison task.
   await manager.enqueue("q/u");
   const order: string[] = [];
   const other = deferred<void>();
@@ -369,7 +369,7 @@ it.each<[string, (manager: CheckpointManager, run: Run, steps: (run: Run) => Pro
         await its.step("first", async () => {
           // The worker has time to begin the other task.
           for (let turn = 0; turn < 100; turn += 1) await nextTurn();
-          order.push("suspect saves");
+          order.push("poison saves");
         });
         await its.step("long", () => other.promise);
       });
@@ -377,7 +377,7 @@ it.each<[string, (manager: CheckpointManager, run: Run, steps: (run: Run) => Pro
     { concurrency: 2 },
   );
   await completed;
-  expect(order).toEqual(["suspect saves", "other begins"]);
+  expect(order).toEqual(["poison saves", "other begins"]);
   await worker.drain();
 });
 

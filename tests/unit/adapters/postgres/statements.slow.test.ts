@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { isCorrupt } from "waymark/adapter";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
-import { statementsOn } from "../../../../adapters/postgres/statements.js";
+import { makeStatements } from "../../../../adapters/postgres/statements.js";
 import { draft, drafts } from "../../../../conformance/drafts.js";
 import { event } from "../../../../conformance/records.js";
 import {
@@ -62,7 +62,7 @@ describe("statements", () => {
   it("name their task, unless they are about all tasks", async () => {
     const { adapter, schema, seen } = await spied();
     await aLifeOn(adapter);
-    const { append, ...acrossTasks } = statementsOn(schema).acrossTasks;
+    const { append, ...acrossTasks } = makeStatements(schema).acrossTasks;
     const across = new Set([...textsIn(acrossTasks), ...ALL_PARTS.map(append)]);
     const opening =
       /^\s*(BEGIN|COMMIT|SELECT pg_advisory_xact_lock|SELECT decode|SELECT current_setting|CREATE SCHEMA)/;
@@ -75,7 +75,7 @@ describe("statements", () => {
   });
 
   it("name the task for each table in each of their parts", () => {
-    const { acrossTasks: _named, append, ...others } = statementsOn("s");
+    const { acrossTasks: _named, append, ...others } = makeStatements("s");
     const texts = [...textsIn(others), ...ALL_PARTS.map((parts) => append(parts).text)];
     expect(texts.length).toBeGreaterThan(25);
     for (const text of texts) {
@@ -130,7 +130,7 @@ describe("statements", () => {
     for (const id of ["c3", "c4"]) {
       await adapter.append(draft("t", id, { body: JSON.stringify(random(100_000).toString("hex")) }));
     }
-    const sql = statementsOn(schema);
+    const sql = makeStatements(schema);
     const range = ["t", "0", "100", 100, 0];
     expect(await blocksOf(url, sql.reads.summaries.newest, range)).toBeLessThan(20);
     expect(await blocksOf(url, sql.acrossTasks.tasks, [["t"]])).toBeLessThan(20);
@@ -173,7 +173,7 @@ describe("statements", () => {
     );
     await administer(url, `ANALYZE "${schema}".tasks`);
     await administer(url, `ANALYZE "${schema}".checkpoints`);
-    const sql = statementsOn(schema);
+    const sql = makeStatements(schema);
     const range = ["task-7", "0", "100", 100, 0];
     const incomplete = ["running", "paused", "failed"];
     const plans = await Promise.all([
@@ -207,7 +207,7 @@ it("a page of a log is read in the order of the index, also by a plan made witho
      SELECT 'u', n, 'step', 's', created_at, encoding, sha256, seal, 1000, true, convert_to(repeat('x', 1000), 'UTF8')
      FROM generate_series(1, 100000) n, "${schema}".records WHERE task_id = 't'`,
   );
-  const { oldest, newest } = statementsOn(schema).records.read;
+  const { oldest, newest } = makeStatements(schema).records.read;
   for (const page of [oldest.whole, oldest.headers, newest.whole, newest.headers]) {
     const plan = await planOf(url, page, [], ", GENERIC_PLAN");
     expect(plan).toMatch(/Index Scan (Backward )?using records_pkey/);
@@ -223,7 +223,7 @@ describe("statements about due tasks", () => {
     ["not due yet", "2027-01-02T03:04:05.678Z"],
   ])("read only what they need of 100,000 that are %s", async (_when, dueAt) => {
     const { url, schema, adapter } = await newStore();
-    const sql = statementsOn(schema).acrossTasks;
+    const sql = makeStatements(schema).acrossTasks;
     await adapter.append(draft("t", "c1"));
     await administer(
       url,
