@@ -21,7 +21,7 @@ export async function changeBetween(
   if (chosen === undefined) return undefined;
   try {
     if (first === "retry") return await retry(manager, task, at);
-    if (first === "refuse") return await refuse(manager, task);
+    if (first === "refuse") return await refuse(manager, task, at % 2 === 0);
     const branch = first === "fork" ? newFork() : task;
     if (first === "fork") await manager.fork(task, chosen.sequence, branch);
     else await manager.rewind(task, chosen.sequence);
@@ -45,13 +45,12 @@ async function retry(manager: CheckpointManager, task: string, at: number): Prom
   return { is: "dropped", task, generation: run.generation, at: turnIn(newest.state), from };
 }
 
-/** Another version is refused, and calls nothing. */
-async function refuse(manager: CheckpointManager, task: string): Promise<string | undefined> {
-  const refused = await manager
-    .run(task, () => "ran", { version: "another" })
-    .catch((error: unknown) => errorCode(error));
+/** Another version or another input is refused, and calls nothing. */
+async function refuse(manager: CheckpointManager, task: string, isInput: boolean): Promise<string | undefined> {
+  const other = isInput ? ({ input: { order: 8 }, ifVersionChanged: "resume" } as const) : { version: "another" };
+  const refused = await manager.run(task, () => "ran", other).catch((error: unknown) => errorCode(error));
   // A completed run returns its result.
-  return refused === "ran" ? `${task} ran with another version` : undefined;
+  return refused === "ran" ? `${task} ran with ${JSON.stringify(other)}` : undefined;
 }
 
 /** What the branch has taken along: all results up to its point, of the same turn. */

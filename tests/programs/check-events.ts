@@ -12,8 +12,7 @@ interface Receipt {
 
 export class EventsCheck {
   readonly #report: (violation: string) => void;
-  /** Whether each one is bad. */
-  readonly #sent = new Map<string, boolean>();
+  readonly #sent = new Map<string, Extract<Seen, { readonly is: "sent" }>>();
   /** By task and event. `undefined` once it was given back. */
   readonly #receipts = new Map<string, Map<string, Receipt | undefined>>();
   /** The tasks that were forked or rewound, and of which nobody has noted what was taken along. */
@@ -24,14 +23,19 @@ export class EventsCheck {
   constructor(seen: readonly Seen[], report: (violation: string) => void) {
     this.#report = report;
     for (const line of seen) {
-      if (line.is === "sent") this.#sent.set(line.id, line.isBad);
+      if (line.is === "sent") this.#sent.set(line.id, line);
       if (line.is === "forked") this.#loose.add(line.task);
     }
   }
 
   receive(task: string, id: string, receipt: Receipt): void {
     const where = `${task}, generation ${receipt.generation}: event ${id}`;
-    if (!this.#sent.has(id)) this.#report(`${where} was received by "${receipt.place}", and never sent`);
+    const sent = this.#sent.get(id);
+    if (sent === undefined) this.#report(`${where} was received by "${receipt.place}", and never sent`);
+    if (sent?.wait && `${sent.wait.at} ${sent.wait.title}` !== receipt.place)
+      this.#report(
+        `${where} was received by "${receipt.place}", and sent to "${sent.wait.title}" of turn ${sent.wait.at}`,
+      );
     const other = this.#of(task).get(id);
     this.#of(task).set(id, receipt);
     if (other === undefined) return;
@@ -69,7 +73,7 @@ export class EventsCheck {
   /** @param isPlain - Whether the task had one generation, and one code. */
   assertListed({ task, id, status }: Extract<Seen, { readonly is: "event" }>, isPlain: boolean): void {
     if (status === "refused") {
-      if (!this.#sent.get(id)) this.#report(`${task}: event ${id} was refused, and isn't bad`);
+      if (!this.#sent.get(id)?.isBad) this.#report(`${task}: event ${id} was refused, and isn't bad`);
       return;
     }
     const receipts = this.#of(task);
