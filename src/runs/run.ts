@@ -139,7 +139,10 @@ export interface StepCall {
    * action that must not happen twice. After `fork`, `rewind` and `restart`, steps that run again get new keys.
    */
   readonly key: string;
-  /** Counts the calls of the step's function, from 1: in this attempt of the run, and in earlier ones that were killed. */
+  /**
+   * Counts the calls of the step's function, from 1: in this attempt of the run, and in earlier ones that were killed. In a
+   * series of steps of less than 5 ms, a killed call may not be counted.
+   */
   readonly attempt: number;
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;

@@ -1,0 +1,96 @@
+// Sends the events of a program in one process.
+import type { CheckpointManager, Runtime } from "waymark";
+import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
+import type { Sending } from "./cases.js";
+import type { EventValue } from "./execute.js";
+import type { Seen, WaitPlace } from "./seen.js";
+
+export class EventSender {
+  /** Not the one of a life, which may be killed. */
+  readonly #manager: CheckpointManager;
+  readonly #runtime: Runtime;
+  readonly #names: readonly string[];
+  readonly #seen: Seen[];
+  #sent = 0;
+
+  /** @param names - Of the events for which the program waits. */
+  constructor(manager: CheckpointManager, runtime: Runtime, names: readonly string[], seen: Seen[]) {
+    this.#manager = manager;
+    this.#runtime = runtime;
+    this.#names = names;
+    this.#seen = seen;
+  }
+
+  async send(task: string, { name, isBad, copies }: Sending): Promise<void> {
+    const event = this.#names[name % this.#names.length];
+    if (event === undefined) return;
+    this.#sent += 1;
+    const value: EventValue = { id: `sent-${this.#sent}`, isBad };
+    this.#seen.push({ is: "sent", task, id: value.id, isBad });
+    for (let copy = 0; copy < copies; copy++) await this.#manager.send(task, event, value, { id: value.id });
+  }
+
+  /**
+   * Answers a wait that has no time limit, sometimes with a bad event first, or with one for this very wait.
+   *
+   * @param manager - Of the life.
+   * @param isWorked - Whether a worker runs the task. Some waits last until it has suspended the run then.
+   */
+  async answer(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
+    this.#sent += 1;
+    const number = this.#sent;
+    // It comes about when a tick does.
+    const ms = isWorked && number % 4 > 1 ? 249 + (number % 4) : number % 4;
+    await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, ms));
+    const turn = this.#seen.findLast((line) => line.is === "began" && line.task === task);
+    const isOver = turn?.is !== "began" || turn.generation !== generation || turn.at !== wait.at;
+    const key = number % 3 === 0 && !isOver ? await this.#findKey(task, wait) : undefined;
+    const own = key === undefined ? [] : [{ id: `answer-${number}-own`, isBad: false, key }];
+    const bad = number % 4 === 0 ? [{ id: `answer-${number}-bad`, isBad: true, key: undefined }] : [];
+    for (const one of [...own, ...bad, { id: `answer-${number}`, isBad: false, key: undefined }]) {
+      const { id, isBad } = one;
+      const value: EventValue = { id, isBad };
+      const place = one.key !== undefined && { wait: { generation, at: wait.at, title: wait.title } };
+      this.#seen.push({ is: "sent", task, id, isBad, ...place });
+      const by = isWorked ? this.#manager : manager;
+      const send = () => by.send(task, wait.name, value, { id, wait: one.key });
+      // If the write fails, once more. The life may also have ended, and its manager is closed.
+      await send()
+        .catch(send)
+        .catch(() => "");
+    }
+  }
+
+  /** The events that are listed as if their wait were open, though it has ended. */
+  async findOpenViolations(task: string): Promise<readonly string[]> {
+    const isGot = (wait: Extract<Seen, { readonly is: "sent" }>["wait"]) =>
+      this.#seen.some(
+        (line) =>
+          line.is === "got" &&
+          line.task === task &&
+          line.generation === wait?.generation &&
+          line.at === wait.at &&
+          line.title === wait.title,
+      );
+    // These open waits again.
+    if (this.#seen.some((line) => line.is === "dropped" || (line.is === "body" && line.input !== undefined))) return [];
+    const events = await this.#manager.events(task);
+    const open = events.filter(({ id, wait }) => {
+      const sent = this.#seen.find((line) => line.is === "sent" && line.id === id);
+      return wait?.isOpen && sent?.is === "sent" && isGot(sent.wait);
+    });
+    return open.map(({ id }) => `${task}: the wait of event ${id} is listed as open, and has ended`);
+  }
+
+  /** The key of the newest wait with this title, if its start is recorded. */
+  async #findKey(task: string, { name, title }: WaitPlace): Promise<string | undefined> {
+    for await (const record of this.#manager.records(task, { kinds: ["mark"], order: "newest" })) {
+      const { occurrence } = ("recordKey" in record && parseRunKey(record)) || {};
+      if (!("name" in record) || record.name !== name || occurrence === undefined) continue;
+      if (stepTitle(name, occurrence) !== title) continue;
+      const { value } = record;
+      return typeof value === "object" && value !== null && "key" in value ? String(value.key) : undefined;
+    }
+    return undefined;
+  }
+}
