@@ -285,7 +285,7 @@ export class Execution {
     this.#frozen = undefined;
     frozen?.place.thaw();
     if (frozen !== undefined) {
-      // A worker that finds nothing to do goes on looking.
+      // A worker that finds nothing to do continues to poll.
       const stopped = this.#pause(LONGEST_LIFE_MS).then(frozen.stop);
       this.#thawing = Promise.race([frozen.running, stopped.then(() => frozen.running)]);
     }
