@@ -90,7 +90,8 @@ export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatemen
 /**
  * Like {@link appendOne}, for several tasks. It leaves out tasks whose row is locked, so that no two processes wait for
  * each other. (One may wait for another to insert the rows of new tasks, but all insert them in the order of their
- * ids.) This is a second text, because `appendOne` names its task as $1, and because it waits.
+ * ids.) This is a second text, because `appendOne` names its task as $1, and because it waits. For one append, this text
+ * takes 0.98 of its time (a save), 1.01 (a step) or 1.29 (a record that isn't synced; 2026-11-29, medians, in turns).
  */
 export function appendMany(tables: Tables): (parts: AppendParts) => string {
   return cacheByParts((parts) => makeStatement(tables, { ...parts, isMany: true }));
