@@ -93,8 +93,9 @@ export class DatabaseFile<Store> {
   }
 
   /**
-   * Changes the store, which is undefined if there is none. Returns once a new process would find the change. So if the log was removed, its content is
-   * first copied into the database. If the database was removed or replaced, the work is done again on the new one.
+   * Changes the store, which is undefined if there is none. Returns once a new process would find the change. So if the
+   * log was removed, its content is first copied into the database. If the database was removed or replaced, the work is
+   * done again on the new one.
    *
    * @param isLazy - Doesn't look at the files: the task's next durable change does.
    */
