@@ -5,6 +5,7 @@ import { CheckpointManager } from "../src/checkpoint-manager.js";
 import { checkKeys, listKeys, MAX_DELAY_MS } from "../src/contract/arguments.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
 import { stepTitle } from "../src/contract/run-record.js";
+import { type Runtime, realRuntime } from "../src/contract/runtime.js";
 import type { TaskEvent } from "../src/contract/task-events.js";
 import { isTransient } from "../src/contract/transient.js";
 import type { Logger } from "../src/manager/logger.js";
@@ -142,6 +143,23 @@ interface Life {
 /** A rehearsed function. `rehearse` has checked that it takes the run and the manager of its options. */
 type AnyRehearsed = (run: never, manager: never) => unknown;
 
+/** A runtime whose timers end with its life: otherwise the leases of a stopped life would be renewed for ever. */
+function mortalRuntime(): { readonly runtime: Runtime; endTimers(): void } {
+  const cancels = new Set<() => void>();
+  const runtime: Runtime = {
+    ...realRuntime,
+    setTimeout(call, ms, isBackground) {
+      const cancel = realRuntime.setTimeout(call, ms, isBackground);
+      cancels.add(cancel);
+      return cancel;
+    },
+  };
+  const endTimers = () => {
+    for (const cancel of cancels) cancel();
+  };
+  return { runtime, endTimers };
+}
+
 /** Runs the function's lives, each with a manager of its own. */
 class Rehearser {
   /** The steps whose functions have asked for their keys. */
@@ -163,7 +181,8 @@ class Rehearser {
     const { kills: _kills, before: _before, events = {}, input, initialState, ...forManager } = this.#options;
     await sendAll(inner, events);
     const { storage, saves, stopped, releaseLeases } = stoppingStorage(inner, stop);
-    const manager = new CheckpointManager({ ...forManager, storage, ownsStorage: false, logger: SILENT });
+    const { runtime, endTimers } = mortalRuntime();
+    const manager = new CheckpointManager({ ...forManager, storage, ownsStorage: false, logger: SILENT, runtime });
     const started = new Set<string>();
     const unused: string[] = [];
     const results = new Map<string, unknown>();
@@ -204,6 +223,7 @@ class Rehearser {
     await Promise.race([Promise.allSettled(bodies), waited]);
     giveUp.abort();
     await releaseLeases();
+    endTimers();
     return { end, saves, started, unused, results, interrupted, milestones: await milestonesIn(manager) };
   }
 

@@ -38,8 +38,6 @@ export class TurnCheck {
   #mayBeDropped: ReadonlySet<string>[] = [];
   /** The steps that the next life tries again if the failure of the last one is recorded. */
   #lastDropped: readonly string[] = [];
-  /** The last attempt of each step, and whether its start is stored. */
-  readonly #attempts = new Map<string, { readonly attempt: number; readonly isMarked: boolean }>();
   /** The steps with `atMostOnce` that have begun, and whose end no function got; the life that began them. */
   readonly #onceBegan = new Map<string, { readonly life: string; readonly input: number | undefined }>();
   /** What the last call of the step that isn't awaited has made. */
@@ -50,7 +48,7 @@ export class TurnCheck {
   }
 
   /** @param lines - Of this life, in this turn. */
-  take(lines: readonly Line[], { lines: ownLines, ended, isLate, isMarked }: Life): void {
+  take(lines: readonly Line[], { lines: ownLines, ended, isLate }: Life): void {
     const refused = new Set(lines.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
     const got = new Set<string>();
     const kinds = new Map<string, Kind>();
@@ -63,7 +61,7 @@ export class TurnCheck {
         kinds.set(line.title, line.kind);
         if (this.#hasOtherInput(line)) this.#mayDrop(this.#laterThan(line.title, got));
       } else if (line.is === "made" && line.title === LEFT) this.#left = line.value;
-      else if (line.is === "body") this.#ran(line, got, isLate(line), isMarked(line));
+      else if (line.is === "body") this.#ran(line, got, isLate(line));
       else if (line.is === "got") {
         this.#got(line, got, !hasEnded);
         if (line.isError) lastErrors.push(line.title);
@@ -113,10 +111,9 @@ export class TurnCheck {
     else this.#mayDrop([...this.#agreed.keys()].map((title) => new Set([title])));
     // Their starts are dropped too.
     this.#onceBegan.clear();
-    this.#attempts.clear();
   }
 
-  #ran({ title, attempt, input, isOnce, life }: Ran, got: ReadonlySet<string>, isLate: boolean, isMarked: boolean) {
+  #ran({ title, input, isOnce, life }: Ran, got: ReadonlySet<string>, isLate: boolean) {
     const agreed = this.#agreed.get(title);
     if (agreed !== undefined && !isLate) {
       if (!got.has(title) && agreed.input !== input) {
@@ -125,10 +122,6 @@ export class TurnCheck {
       } else if (got.has(title) || !this.#dropWith(title))
         this.#rules.report(`"${title}" ran again, though its result was acknowledged`);
     }
-    const before = this.#attempts.get(title) ?? { attempt: 0, isMarked: true };
-    if (!isLate && attempt < before.attempt + Number(before.isMarked))
-      this.#rules.report(`"${title}" ran as attempt ${attempt}, after attempt ${before.attempt}`);
-    if (attempt >= before.attempt) this.#attempts.set(title, { attempt, isMarked });
     if (!isOnce || isLate) return;
     const other = this.#onceBegan.get(title);
     // With another input, a result that is recorded, and that no function got, doesn't count.

@@ -11,12 +11,7 @@ export interface Life {
   readonly ended: "completed" | "failed" | "stopped" | undefined;
   /** Whether the next life had begun already, so that this one may not know what is recorded. */
   isLate(line: Line): boolean;
-  /** Whether the start of this step's function was stored before. */
-  isMarked(line: Line): boolean;
 }
-
-/** After so many quick steps in a row, starts are stored later. */
-const MARKED_STEPS = 16;
 
 /** The lives of each task, and the results that were dropped between them, in their order. */
 export function livesIn(seen: readonly Seen[]): readonly (Life | Between)[] {
@@ -29,9 +24,8 @@ export function livesIn(seen: readonly Seen[]): readonly (Life | Between)[] {
     const [first] = own;
     const next = lives.find(([other]) => other?.task === first?.task && number(other) > number(first))?.[0];
     const life = first && ends.get(lifeOf(first));
-    const marked = own.filter(({ is }) => is === "body").slice(0, MARKED_STEPS);
     const isLate = (line: Line) => number(line) > number(next);
-    return { first, item: { lines: own, ended: life, isLate, isMarked: (line: Line) => marked.includes(line) } };
+    return { first, item: { lines: own, ended: life, isLate } };
   });
   const others = seen.flatMap((line) =>
     line.is === "dropped" || line.is === "stuck" || line.is === "branched" ? [{ first: line, item: line }] : [],

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { rehearse } from "waymark/testing";
 import { z } from "zod";
 
@@ -24,6 +24,15 @@ it("finds nothing in a run that gives the same result wherever it is stopped", a
     /^A run of 12 steps was stopped at \d+ places and resumed: the result is always the same\./,
   );
   expect(rehearsal.text).toMatch(/^ {2}tool a, turn 3 +after \d+ stops?, uses its key$/m);
+});
+
+it("leaves no timers behind, such as those of the leases of stopped runs", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  await rehearse((run, manager) =>
+    run.step("parent", () => manager.run("child", (child) => child.step("one", () => 1))),
+  );
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 describe("it finds", () => {
