@@ -3,9 +3,9 @@ import fc from "fast-check";
 import type { Fault } from "./disturbed.js";
 import { type Change, changes, type Program, programs, withoutInputs } from "./program.js";
 
-/** An event that is sent before the write with this number, or before the one that pauses the run. */
+/** An event that is sent before the write with this number. */
 export interface Sending {
-  readonly before: number | "pause";
+  readonly before: number;
   readonly name: number;
   readonly isBad: boolean;
   readonly copies: number;
@@ -24,13 +24,10 @@ export interface Life {
   readonly changesInput: boolean;
   /** At which write of the next life this one continues, if it is frozen. */
   readonly thawsAt: number;
-  /** Whether a worker takes the task, if it may. Otherwise it is run. */
-  readonly isWorked: boolean;
 }
 
 export interface Case {
   readonly program: Program;
-  readonly hasInput: boolean;
   readonly lives: readonly Life[];
 }
 
@@ -47,12 +44,10 @@ const fault: fc.Arbitrary<Fault> = fc.record({
     "unsure",
     "paused",
     "cancelled",
-    "robbed",
-    "contested",
   ),
 });
 const sending = fc.record({
-  before: fc.oneof({ weight: 4, arbitrary: fc.integer({ min: 1, max: 10 }) }, fc.constant("pause" as const)),
+  before: fc.integer({ min: 1, max: 10 }),
   name: fc.nat(20),
   isBad: fc.constantFrom(false, false, true),
   copies: fc.constantFrom(1, 1, 2),
@@ -65,10 +60,9 @@ const life: fc.Arbitrary<Life> = fc.record({
   change: fc.option(changes, { nil: undefined, freq: 8 }),
   changesInput: fc.constantFrom(false, false, false, true),
   thawsAt: fc.integer({ min: 1, max: 6 }),
-  isWorked: fc.constantFrom(false, false, true),
 });
 export const cases: fc.Arbitrary<Case> = fc
-  .record({ program: programs, hasInput: fc.boolean(), lives: fc.array(life, { maxLength: 6 }) })
+  .record({ program: programs, lives: fc.array(life, { maxLength: 6 }) })
   .map((one) => (one.lives.some(isOther) ? { ...one, program: withoutInputs(one.program) } : one));
 
 /** Whether the notes of a life don't tell all that is recorded, or what its function calls. */

@@ -172,11 +172,13 @@ class Fleet {
       const newest = await this.#manager.latest(task);
       const record = this.#chance.pick(await collect(this.#manager.records(task)));
       if (record === undefined || newest?.status === "completed") return;
-      this.#forks += Number(fault === "fork");
-      const branch = fault === "fork" ? `${task.replace(CALLED, WORKED)}-fork-${this.#forks}` : task;
-      this.#note({ is: "forked", task: branch, from: task });
-      if (fault === "fork") await this.#manager.fork(task, record.sequence, branch);
-      else await this.#manager.rewind(task, record.sequence);
+      if (fault === "rewind") await this.#manager.rewind(task, record.sequence);
+      else {
+        this.#forks += 1;
+        const fork = `${task.replace(CALLED, WORKED)}-fork-${this.#forks}`;
+        this.#note({ is: "forked", task: fork, from: task });
+        await this.#manager.fork(task, record.sequence, fork);
+      }
     } catch (error) {
       ignoreExpected(error);
     }

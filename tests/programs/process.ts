@@ -117,7 +117,7 @@ function begin({ taskId, signal }: Run): World {
       if (line.is === "body") busy.add(life);
       note(line);
     },
-    asked: (task, { name: event }) => note({ is: "asked", task, event }),
+    asked: (task, event) => note({ is: "asked", task, event }),
   };
   worlds.set(signal, world);
   lives.set(taskId, life);

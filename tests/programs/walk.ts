@@ -1,5 +1,5 @@
 // Executes a program. Everything that it does goes through its calls: those of a run, or of the interpreter.
-import { type Body, MESSAGE, type Part, PLAIN, type Program, type Turn, type Wait } from "./program.js";
+import { type Body, MESSAGE, type Part, PLAIN, type Program, type Wait } from "./program.js";
 
 /** The calls of a turn. Each resolves to a text, its answer. */
 export interface Calls {
@@ -46,7 +46,7 @@ const TICK = "tick";
 
 /** Executes the turn that begins with this state. */
 export async function walkTurn(program: Program, { at, trace: before }: ProgramState, calls: Calls): Promise<TurnEnd> {
-  const turns = turnsOf(program);
+  const turns = program.flatMap(({ times, ...turn }) => Array.from({ length: times }, () => turn));
   const turn = turns[at];
   const trace = [...before];
   if (turn !== undefined) {
@@ -57,11 +57,6 @@ export async function walkTurn(program: Program, { at, trace: before }: ProgramS
     }
   }
   return at + 1 < turns.length ? { next: { at: at + 1, trace } } : { result: trace };
-}
-
-/** The turns of a run of the program. */
-export function turnsOf(program: Program): readonly Turn[] {
-  return program.flatMap((turn) => Array.from({ length: turn.times }, () => turn));
 }
 
 /** Executes the parts of a child run. */
@@ -89,8 +84,6 @@ async function take(part: Part, place: Place): Promise<void> {
     case "save":
       if (path === "") trace.push(await calls.save(trace));
       return;
-    case "beside":
-      return besides(part, place);
     case "loop":
       for (let time = 0; time < part.times; time++) await walk(part.body, place);
       return;
@@ -110,20 +103,6 @@ async function take(part: Part, place: Place): Promise<void> {
     case "any":
       return race(part, place);
   }
-}
-
-/** Saves milestones while a wait is open. */
-async function besides({ name, wait, saveAfterMs }: Extract<Part, { is: "beside" }>, place: Place): Promise<void> {
-  const { calls, trace, path, signal } = place;
-  if (path !== "") return;
-  const save = async () => {
-    for (const ms of saveAfterMs) {
-      await calls.sleep(`before save ${name}`, ms);
-      trace.push(await calls.save(trace));
-    }
-  };
-  const waiting = calls.wait(`event ${name}`, wait, signal).then((answer) => trace.push(answer));
-  await Promise.all([waiting, save()]);
 }
 
 /** Begins the branches, each with a trace of its own, to which it resolves. */
