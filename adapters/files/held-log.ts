@@ -5,7 +5,15 @@ import { CheckpointCorruptError, readCode, StorageError } from "../../src/contra
 import { READ_FLAGS, syncFolder, UnreadableError, withOpenFile } from "./file-io.js";
 import { type FolderLock, LockLostError } from "./lock.js";
 import { isCompanion, type LogIndex, readIndex } from "./log-file.js";
-import { type Companion, type DueMark, renderFields, renderFirstLine } from "./log-line.js";
+import {
+  type Companion,
+  type DueMark,
+  type LineFields,
+  type LinePlace,
+  type RenderedLine,
+  renderFields,
+  renderFirstLine,
+} from "./log-line.js";
 import { attempt, type LoadedTask } from "./record.js";
 
 const syncData = promisify(fdatasync);
@@ -13,7 +21,7 @@ const APPEND_FLAGS = constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLL
 
 /** A line to append: its fields, without those of its place, and its value. */
 export interface LineDraft {
-  readonly fields: object;
+  readonly fields: LineFields;
   readonly value?: string | Uint8Array | undefined;
 }
 
@@ -86,7 +94,8 @@ export class HeldLog {
   ): Promise<void> {
     if (this.#index) return this.#write(lines, options);
     const first = renderFirstLine({ taskId, lastSequence });
-    await this.#lock.write(this.path, Buffer.concat([first.bytes, ...renderBatch(first, lines, options)]));
+    const batch = renderBatch(first, lines, options);
+    await this.#lock.write(this.path, Buffer.concat([first.bytes, ...batch.map(({ bytes }) => bytes)]));
     this.#index = await readIndex(this.path);
     this.#lock.markClean();
   }
@@ -140,9 +149,8 @@ export class HeldLog {
     const { log, offset, last } = index.scan.position;
     if (log === undefined) throw new UnreadableError("the log's first line is damaged");
     const hasRest = size > offset;
-    const position = { log, at: size + (hasRest ? 1 : 0), check: last.check };
-    const batch = renderBatch(position, lines, options);
-    const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...batch]);
+    const batch = renderBatch({ log, at: size + (hasRest ? 1 : 0), check: last.check }, lines, options);
+    const content = Buffer.concat([Buffer.from(hasRest ? "\n" : ""), ...batch.map(({ bytes }) => bytes)]);
     let written: Stats | undefined;
     await withOpenFile(
       () => this.#openToAppend(),
@@ -229,17 +237,17 @@ function findLastSequence(task: LoadedTask): number {
 
 /** Renders lines one after another from a position in the file. */
 export function renderBatch(
-  position: { readonly log: string; readonly at: number; readonly check: string },
+  place: LinePlace,
   lines: readonly LineDraft[],
   { isLazy, with: companion, due }: BatchOptions,
-): Buffer[] {
-  let { at } = position;
+): RenderedLine[] {
+  let { at } = place;
   return lines.map(({ fields, value }, index) => {
     const line = renderFields(
       {
         at,
-        log: position.log,
-        follows: position.check,
+        log: place.log,
+        follows: place.check,
         ...(lines.length > 1 && { of: [index + 1, lines.length] }),
         ...(isLazy && { lazy: true }),
         ...(companion && { with: companion }),
@@ -248,7 +256,7 @@ export function renderBatch(
       },
       value,
     );
-    at += line.length;
+    at += line.bytes.length;
     return line;
   });
 }

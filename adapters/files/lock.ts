@@ -37,10 +37,7 @@ const FILES = ".files";
  * The subfolder of a lock's folder in which this process writes files. It stays until another process holds the lock.
  */
 const OWN_FILES = `${OWNER}${FILES}`;
-/**
- * The token of a clean lock, an empty folder: see {@link FolderLock.isClean}. It lies in the lock's folder while the
- * lock is free, and in the holder's own subfolder while it is held.
- */
+/** The token of a clean lock, an empty folder in the lock's folder: see {@link FolderLock.isClean}. A theft takes it away. */
 const CLEAN = "clean";
 let count = 0;
 
@@ -90,12 +87,7 @@ export class FolderLock {
       // If a thief moved the lock away before, this folder was made in another process's lock.
       this.assertHeld();
     }
-    if (names.includes(CLEAN)) {
-      // The target is in this holder's own subfolder. So if the lock was stolen, this fails with ENOENT, and the thief's
-      // token stays.
-      renameSync(join(lockFolder, CLEAN), this.#cleanToken);
-      this.#isClean = true;
-    }
+    this.#isClean = names.includes(CLEAN);
     // A failure of the renewal is ignored. Usually it means that the lock was stolen, and then the next commit fails.
     this.#renewal = setInterval(() => utimes(claim, new Date(), new Date(), () => undefined), RENEWAL_MS).unref();
   }
@@ -146,15 +138,18 @@ export class FolderLock {
    */
   markClean(): void {
     if (this.#isClean) return;
+    const made = join(dirname(this.#claim), OWN_FILES, CLEAN);
     try {
-      makeFolder(this.#cleanToken);
+      // It is made in this holder's own subfolder. So if the lock was stolen, the thief's lock gets no token.
+      makeFolder(made);
+      renameSync(made, this.#cleanToken);
       this.#isClean = true;
     } catch {
       // The lock was stolen, or the disk is full.
     }
   }
 
-  /** Makes the next holder move the end of the log, and sync it and its name. */
+  /** Makes the next holder move the end of the log, and sync it and its name. After a theft, the thief's next one, too. */
   markUnclean(): void {
     this.#isClean = false;
     rmSync(this.#cleanToken, { recursive: true, force: true });
@@ -212,7 +207,6 @@ export class FolderLock {
 
   release(): void {
     clearInterval(this.#renewal);
-    if (this.#isHeld && this.#isClean) returnToken(this.#cleanToken, join(dirname(this.#claim), CLEAN));
     if (this.#isHeld) removeClaim(this.#claim);
     this.#isHeld = false;
   }
@@ -221,7 +215,7 @@ export class FolderLock {
   releaseAndRemoveFolder(): void {
     const lockFolder = dirname(this.#claim);
     rmSync(join(lockFolder, OWN_FILES), { recursive: true, force: true });
-    this.#isClean = false;
+    this.markUnclean();
     this.release();
     try {
       rmdirSync(lockFolder);
@@ -258,7 +252,7 @@ export class FolderLock {
   }
 
   get #cleanToken(): string {
-    return join(dirname(this.#claim), OWN_FILES, CLEAN);
+    return join(dirname(this.#claim), CLEAN);
   }
 }
 
@@ -326,15 +320,6 @@ export const turns = new Turns();
 
 function isClaim(name: string): boolean {
   return name !== CLEAN && !name.endsWith(FILES);
-}
-
-/** Puts a clean lock's token back. Without it, the next holder only does more work. */
-function returnToken(from: string, to: string): void {
-  try {
-    renameSync(from, to);
-  } catch {
-    // The lock was stolen, and the thief has a folder of its own.
-  }
 }
 
 function removeClaim(claim: string): void {

@@ -4,7 +4,7 @@ import type { CheckpointSummary, SealedSummary } from "../../src/contract/checkp
 import type { RecordHeader, StoredEvent } from "../../src/contract/log.js";
 import { findDueTime } from "../../src/contract/transient.js";
 import { openToRead, readStats, UnreadableError } from "./file-io.js";
-import { type DueMark, joinHeader } from "./log-line.js";
+import { type DueMark, joinHeader, parseLine, type RenderedLine, toLogLine } from "./log-line.js";
 import { type LogEntry, LogScan, type PendingBatch, readLines, type ScanPosition } from "./log-scan.js";
 import { shortDigest } from "./names.js";
 import { assertOwner } from "./record.js";
@@ -70,20 +70,21 @@ export class LogIndex {
     return beginning.length > 0 && beginning.equals(this.#beginning);
   }
 
-  take(bytes: Buffer, offset: number): void {
+  take(bytes: Buffer, offset: number, line = parseLine(bytes)): void {
     // A copy, since the bytes are a part of a large buffer.
     if (offset === 0) this.#beginning = Buffer.from(bytes);
-    for (const entry of this.scan.take(bytes, offset)) this.#note(entry);
+    for (const entry of this.scan.take(bytes, offset, line)) this.#note(entry);
     const { scan } = this;
     const from = this.segments.at(-1)?.offset ?? 0;
     if (scan.offset - from >= SEGMENT_BYTES && scan.isBetween) this.segments.push(scan.position);
   }
 
   /** Takes lines that this process has appended at the end of the file. @param file - The file with these lines. */
-  extend(lines: readonly Buffer[], file: Stats): void {
+  extend(lines: readonly RenderedLine[], file: Stats): void {
     for (const line of lines) {
-      this.take(line.subarray(0, -1), this.size);
-      this.size += line.length;
+      const bytes = line.bytes.subarray(0, -1);
+      this.take(bytes, this.size, toLogLine(line, bytes));
+      this.size += line.bytes.length;
     }
     this.#file = file;
   }

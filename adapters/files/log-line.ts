@@ -1,16 +1,15 @@
-import { isUtf8 } from "node:buffer";
 import { hash, randomBytes } from "node:crypto";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../src/contract/checkpoint.js";
+import { isJsonObject, type JsonValue } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import {
+  assignNames,
   joinBody,
   type LogRecord,
   RECORD_KINDS,
-  type RecordDraft,
   type RecordHeader,
   type RecordKind,
 } from "../../src/contract/log.js";
-import { decodeText, UnreadableError } from "./file-io.js";
+import { UnreadableError } from "./file-io.js";
 import { attempt, measureEmbedded, parseObject, renderBody } from "./record.js";
 
 /**
@@ -32,15 +31,21 @@ const VALUE_KEY = ',"value":';
 const CLOSING_BRACE = 0x7d;
 
 /** A time that a record has set for its task. It holds for the newest checkpoint that had this digest then. */
-export interface DueMark {
-  readonly at: string;
-  readonly for: string;
-}
+export type DueMark = { readonly at: string; readonly for: string };
 
 /** The checkpoint, in one of its states, that a batch of records was stored with. */
-export interface Companion {
-  readonly id: string;
-  readonly seal: string;
+export type Companion = { readonly id: string; readonly seal: string };
+
+/** A line's fields as they are in the file. Those that are `undefined` are left out there. */
+export type LineFields = { readonly [field: string]: JsonValue | undefined };
+
+/** A place for the next line. */
+export interface LinePlace {
+  /** The id of the file. */
+  readonly log: string;
+  readonly at: number;
+  /** The `check` of the line that counts last before it. */
+  readonly check: string;
 }
 
 /** Line one of a log. */
@@ -55,6 +60,13 @@ export interface FirstLine {
   readonly check: string;
   /** In bytes, without the line feed. */
   readonly size: number;
+}
+
+/** The fields of a record's line. */
+interface RecordFields extends Omit<RecordHeader, "taskId" | "payload"> {
+  readonly encoding: string;
+  readonly sha256: string;
+  readonly bodyIs?: "base64" | typeof EMPTIED;
 }
 
 /** A later line of a log. */
@@ -73,11 +85,10 @@ export interface LogLine {
   readonly isLazy: boolean;
   readonly with: Companion | undefined;
   readonly due: DueMark | undefined;
-  /** The record's header; `undefined` for other lines. */
-  readonly record: Omit<RecordHeader, "taskId"> | undefined;
+  /** A record's fields; `undefined` for other lines. */
+  readonly record: RecordFields | undefined;
   readonly check: string;
-  /** The fields as they are in the file. */
-  readonly fields: JsonObject;
+  readonly fields: LineFields;
   /** The text of the value; `undefined` if there is none. */
   readonly value: Buffer | undefined;
   /** Whether the line has its whole length. */
@@ -90,16 +101,16 @@ export function renderFirstLine(first: {
   readonly lastSequence: number;
   readonly removedUpTo?: number | undefined;
   readonly due?: DueMark | undefined;
-}): { readonly bytes: Buffer; readonly log: string; readonly at: number; readonly check: string } {
+}): { readonly bytes: Buffer } & LinePlace {
   const { taskId, lastSequence, removedUpTo, due } = first;
   const log = randomBytes(12).toString("hex");
   const fields = { waymark: FORMAT_VERSION, log, taskId, lastSequence, removedUpTo: removedUpTo || undefined, due };
-  const bytes = renderFields(fields);
-  return { bytes, log, at: bytes.length, check: readCheck(bytes) };
+  const { bytes, check } = renderFields(fields);
+  return { bytes, log, at: bytes.length, check };
 }
 
 /** The fields of a record's line, without those of its place. */
-export function pickRecordFields(record: LogRecord): { readonly fields: object; readonly value: string } {
+export function pickRecordFields(record: LogRecord): { readonly fields: LineFields; readonly value: string } {
   const { kind, sequence, name, recordKey, id, createdAt, payload, seal } = record;
   const { encoding, sha256, body } = payload;
   const { bodyIs, text } = renderBody(payload);
@@ -108,17 +119,25 @@ export function pickRecordFields(record: LogRecord): { readonly fields: object; 
   return { fields: { ...described, encoding, bodyIs, sizeBytes, sha256, seal }, value: text };
 }
 
-/** The `check` of a line that was rendered. */
-export function readCheck(line: Buffer): string {
-  const checkAt = line.indexOf(CHECK_KEY) + CHECK_KEY.length;
-  return line.toString("latin1", checkAt, checkAt + CHECK_DIGITS);
+interface ParsedFields {
+  readonly fields: LineFields;
+  readonly check: string;
+  /** The length of the fields and the check, in bytes. */
+  readonly end: number;
 }
 
-/** A line of the file, with its line feed. Fields that are `undefined` are left out. */
-export function renderFields(fields: object, value?: string | Uint8Array): Buffer {
+/** A line of the file, with its line feed. */
+export interface RenderedLine extends ParsedFields {
+  readonly bytes: Buffer;
+}
+
+export function renderFields(fields: LineFields, value?: string | Uint8Array): RenderedLine {
   const header = JSON.stringify(fields).slice(0, -1);
-  const start = Buffer.from(`${header}${CHECK_KEY}${checksum(header)}"${value === undefined ? "}\n" : VALUE_KEY}`);
-  return value === undefined ? start : Buffer.concat([start, Buffer.from(value), Buffer.from("}\n")]);
+  const check = checksum(header);
+  const start = Buffer.from(`${header}${CHECK_KEY}${check}"${value === undefined ? "}\n" : VALUE_KEY}`);
+  const end = start.length - (value === undefined ? 2 : VALUE_KEY.length);
+  const bytes = value === undefined ? start : Buffer.concat([start, Buffer.from(value), Buffer.from("}\n")]);
+  return { bytes, fields, check, end };
 }
 
 /** @throws {UnreadableError} @throws {UnsupportedFormatError} A newer program wrote the file. */
@@ -143,14 +162,17 @@ export function parseFirstLine(bytes: Buffer, path: string): FirstLine {
 /** Parses a line, without its line feed, if its `check` holds. Its value may be damaged. */
 export function parseLine(bytes: Buffer): LogLine | undefined {
   const parsed = attempt(() => parseFields(bytes));
-  if (parsed instanceof UnreadableError) return undefined;
-  const { fields, check, end } = parsed;
+  return parsed instanceof UnreadableError ? undefined : toLogLine(parsed, bytes);
+}
+
+/** @param bytes - The line without its line feed. */
+export function toLogLine({ fields, check, end }: ParsedFields, bytes: Buffer): LogLine | undefined {
   const { at, log, follows, sequence, kind, of, lazy, due } = fields as FieldsOf<"follows" | "lazy">;
   const known = KINDS.find((one) => one === kind);
   if (typeof at !== "number" || typeof log !== "string" || typeof follows !== "string") return undefined;
   if (typeof sequence !== "number" || known === undefined) return undefined;
-  const record = known === "barrier" || known === "commit" ? undefined : parseRecord(fields, known, sequence);
-  const size = record && !record.isEmptied ? VALUE_KEY.length + record.valueSize : 0;
+  const record = isRecord(fields) ? fields : undefined;
+  const size = record === undefined || record.bodyIs === EMPTIED ? 0 : VALUE_KEY.length + measureEmbedded(record);
   const [number, count] = Array.isArray(of) ? of : [1, 1];
   return {
     at,
@@ -164,7 +186,7 @@ export function parseLine(bytes: Buffer): LogLine | undefined {
     isLazy: lazy === true,
     with: parseCompanion(fields),
     due: parseDue(due),
-    record: record?.header,
+    record,
     value: size > 0 ? bytes.subarray(end + VALUE_KEY.length, end + size) : undefined,
     isWhole: bytes.length === end + size + 1 && bytes[end + size] === CLOSING_BRACE,
   };
@@ -172,18 +194,24 @@ export function parseLine(bytes: Buffer): LogLine | undefined {
 
 /** The whole record of a line; its header if an event's body was removed. */
 export function joinLogRecord(line: LogLine, taskId: string): LogRecord | RecordHeader | undefined {
-  const { record, value, fields } = line;
-  if (record === undefined) return undefined;
-  if (value === undefined) return { ...record, taskId };
+  const { record, value } = line;
+  const header = joinHeader(line, taskId);
+  if (header === undefined || value === undefined) return header;
   // If the text isn't UTF-8, its digest shows the damage.
-  const text = value.toString(isUtf8(value) ? "utf8" : "latin1");
-  const body = fields["bodyIs"] === "base64" ? new Uint8Array(Buffer.from(text.slice(1, -1), "base64")) : text;
-  return joinBody({ ...record, taskId }, body);
+  const text = value.toString();
+  return joinBody(
+    header,
+    record?.bodyIs === "base64" ? new Uint8Array(Buffer.from(text.slice(1, -1), "base64")) : text,
+  );
 }
 
 /** The header of a record's line. */
 export function joinHeader({ record }: LogLine, taskId: string): RecordHeader | undefined {
-  return record && { ...record, taskId };
+  if (record === undefined) return undefined;
+  const { sequence, kind, createdAt, encoding, sha256, seal, sizeBytes } = record;
+  const header: RecordHeader = { taskId, sequence, kind, createdAt, payload: { encoding, sha256 }, seal, sizeBytes };
+  assignNames(header, record);
+  return header;
 }
 
 /** The sequence in the text of a line that can't be parsed, if it can be found. */
@@ -200,37 +228,29 @@ type FieldsOf<More extends string> = Partial<
   Record<"at" | "log" | "taskId" | "sequence" | "lastSequence" | "kind" | "of" | "due" | More, JsonValue>
 >;
 
-function parseFields(bytes: Buffer): { readonly fields: JsonObject; readonly check: string; readonly end: number } {
+function parseFields(bytes: Buffer): ParsedFields {
   const headerEnd = bytes.indexOf(CHECK_KEY);
   const checkAt = headerEnd + CHECK_KEY.length;
   const check = bytes.toString("latin1", checkAt, checkAt + CHECK_DIGITS);
-  const header = headerEnd === -1 ? "" : decodeText(bytes.subarray(0, headerEnd));
-  if (header === "" || check !== checksum(header)) throw new UnreadableError("it doesn't match its checksum");
-  return { fields: parseObject(`${header}}`), check, end: checkAt + CHECK_DIGITS + 1 };
+  if (headerEnd < 1 || check !== checksum(bytes.subarray(0, headerEnd))) {
+    throw new UnreadableError("it doesn't match its checksum");
+  }
+  return { fields: parseObject(`${bytes.toString("utf8", 0, headerEnd)}}`), check, end: checkAt + CHECK_DIGITS + 1 };
 }
 
-function parseRecord(fields: JsonObject, kind: RecordKind, sequence: number) {
-  const { name, recordKey, id, createdAt, encoding, bodyIs, sizeBytes, sha256, seal } = fields as Partial<
-    Record<keyof RecordDraft | "encoding" | "bodyIs" | "sizeBytes" | "sha256" | "seal", JsonValue>
+function isRecord(fields: LineFields): fields is LineFields & RecordFields {
+  const { kind, name, recordKey, id, createdAt, encoding, sizeBytes, sha256, seal, bodyIs } = fields as FieldsOf<
+    keyof RecordFields
   >;
-  if (typeof createdAt !== "string" || typeof encoding !== "string" || typeof sizeBytes !== "number") return undefined;
-  if (typeof sha256 !== "string" || typeof seal !== "string") return undefined;
-  const header = {
-    sequence,
-    kind,
-    ...(typeof name === "string" && { name }),
-    ...(typeof recordKey === "string" && { recordKey }),
-    ...(typeof id === "string" && { id }),
-    createdAt,
-    payload: { encoding, sha256 },
-    seal,
-    sizeBytes,
-  };
-  const valueSize = measureEmbedded({ ...(bodyIs === "base64" && { bodyIs }), sizeBytes });
-  return { header, valueSize, isEmptied: bodyIs === EMPTIED };
+  return (
+    RECORD_KINDS.some((known) => known === kind) &&
+    [createdAt, encoding, sha256, seal].every((field) => typeof field === "string") &&
+    [name, recordKey, id, bodyIs].every((field) => field === undefined || typeof field === "string") &&
+    typeof sizeBytes === "number"
+  );
 }
 
-function parseCompanion({ with: companion }: JsonObject): Companion | undefined {
+function parseCompanion({ with: companion }: LineFields): Companion | undefined {
   if (!isJsonObject(companion)) return undefined;
   const { id, seal } = companion as Partial<Record<keyof Companion, JsonValue>>;
   return typeof id === "string" && typeof seal === "string" ? { id, seal } : undefined;
@@ -242,6 +262,6 @@ function parseDue(due: JsonValue | undefined): DueMark | undefined {
   return typeof at === "string" && typeof digest === "string" ? { at, for: digest } : undefined;
 }
 
-function checksum(header: string): string {
+function checksum(header: string | Uint8Array): string {
   return hash("sha256", header, "hex").slice(0, CHECK_DIGITS);
 }

@@ -98,11 +98,10 @@ export class LogScan {
   }
 
   /** @throws {UnsupportedFormatError} A newer program wrote the file. */
-  take(bytes: Buffer, offset: number): readonly LogEntry[] {
+  take(bytes: Buffer, offset: number, line = parseLine(bytes)): readonly LogEntry[] {
     const end = offset + bytes.length + 1;
     this.#offset = end;
     if (offset === 0) return this.#takeFirst(bytes, end);
-    const line = parseLine(bytes);
     const log = this.#log ?? line?.log;
     const last = this.#last;
     if (line === undefined || (line.at === offset && line.log === log && !line.isWhole)) {

@@ -30,9 +30,9 @@ import {
   EMPTIED,
   joinHeader,
   joinLogRecord,
+  type LineFields,
   type LogLine,
   pickRecordFields,
-  readCheck,
   renderFirstLine,
 } from "./log-line.js";
 import { findMoment, LogReplacedError, readPages } from "./log-pages.js";
@@ -254,10 +254,8 @@ export async function removeRecords(
   requireNoEvent(taskId, position.lastEvent, condition);
   const { index } = log;
   if (index === undefined) return 0;
-  const isSelected = ({ line, sequence }: LogEntry): boolean =>
-    line?.record !== undefined &&
-    line.fields["bodyIs"] !== EMPTIED &&
-    matchesRecords({ ...line.record, sequence }, selection);
+  const isSelected = ({ line }: LogEntry): boolean =>
+    line?.record !== undefined && line.record.bodyIs !== EMPTIED && matchesRecords(line.record, selection);
   let [removed, removedUpTo] = [0, index.removedUpTo];
   for await (const entry of readEntries(index)) {
     if (!isSelected(entry)) continue;
@@ -344,14 +342,18 @@ async function* renderChanged(
     for (const entry of page) {
       const draft = change(entry);
       if (draft === undefined) continue;
-      const rendered = Buffer.isBuffer(draft)
-        ? [draft, LINE_FEED]
-        : renderBatch({ log: first.log, at, check }, [draft], {});
-      const line = Buffer.concat(rendered);
-      // The line after a damaged one must not follow the line before it.
-      check = Buffer.isBuffer(draft) ? DAMAGED : readCheck(line);
-      at += line.length;
-      lines.push(line);
+      if (Buffer.isBuffer(draft)) {
+        lines.push(draft, LINE_FEED);
+        at += draft.length + LINE_FEED.length;
+        // The line after a damaged one must not follow the line before it.
+        check = DAMAGED;
+        continue;
+      }
+      for (const line of renderBatch({ log: first.log, at, check }, [draft], {})) {
+        lines.push(line.bytes);
+        at += line.bytes.length;
+        check = line.check;
+      }
     }
     yield Buffer.concat(lines);
   }
@@ -368,16 +370,8 @@ export function keepLine({ line, bytes, offset }: LogEntry): LineDraft | Buffer 
 }
 
 /** The fields of a line without those of its place. */
-function pickOwnFields({ fields }: LogLine): object {
-  const {
-    at: _at,
-    log: _log,
-    follows: _follows,
-    of: _of,
-    lazy: _lazy,
-    with: _with,
-    ...own
-  } = fields as Record<string, unknown>;
+function pickOwnFields({ fields }: LogLine): LineFields {
+  const { at: _at, log: _log, follows: _follows, of: _of, lazy: _lazy, with: _with, ...own } = fields;
   return own;
 }
 

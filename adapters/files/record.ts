@@ -94,7 +94,13 @@ export function renderValue(value: JsonValue): string {
   }
 }
 
-export function measureEmbedded({ bodyIs, sizeBytes }: Pick<RecordHead, "bodyIs" | "sizeBytes">): number {
+export function measureEmbedded({
+  bodyIs,
+  sizeBytes,
+}: {
+  readonly bodyIs?: string;
+  readonly sizeBytes: number;
+}): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 

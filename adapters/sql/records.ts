@@ -3,6 +3,7 @@ import type { AppendCondition } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
+  assignNames,
   findRecordDamage,
   joinBody,
   type LogItem,
@@ -49,18 +50,9 @@ export function parseRecordHeader(taskId: string, row: SqlRow, locate: () => str
   if (!isText(createdAt) || !isText(encoding) || !isText(sha256) || !isText(seal))
     return damaged("a column isn't text");
   if (!isTextOrNull(name) || !isTextOrNull(recordKey) || !isTextOrNull(id)) return damaged("a column isn't text");
-  return {
-    taskId,
-    sequence,
-    kind,
-    ...(name !== null && { name }),
-    ...(recordKey !== null && { recordKey }),
-    ...(id !== null && { id }),
-    createdAt,
-    payload: { encoding, sha256 },
-    seal,
-    sizeBytes,
-  };
+  const header: RecordHeader = { taskId, sequence, kind, createdAt, payload: { encoding, sha256 }, seal, sizeBytes };
+  assignNames(header, { name, recordKey, id });
+  return header;
 }
 
 /** Like {@link parseRecordHeader}, with the body: `null` for an event whose body was removed. */

@@ -1,5 +1,4 @@
 import { hash } from "node:crypto";
-import { listKeys } from "./arguments.js";
 import { type CheckpointSummary, copyPayload, type Payload, type SealedSummary } from "./checkpoint.js";
 import type { AppendCondition } from "./conditions.js";
 import type { CorruptRecord } from "./corrupt-record.js";
@@ -180,17 +179,6 @@ const SEAL_FORM = "waymark-record-1";
 /** A new payload for a record, if its payload has the expected digest. */
 export type PayloadChange = Parameters<NonNullable<TaskLog["replacePayloads"]>>[1][number];
 
-/** The fields that a record's seal covers, in its order, beside the payload's encoding and digest. */
-export const RECORD_FIELDS = listKeys<Omit<LogRecord, "payload" | "seal">>({
-  taskId: true,
-  sequence: true,
-  kind: true,
-  name: true,
-  recordKey: true,
-  id: true,
-  createdAt: true,
-});
-
 /**
  * The SHA-256 over a record: its identity, order and payload's digest, but not its size. Adapters compute it on append
  * and on replacePayloads; the manager checks it on each read. A checksum, not a signature.
@@ -198,7 +186,7 @@ export const RECORD_FIELDS = listKeys<Omit<LogRecord, "payload" | "seal">>({
  * @returns Lower-case hexadecimal.
  */
 export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): string {
-  return hash("sha256", sealedText(record), "hex");
+  return hash("sha256", sealedText(record.taskId, record.sequence, record), "hex");
 }
 
 /**
@@ -206,16 +194,21 @@ export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): st
  * computes the seal in one step.
  */
 export function splitSealedRecord(taskId: string, draft: RecordDraft): readonly [before: string, after: string] {
-  const text = sealedText({ ...draft, taskId, sequence: 0 });
+  const text = sealedText(taskId, 0, draft);
   // Up to and including the comma after the task's id.
   const at = JSON.stringify([SEAL_FORM, taskId]).length;
   return [text.slice(0, at), text.slice(at + "0".length)];
 }
 
-function sealedText(record: Omit<RecordHeader, "seal" | "sizeBytes">): string {
-  const { encoding, sha256 } = record.payload;
-  return JSON.stringify([SEAL_FORM, ...RECORD_FIELDS.map((field) => record[field]), encoding, sha256]);
+function sealedText(
+  taskId: string,
+  sequence: number,
+  { kind, name, recordKey, id, createdAt, payload: { encoding, sha256 } }: SealedFields,
+): string {
+  return JSON.stringify([SEAL_FORM, taskId, sequence, kind, name, recordKey, id, createdAt, encoding, sha256]);
 }
+
+type SealedFields = Omit<RecordHeader, "taskId" | "sequence" | "seal" | "sizeBytes">;
 
 /** Names a record in a message. */
 export function describeRecord({
@@ -238,8 +231,12 @@ export function copyPayloadChange(change: PayloadChange): PayloadChange {
 
 /** The record to store: a copy of the draft, with its task, sequence and seal. */
 export function sealRecordDraft(taskId: string, draft: RecordDraft, sequence: number): LogRecord {
-  const record = { ...copyRecordDraft(draft), taskId, sequence };
-  return { ...record, seal: sealRecord(record) };
+  const { kind, createdAt } = draft;
+  const payload = copyPayload(draft.payload);
+  const seal = hash("sha256", sealedText(taskId, sequence, draft), "hex");
+  const record: LogRecord = { taskId, sequence, kind, createdAt, payload, seal };
+  assignNames(record, draft);
+  return record;
 }
 
 /** The record without its payload's body. */
@@ -261,38 +258,39 @@ export function findRecordDamage(record: LogRecord | RecordHeader): string | und
   return "its payload fails its SHA-256 checksum";
 }
 
-/** The whole record of a header. Names each field, since a copy of the rest takes longer than the row's read. */
+/** The whole record of a header. */
 export function joinBody(header: RecordHeader, body: Payload["body"]): LogRecord {
-  const { taskId, sequence, kind, name, recordKey, id, createdAt, payload, seal } = header;
+  const { taskId, sequence, kind, createdAt, payload, seal } = header;
   const { encoding, sha256 } = payload;
-  return {
-    taskId,
-    sequence,
-    kind,
-    ...(name !== undefined && { name }),
-    ...(recordKey !== undefined && { recordKey }),
-    ...(id !== undefined && { id }),
-    createdAt,
-    payload: { encoding, sha256, body },
-    seal,
-  };
+  const record: LogRecord = { taskId, sequence, kind, createdAt, payload: { encoding, sha256, body }, seal };
+  assignNames(record, header);
+  return record;
+}
+
+/** The texts that not every record has; `null` or `undefined` if it has none. */
+export type RecordNames = { readonly [Field in "name" | "recordKey" | "id"]?: string | null | undefined };
+
+/** Adds a record's texts. Spreads of conditional fields would take longer than the rest of reading a record. */
+export function assignNames(
+  record: { name?: string; recordKey?: string; id?: string },
+  { name, recordKey, id }: RecordNames,
+): void {
+  if (typeof name === "string") record.name = name;
+  if (typeof recordKey === "string") record.recordKey = recordKey;
+  if (typeof id === "string") record.id = id;
 }
 
 /** Whether a record or checkpoint is in the query's range, and has its kind and name. The caller applies `limit`. */
 export function matchesRecords(
   { sequence, kind, name }: { readonly sequence: number; readonly kind?: RecordKind; readonly name?: string },
-  {
-    afterSequence = 0,
-    beforeSequence = Number.POSITIVE_INFINITY,
-    kinds,
-    ...query
-  }: Omit<RecordQuery, "taskId" | "order">,
+  query: Omit<RecordQuery, "taskId" | "order">,
 ): boolean {
+  const { afterSequence = 0, beforeSequence = Number.POSITIVE_INFINITY, kinds, name: wanted } = query;
   return (
     sequence > afterSequence &&
     sequence < beforeSequence &&
     kinds?.includes(kind ?? "checkpoint") !== false &&
-    (query.name === undefined || name === query.name)
+    (wanted === undefined || name === wanted)
   );
 }
 
