@@ -44,14 +44,6 @@ export class FolderCalls {
     }
   }
 
-  /** Like {@link iterate}, page by page, since each step costs some promises. Yields the items of the pages. */
-  async *iteratePages<Item>(
-    call: FailedCall,
-    pages: AsyncGenerator<readonly Item[], void, void>,
-  ): AsyncGenerator<Item, void, void> {
-    for await (const page of this.iterate(call, pages)) for (const item of page) yield item;
-  }
-
   close(): Promise<void> {
     return this.#calls.close();
   }

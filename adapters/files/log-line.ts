@@ -242,12 +242,18 @@ function isRecord(fields: LineFields): fields is LineFields & RecordFields {
   const { kind, name, recordKey, id, createdAt, encoding, sizeBytes, sha256, seal, bodyIs } = fields as FieldsOf<
     keyof RecordFields
   >;
-  return (
-    RECORD_KINDS.some((known) => known === kind) &&
-    [createdAt, encoding, sha256, seal].every((field) => typeof field === "string") &&
-    [name, recordKey, id, bodyIs].every((field) => field === undefined || typeof field === "string") &&
-    typeof sizeBytes === "number"
-  );
+  const hasTexts = isText(createdAt) && isText(encoding) && isText(sha256) && isText(seal);
+  const hasNames = isTextOrMissing(name) && isTextOrMissing(recordKey) && isTextOrMissing(id);
+  const isKnown = kind !== "barrier" && kind !== "commit";
+  return isKnown && hasTexts && hasNames && isTextOrMissing(bodyIs) && typeof sizeBytes === "number";
+}
+
+function isText(field: JsonValue | undefined): boolean {
+  return typeof field === "string";
+}
+
+function isTextOrMissing(field: JsonValue | undefined): boolean {
+  return field === undefined || typeof field === "string";
 }
 
 function parseCompanion({ with: companion }: LineFields): Companion | undefined {

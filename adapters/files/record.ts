@@ -190,11 +190,13 @@ export function parseObject(source: string): JsonObject {
   return value;
 }
 
+const BYTE_ORDER_MARK = "\uFEFF";
+
 /** @throws {UnreadableError} */
 export function parseJson(source: string): JsonValue {
   try {
     // `JSON.parse` always returns a JsonValue.
-    return JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
+    return JSON.parse(source.startsWith(BYTE_ORDER_MARK) ? source.slice(1) : source) as JsonValue;
   } catch (error) {
     throw new UnreadableError("it is cut short or isn't JSON", { cause: error });
   }

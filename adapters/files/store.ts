@@ -27,6 +27,7 @@ import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { copyPayloadChange, copyRecordDraft, type TaskLog } from "../../src/contract/log.js";
+import { PagedItems } from "../../src/contract/paged-items.js";
 import type { DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
 import { FolderCalls } from "./calls.js";
 import { claimDue, claimFirst, type DueTask, DueTasks } from "./due.js";
@@ -131,7 +132,7 @@ export abstract class FolderStore implements StorageAdapter {
     read: (query) => {
       const folder = this.findFolder(query.taskId);
       const pages = readLog(folder, this.#findLog(folder), query, () => this.#loadExisting(query.taskId));
-      return this.#calls.iteratePages(this.#describeRead(query.taskId, "read"), pages);
+      return new PagedItems(this.#calls.iterate(this.#describeRead(query.taskId, "read"), pages));
     },
     remove: async (taskId, selection, condition) => {
       const [selected, expected] = [{ ...selection }, { ...condition }];

@@ -36,8 +36,8 @@ export class SqlLog implements TaskLog {
     return this.#calls.enqueue({ taskId, records: copies, condition: { ...condition }, options: { ...options } });
   }
 
-  async *read(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
-    yield* logInPages(query, this.#pageRows, async (rest, rows) => {
+  read(query: RecordQuery): AsyncIterable<LogItem> {
+    return logInPages(query, this.#pageRows, async (rest, rows) => {
       const page = await this.#calls.read(({ log }) => log.read(rest, rows));
       // The sync follows the read, since what was committed between them would be yielded without a sync.
       if (query.durableOnly && page?.items.length) await this.#calls.change(({ log }) => log.sync(query.taskId));

@@ -16,6 +16,7 @@ import {
   type RecordQuery,
   type RecordSelection,
 } from "../../src/contract/log.js";
+import { PagedItems } from "../../src/contract/paged-items.js";
 import { damagedRow, type SqlRow } from "./rows.js";
 
 /** The arguments of an append to a task's log. */
@@ -117,24 +118,29 @@ export function selectsCheckpoints({ kinds, name }: RecordQuery): boolean {
 }
 
 /**
- * Yields the items of a query page by page. Corrupt ones don't count towards its limit.
+ * The items of a query, read page by page. Corrupt ones don't count towards its limit.
  *
  * @param pageRows - The most rows that are read at a time.
  */
-export async function* logInPages(
+export function logInPages(query: RecordQuery, pageRows: number, read: ReadLogPage): PagedItems<LogItem> {
+  return new PagedItems(readLogPages(query, pageRows, read));
+}
+
+/** Reads at most `rows` rows of the rest of a query. Resolves to `undefined` if there is no storage. */
+type ReadLogPage = (rest: RecordQuery, rows: number) => Promise<LogPage | undefined>;
+
+async function* readLogPages(
   query: RecordQuery,
   pageRows: number,
-  read: (rest: RecordQuery, rows: number) => Promise<LogPage | undefined>,
-): AsyncGenerator<LogItem, void, void> {
+  read: ReadLogPage,
+): AsyncGenerator<readonly LogItem[], void, void> {
   const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
   let wanted = query.limit ?? Number.POSITIVE_INFINITY;
   for (let rest = query; wanted > 0; ) {
-    const page = await read(rest, Math.min(wanted, pageRows));
-    for (const item of page?.items ?? []) {
-      yield item;
-      if (!isCorrupt(item)) wanted -= 1;
-    }
-    if (page?.next === undefined) return;
-    rest = { ...rest, [bound]: page.next };
+    const { items, next } = (await read(rest, Math.min(wanted, pageRows))) ?? { items: [], next: undefined };
+    yield items;
+    wanted -= items.filter((item) => !isCorrupt(item)).length;
+    if (next === undefined) return;
+    rest = { ...rest, [bound]: next };
   }
 }

@@ -245,11 +245,10 @@ export class SqliteLog {
   }
 
   #parseItem(taskId: string, row: SqlRow, headersOnly: boolean): LogItem | undefined {
-    const columns = row.slice(0, RECORD_COLUMNS.length);
-    const [body, number] = row.slice(RECORD_COLUMNS.length);
+    const [body, number] = [row[RECORD_COLUMNS.length], row[RECORD_COLUMNS.length + 1]];
     if (number !== null) return this.#parts.reader.summaryAt(taskId, number);
     return headersOnly
-      ? parseRecordHeader(taskId, columns, this.#parts.path)
-      : parseRecord(taskId, columns, body, this.#parts.path);
+      ? parseRecordHeader(taskId, row, this.#parts.path)
+      : parseRecord(taskId, row, body, this.#parts.path);
   }
 }

@@ -232,7 +232,7 @@ function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadO
   }
   for (const transform of transforms) if (!names.includes(transform.name)) transform.onAbsent?.(context);
   // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
-  if (new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
+  if (names.length > 1 && new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
   const layers = names.map((name) => findTransform(name, encoding, options)).reverse();
   // With transforms, the body must be stored as bytes. Without them, it must be stored as text.
   const isText = typeof body === "string";

@@ -1,3 +1,5 @@
+import { types } from "node:util";
+import type { OpenedPayload } from "../codec/payload.js";
 import { isJsonObject } from "../contract/checkpoint.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 import type { LogRecord, RecordHeader } from "../contract/log.js";
@@ -117,20 +119,22 @@ export class RecordedTurn {
     return this.#steps.get(formatStepKey(name, occurrence, isSave));
   }
 
-  /** The value of a step's record. @throws {CheckpointCorruptError} It is damaged, or gone. */
-  async loadStep(step: RecordedStep): Promise<StepValue> {
-    const value = await this.#load(step);
-    if (!isStepValue(value)) throw damagedValue(this.#taskId, step.sequence);
-    if (value.hasSignal && step.event !== undefined) {
-      const { delivered } = await this.#readMarks();
-      step.isUndecided = (delivered.get(step.event) ?? 0) < step.sequence;
-    }
-    return value;
+  /**
+   * The value of a step's record. If it was read ahead, and has no transforms, not a promise: a resume reads thousands.
+   *
+   * @throws {CheckpointCorruptError} It is damaged, or gone.
+   */
+  loadStep(step: RecordedStep): StepValue | Promise<StepValue> {
+    const record = this.#takeRead(step);
+    const opened = record && this.#store.openValue(record);
+    if (opened === undefined || types.isPromise(opened)) return this.#loadLater(step, opened);
+    return this.#toStepValue(step, opened);
   }
 
   /** The id of a milestone of `run.save`. */
   async loadSave(step: RecordedStep): Promise<string> {
-    const value = await this.#load(step);
+    const record = this.#takeRead(step) ?? (await this.#readFrom(step));
+    const value = await this.#store.readValue(record);
     if (typeof value === "object" && value !== null && "id" in value && typeof value.id === "string") return value.id;
     throw damagedValue(this.#taskId, step.sequence);
   }
@@ -174,19 +178,37 @@ export class RecordedTurn {
     return sequence > (this.#ends.get(key) ?? 0) && !this.#isDropped(sequence);
   }
 
-  async #load({ sequence }: RecordedStep): Promise<unknown> {
-    if (!this.#page.has(sequence)) await this.#readFrom(sequence);
+  async #loadLater(step: RecordedStep, opened: Promise<OpenedPayload> | undefined): Promise<StepValue> {
+    return this.#toStepValue(step, await (opened ?? this.#store.openValue(await this.#readFrom(step))));
+  }
+
+  #toStepValue(step: RecordedStep, { state: value }: OpenedPayload): StepValue | Promise<StepValue> {
+    if (!isStepValue(value)) throw damagedValue(this.#taskId, step.sequence);
+    return value.hasSignal && step.event !== undefined ? this.#withDelivery(step, step.event, value) : value;
+  }
+
+  /** Finds out whether the function got the event of a wait with a signal. */
+  async #withDelivery(step: RecordedStep, event: number, value: StepValue): Promise<StepValue> {
+    const { delivered } = await this.#readMarks();
+    step.isUndecided = (delivered.get(event) ?? 0) < step.sequence;
+    return value;
+  }
+
+  /** The step's record, if it was read ahead. */
+  #takeRead({ sequence }: RecordedStep): LogRecord | RecordHeader | undefined {
     const record = this.#page.get(sequence);
-    if (record === undefined) throw damagedValue(this.#taskId, sequence);
     this.#page.delete(sequence);
-    return this.#store.readValue(record);
+    return record;
   }
 
   /** Reads the page that begins with this record. If the function asks for an older one than before, only that record. */
-  async #readFrom(first: number): Promise<void> {
-    const isNext = first > this.#pageEnd;
+  async #readFrom(step: RecordedStep): Promise<LogRecord | RecordHeader> {
+    const isNext = step.sequence > this.#pageEnd;
     if (isNext) this.#page = new Map();
-    await this.#readPage(first - 1, isNext ? PAGE_RECORDS : 1);
+    await this.#readPage(step.sequence - 1, isNext ? PAGE_RECORDS : 1);
+    const record = this.#takeRead(step);
+    if (record === undefined) throw damagedValue(this.#taskId, step.sequence);
+    return record;
   }
 
   /** Reads records with their values, up to a limit. Returns the last one's sequence, `undefined` if none is left. */
@@ -281,8 +303,9 @@ export function readDropped(value: unknown): readonly SequenceRange[] {
   });
 }
 
+/** The name itself for a name's first step, which most are. No other key begins like this one's. */
 function formatStepKey(name: string, occurrence: number, isSave: boolean): string {
-  return `${isSave ? "save" : "step"} ${occurrence} ${name}`;
+  return occurrence === 1 && !isSave ? `:${name}` : `${isSave ? "save" : "step"} ${occurrence} ${name}`;
 }
 
 export function isStepValue(value: unknown): value is StepValue {

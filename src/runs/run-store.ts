@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
-import { openPayload } from "../codec/payload.js";
+import { type OpenedPayload, openPayload } from "../codec/payload.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointDraft, CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { AppendCondition } from "../contract/conditions.js";
@@ -269,9 +269,14 @@ export class RunStore {
 
   /** Decodes a record's value. @throws {CheckpointCorruptError} It is damaged. */
   async readValue(record: LogRecord | RecordHeader): Promise<unknown> {
+    return (await this.openValue(record)).state;
+  }
+
+  /** Like {@link readValue}, but a promise only if the payload has transforms. */
+  openValue(record: LogRecord | RecordHeader): OpenedPayload | Promise<OpenedPayload> {
     const { payload } = record;
-    if (!("body" in payload)) return undefined;
-    return (await openPayload(payload, { transforms: this.options.transforms, context: record })).state;
+    if (!("body" in payload)) return { state: undefined };
+    return openPayload(payload, { transforms: this.options.transforms, context: record });
   }
 
   /**

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { errorsIn } from "../contract/built-ins.js";
 import { isError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
@@ -91,11 +92,9 @@ export class TurnCalls {
    *
    * @param what - The method of the run, for messages.
    */
-  async begin(what: string, name: string): Promise<NamedStep> {
+  begin(what: string, name: string): Promise<NamedStep> {
     this.#assertOpen(what);
-    // A function that catches the reason and calls again would keep timers and signals from arriving.
-    if (this.#stop.signal.aborted) await nextTurn(this.#runtime);
-    this.#stop.signal.throwIfAborted();
+    if (this.#stop.signal.aborted) return this.#refuse(this.#stop.signal.reason);
     const isWait = what !== "run.step";
     if (this.#names.has(name)) {
       const advice =
@@ -112,16 +111,8 @@ export class TurnCalls {
     this.#lastThrown = [];
     const occurrence = this.count(`step ${name}`);
     const step = this.#journal.recorded?.find({ name, occurrence });
-    const title = stepTitle(name, occurrence);
-    if (step !== undefined) {
-      const value = await this.inOrder(step.sequence, () => this.#load(step));
-      if (value !== undefined) return { name, occurrence, title, isWait, recorded: { step, value } };
-    } else {
-      // The calls that are made together with this one are registered first.
-      await Promise.resolve();
-      if (this.#isDelivering) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
-    }
-    return { name, occurrence, title, isWait, recorded: undefined };
+    const call = { name, occurrence, title: stepTitle(name, occurrence), isWait, recorded: undefined };
+    return step === undefined ? this.#afterStored(call) : this.inOrder(step.sequence, () => this.#load(call, step));
   }
 
   /** Call it when the step or wait has ended. */
@@ -158,10 +149,18 @@ export class TurnCalls {
    * @param first - Called when it is its turn. This call, and later ones, continue after it.
    */
   inOrder(sequence: number): Promise<undefined>;
-  inOrder<Result>(sequence: number, first: () => Promise<Result>): Promise<Result>;
-  inOrder<Result>(sequence: number, first?: () => Promise<Result>): Promise<Result | undefined> {
+  inOrder<Result>(sequence: number, first: () => Result | Promise<Result>): Promise<Result>;
+  inOrder<Result>(sequence: number, first?: () => Result | Promise<Result>): Promise<Result | undefined> {
     return new Promise((resolve, reject) => {
-      const proceed = first === undefined ? () => resolve(undefined) : () => first().then(resolve, reject);
+      const proceed = (): Promise<void> | void => {
+        try {
+          const result = first?.();
+          if (types.isPromise(result)) return result.then(resolve, reject);
+          resolve(result);
+        } catch (error) {
+          reject(error);
+        }
+      };
       let [from, to] = [0, this.#stored.length];
       while (from < to) {
         const middle = (from + to) >>> 1;
@@ -192,33 +191,56 @@ export class TurnCalls {
     return { dropped: [...dropped], kept: [...this.#thrown.values()].filter((step) => !dropped.has(step)) };
   }
 
+  /** A function that catches the reason and calls again would keep timers and signals from arriving. */
+  async #refuse(reason: unknown): Promise<never> {
+    await nextTurn(this.#runtime);
+    throw reason;
+  }
+
+  /** Resolves after the stored results. */
+  async #afterStored(call: NamedStep): Promise<NamedStep> {
+    // The calls that are made together with this one are registered first.
+    await Promise.resolve();
+    if (this.#isDelivering) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
+    return call;
+  }
+
   /**
-   * Loads a recorded result; `undefined` if it was dropped meanwhile. If that fails, the run is stopped, since its
-   * function hasn't failed.
+   * Adds the recorded result to a call, unless it was dropped meanwhile. If it can't be loaded, the run is stopped, since
+   * its function hasn't failed.
    */
-  async #load(step: RecordedStep): Promise<StepValue | undefined> {
+  #load(call: NamedStep, step: RecordedStep): NamedStep | Promise<NamedStep> {
     const { recorded } = this.#journal;
-    if (recorded?.find(step) !== step) return undefined;
-    try {
-      return await recorded.loadStep(step);
-    } catch (error) {
+    if (recorded?.find(step) !== step) return call;
+    const stop = (error: unknown): never => {
       this.#stop.stop(error);
       throw error;
+    };
+    const join = (value: StepValue): NamedStep => ({ ...call, recorded: { step, value } });
+    try {
+      const value = recorded.loadStep(step);
+      return types.isPromise(value) ? value.then(join, stop) : join(value);
+    } catch (error) {
+      return stop(error);
     }
   }
 
   #deliverSoon(): void {
     if (this.#isDelivering) return;
     this.#isDelivering = true;
-    this.#runtime.setImmediate(() => void this.#deliverNext());
+    this.#runtime.setImmediate(() => this.#deliverNext());
   }
 
-  async #deliverNext(): Promise<void> {
+  #deliverNext(): void {
     const call = this.#stored.pop();
-    await call?.proceed();
-    this.#isDelivering = false;
-    if (call !== undefined) this.#deliverSoon();
-    else for (const begin of this.#unrecorded.splice(0)) begin();
+    const end = (): void => {
+      this.#isDelivering = false;
+      if (call !== undefined) this.#deliverSoon();
+      else for (const begin of this.#unrecorded.splice(0)) begin();
+    };
+    const proceeding = call?.proceed();
+    if (proceeding === undefined) end();
+    else void proceeding.then(end);
   }
 
   /** @throws {TypeError} The turn is over, or the call was made inside one of its steps. */

@@ -215,11 +215,15 @@ class StepPromise<Result> extends Promise<Result> {
   readonly #call: AwaitedCall;
 
   constructor(call: AwaitedCall, running: Promise<Result>) {
-    super((resolve) => resolve(running));
+    super((resolve, reject) => {
+      running.then(resolve, (error: unknown) => {
+        reject(error);
+        // This prevents an unhandled rejection. The turn keeps the error, and throws it at its end if the function never
+        // waited for the step.
+        super.then(undefined, () => undefined);
+      });
+    });
     this.#call = call;
-    // This prevents an unhandled rejection. The turn keeps the error, and throws it at its end if the function never
-    // waited for the step.
-    super.then(undefined, () => undefined);
   }
 
   static override get [Symbol.species](): PromiseConstructor {
