@@ -38,7 +38,7 @@ export interface DatabaseFileOptions<Store> {
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
-/** Reads check this often whether the database was removed or replaced. Whether the log was, each call checks. */
+/** Calls check this often whether the database was removed or replaced. Each call checks whether the log was deleted. */
 const CHECK_AGAIN_MS = 100;
 /**
  * The size to which the log shrinks. SQLite copies the log into the database from 1,000 pages on, each of 4,096 bytes
@@ -47,14 +47,17 @@ const CHECK_AGAIN_MS = 100;
  */
 const LOG_BYTES = 1100 * (4096 + 24);
 
-/** The most times that a change is made again because its database was removed or replaced. */
-const MAX_CHANGES = 3;
+/**
+ * Connections to databases that were removed or replaced. They stay open, since SQLite would delete the log that has the
+ * name now, perhaps that of another process.
+ */
+const ABANDONED = new Set<unknown>();
 /** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
 /**
- * The database at a path. It is opened at its first use, and opened again if somebody has removed or replaced its
- * files.
+ * The database at a path. It is opened at its first use. If somebody removes or replaces its files, it is closed, and the
+ * next call opens what is there.
  */
 export class DatabaseFile<Store> {
   readonly #options: DatabaseFileOptions<Store>;
@@ -73,7 +76,7 @@ export class DatabaseFile<Store> {
    *   later.
    */
   existing(): Store | undefined {
-    this.#leaveIf(!this.#hasItsFiles());
+    if (!this.#hasItsFiles()) this.#closeAll();
     if (this.#open !== undefined) return this.#open.store;
     const { path } = this.#options;
     const file = unlessAbsent(() => statSync(path));
@@ -93,55 +96,47 @@ export class DatabaseFile<Store> {
   }
 
   /**
-   * Changes the store, which is undefined if there is none. Returns once a new process would find the change. So if the
-   * log was removed, its content is first copied into the database. If the database was removed or replaced, the work is
-   * done again on the new one.
+   * Changes the store, which is undefined if there is none. Returns once a new process would find the change.
    *
    * @param isLazy - Doesn't look at the files: the task's next durable change does.
+   * @throws {StorageError} The files were removed or replaced meanwhile.
    */
   change<Result>(work: (store: Store | undefined) => Result, isLazy = false): Result {
-    for (let changes = 1; changes <= MAX_CHANGES; changes++) {
-      const result = work(this.#open?.store ?? this.existing());
-      if (isLazy) return result;
-      const isNamed = this.#open?.files.isNamed ?? true;
-      this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
-      if (isNamed) return result;
-    }
+    const result = work(this.#open?.store ?? this.existing());
+    if (isLazy || this.#hasItsFiles()) return result;
+    this.#closeAll();
     throw new StorageError(
-      `The database ${this.#options.path} was removed or replaced at each of ${MAX_CHANGES} attempts to change it. ` +
-        "Find the program that does that, then try again.",
+      `The database ${this.#options.path}, or the log beside it, was deleted or replaced while it was open. This change, and ` +
+        "earlier ones that were in the log alone, may be lost. Find the program that does that. The next call opens what is " +
+        "there now; `waymark verify` shows whether it is whole.",
       { retryable: true },
     );
   }
 
-  /** @throws {StorageError} Earlier saves can't be kept (see `OpenFiles.leave`). */
   close(): void {
-    this.#leaveIf(!(this.#open?.files.isNamed && this.#open.files.isLogNamed));
-    this.#forget();
+    OPEN.delete(this.#self);
+    const { database, files } = this.#open ?? {};
+    this.#open = undefined;
+    files?.close();
+    if (files?.isNamed === false) ABANDONED.add(database);
+    else database?.close();
   }
 
-  /** Whether a read may use the open connection, because its files still have their names. */
+  /** Whether the files that are open are those at the path. */
   #hasItsFiles(): boolean {
     if (this.#open === undefined) return true;
-    if (!this.#open.files.isLogNamed) return false;
+    if (this.#open.files.isLogDeleted) return false;
     const nowMs = performance.now();
     if (nowMs < this.#checkAgainAtMs) return true;
     this.#checkAgainAtMs = nowMs + CHECK_AGAIN_MS;
     return this.#open.files.isNamed;
   }
 
-  #leaveIf(isLeft: boolean): void {
-    if (!isLeft || this.#open === undefined) return;
-    const { files, database } = this.#open;
-    files.leave(database, () => {
-      for (const other of opened()) if (other.#open?.files.isOf(files.database)) other.#forget();
-    });
-  }
-
-  #forget(): void {
-    OPEN.delete(this.#self);
-    this.#open?.database.close();
-    this.#open = undefined;
+  /** Closes all connections of this process to the file: an open one would pass its view of the old log on to the next. */
+  #closeAll(): void {
+    const { files } = this.#open ?? {};
+    const connected = [...opened()];
+    for (const other of connected) if (other.#open !== undefined && files?.isSame(other.#open.files)) other.close();
   }
 
   #connect(options: { readonly mayCreate: true }): Store;
@@ -157,7 +152,7 @@ export class DatabaseFile<Store> {
     const file = statSync(path);
     // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
     // an outdated view are closed first.
-    for (const other of opened()) if (other.#open?.files.isOf(file)) other.#leaveIf(!other.#hasItsFiles());
+    for (const other of opened()) if (other.#open?.files.isOf(file) && !other.#hasItsFiles()) other.close();
     const database = this.#openFile(mayCreate);
     if (database === undefined) return undefined;
     const isCopy = database.pragma("query_only") === 1;
