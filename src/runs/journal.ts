@@ -248,13 +248,14 @@ export class RunJournal {
     this.#next = undefined;
     const lease = this.#lease;
     try {
-      const drafts = await finishAll(made);
-      const { sequence: expectedSequence } = this.#newest;
-      const last = await this.#writeUntilStored(async (isRetry) => {
-        const stored = isRetry ? await this.#findStored(drafts) : undefined;
-        const condition = { expectedSequence, fencingToken: lease.token };
-        return stored ?? this.#store.appendRecords(lease.taskId, drafts, condition, { lazy: isLazy });
-      });
+      const drafts = areMade(made) ? made : await Promise.all(made);
+      const append = () => {
+        const condition = { expectedSequence: this.#newest.sequence, fencingToken: lease.token };
+        return this.#store.appendRecords(lease.taskId, drafts, condition, { lazy: isLazy });
+      };
+      const last = await this.#writeUntilStored(async (isRetry) =>
+        isRetry ? ((await this.#findStored(drafts)) ?? append()) : append(),
+      );
       this.#newest = { ...this.#newest, last };
       return last - drafts.length + 1;
     } catch (error) {
@@ -304,7 +305,7 @@ export class RunJournal {
         transient: isTransient ? { replaces } : undefined,
       });
       const generation = note.generation || draft.id;
-      const drafts = await finishAll(records(draft.id).map((record) => this.#draftRecord(record, generation)));
+      const drafts = await Promise.all(records(draft.id).map((record) => this.#draftRecord(record, generation)));
       const how = { lease: this.#lease, expectedSequence, noEventAfter, replaces, resembles, records: drafts };
       const saved = await this.#writeUntilStored((isRetry) => this.#store.append(draft, state, { ...how, isRetry }));
       const { id, sequence, stage } = saved;
@@ -341,10 +342,9 @@ export class RunJournal {
   }
 }
 
-async function finishAll(made: readonly (RecordDraft | Promise<RecordDraft>)[]): Promise<readonly RecordDraft[]> {
-  const drafts: RecordDraft[] = [];
-  for (const draft of made) drafts.push(types.isPromise(draft) ? await draft : draft);
-  return drafts;
+/** Whether no draft has transforms to wait for. */
+function areMade(drafts: readonly (RecordDraft | Promise<RecordDraft>)[]): drafts is readonly RecordDraft[] {
+  return !drafts.some((draft) => types.isPromise(draft));
 }
 
 function nextTick(): Promise<void> {

@@ -25,17 +25,34 @@ interface Call {
 /** Shared, because a run of one copy of this package may begin inside a run of another copy. */
 const CALLS = processState("calls.1", () => new AsyncLocalStorage<Call>());
 
-/** Runs `work`. Inside it, the functions below find `call`. */
-export async function runInCall<Result>(
+/** Runs `work`. Inside it, the functions below find `call`. Returns what `work` returns, or a promise of it. */
+export function runInCall<Result>(
   call: Omit<Call, "outer" | "isOver">,
-  work: () => Result | Promise<Result>,
-): Promise<Result> {
+  work: () => Result | PromiseLike<Result>,
+): Result | Promise<Result> {
   const own: Call = { ...call, outer: currentCall(), isOver: false };
   try {
-    return await CALLS.run(own, work);
-  } finally {
+    const result = CALLS.run(own, work);
+    if (isThenable(result)) return untilOver(own, result);
     own.isOver = true;
+    return result;
+  } catch (error) {
+    own.isOver = true;
+    throw error;
   }
+}
+
+async function untilOver<Result>(call: Call, result: PromiseLike<Result>): Promise<Result> {
+  try {
+    return await result;
+  } finally {
+    call.isOver = true;
+  }
+}
+
+function isThenable<Result>(value: Result | PromiseLike<Result>): value is PromiseLike<Result> {
+  const mayHaveMethods = (typeof value === "object" && value !== null) || typeof value === "function";
+  return mayHaveMethods && "then" in value && typeof value.then === "function";
 }
 
 /** The innermost call under way. A timer or a listener that a call has left behind still runs inside it. */

@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import { RunMismatchError, StepInterruptedError } from "../contract/errors.js";
 import type { RunNote } from "../contract/run-note.js";
@@ -26,7 +27,8 @@ export class Steps {
     this.#calls = calls;
   }
 
-  async run(step: NamedStep, fn: StepFunction, options: StepOptions): Promise<unknown> {
+  /** Returns a recorded result, or a promise of the step's own. @throws What the step throws; it may also reject. */
+  run(step: NamedStep, fn: StepFunction, options: StepOptions): unknown {
     const { taskId, journal, values } = this.#parts;
     const { title, recorded } = step;
     const input = options.input === undefined ? undefined : values.digestInput(title, options.input);
@@ -34,12 +36,19 @@ export class Steps {
       assertKind(taskId, title, recorded.value, undefined);
       if (recorded.value.input === input || recorded.value.status === "interrupted") return this.#reuse(step, options);
       this.#dropFrom(recorded.step);
-    } else if (options.atMostOnce && (await journal.recorded?.wasInterrupted(step))) {
-      return this.#interrupt(step);
     }
-    if (!tracing.step.hasSubscribers) return this.#execute(step, fn, options, input);
-    const { attempt, turn } = journal.head;
-    return traced(tracing.step, { taskId, attempt, turn, step: title }, () => this.#execute(step, fn, options, input));
+    const execute = () => {
+      if (!tracing.step.hasSubscribers) return this.#execute(step, fn, options, input);
+      const { attempt, turn } = journal.head;
+      const details = { taskId, attempt, turn, step: title };
+      return traced(tracing.step, details, () => this.#execute(step, fn, options, input));
+    };
+    return options.atMostOnce && recorded === undefined ? this.#unlessInterrupted(step, execute) : execute();
+  }
+
+  /** Throws instead if an earlier attempt was interrupted in the step. */
+  async #unlessInterrupted(step: NamedStep, execute: () => Promise<unknown>): Promise<unknown> {
+    return (await this.#parts.journal.recorded?.wasInterrupted(step)) ? this.#interrupt(step) : execute();
   }
 
   #reuse(step: NamedStep, { schema }: StepOptions): unknown {
@@ -68,7 +77,7 @@ export class Steps {
     const { notifications, options: settings } = store;
     const { title } = step;
     const startedAt = new Date(settings.clock()).toISOString();
-    const earlier = (await journal.recorded?.countStarts(step)) ?? 0;
+    const earlier = journal.recorded === undefined ? 0 : await journal.recorded.countStarts(step);
     const start = { hasEnded: false };
     const isAtMostOnce = options.atMostOnce === true;
     if (isAtMostOnce || journal.marksFirst) await this.#mark(step, isAtMostOnce);
@@ -127,7 +136,8 @@ export class Steps {
         signal,
       };
       try {
-        const result = await runInCall({ of: this.#calls, name: title, signal }, () => fn(call));
+        const called = runInCall({ of: this.#calls, name: title, signal }, () => fn(call));
+        const result = types.isPromise(called) ? await called : called;
         return { attempts, result: schema === undefined ? result : values.checkResult(title, result, schema) };
       } catch (thrown) {
         const error = timed !== undefined && signal.reason === timed.error ? timed.error : thrown;

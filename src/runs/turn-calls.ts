@@ -198,11 +198,11 @@ export class TurnCalls {
   }
 
   /** Resolves after the stored results. */
-  async #afterStored(call: NamedStep): Promise<NamedStep> {
+  #afterStored(call: NamedStep): Promise<NamedStep> {
+    const wait = () => new Promise<NamedStep>((resolve) => this.#unrecorded.push(() => resolve(call)));
+    if (this.#isDelivering) return wait();
     // The calls that are made together with this one are registered first.
-    await Promise.resolve();
-    if (this.#isDelivering) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
-    return call;
+    return Promise.resolve().then(() => (this.#isDelivering ? wait() : call));
   }
 
   /**

@@ -172,7 +172,7 @@ export class Turn implements Run {
     what: string,
     name: string,
     check: () => void,
-    work: (step: NamedStep) => Promise<Result>,
+    work: (step: NamedStep) => Result | Promise<Result>,
   ): Promise<Result> {
     const call: AwaitedCall = { isAwaited: false };
     const run = async () => {
