@@ -134,9 +134,13 @@ export interface RenderedLine extends ParsedFields {
 export function renderFields(fields: LineFields, value?: string | Uint8Array): RenderedLine {
   const header = JSON.stringify(fields).slice(0, -1);
   const check = checksum(header);
-  const start = Buffer.from(`${header}${CHECK_KEY}${check}"${value === undefined ? "}\n" : VALUE_KEY}`);
-  const end = start.length - (value === undefined ? 2 : VALUE_KEY.length);
-  const bytes = value === undefined ? start : Buffer.concat([start, Buffer.from(value), Buffer.from("}\n")]);
+  const start = `${header}${CHECK_KEY}${check}"`;
+  const end = Buffer.byteLength(start);
+  // A text is copied once.
+  const bytes =
+    value === undefined || typeof value === "string"
+      ? Buffer.from(`${start}${value === undefined ? "" : `${VALUE_KEY}${value}`}}\n`)
+      : Buffer.concat([Buffer.from(`${start}${VALUE_KEY}`), value, Buffer.from("}\n")]);
   return { bytes, fields, check, end };
 }
 

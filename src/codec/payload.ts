@@ -119,6 +119,12 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
 }
 
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
+  const { encoding, body: plain } = payload;
+  // Most payloads have no transforms, and a resume opens thousands of them.
+  if (typeof plain === "string" && isJsonEncoding(encoding) && !options.transforms?.length) {
+    requireDigest(payload, options.context);
+    return { encoding, text: plain };
+  }
   const { base, layers, body, context } = parsePayload(payload, options);
   return typeof body === "string"
     ? { encoding: base, text: body }
@@ -219,10 +225,11 @@ interface ParsedPayload {
  * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
-function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadOptions): ParsedPayload {
+function parsePayload(payload: Payload, options: OpenPayloadOptions): ParsedPayload {
+  const { encoding, body } = payload;
   const { transforms = [], context: owner } = options;
   const context = makeContext(owner, encoding);
-  if (digestBody(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
+  requireDigest(payload, owner);
   const [base = "", ...names] = encoding.split("+");
   if (!isJsonEncoding(base)) {
     throw new UnsupportedFormatError(
@@ -232,7 +239,7 @@ function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadO
   }
   for (const transform of transforms) if (!names.includes(transform.name)) transform.onAbsent?.(context);
   // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
-  if (names.length > 1 && new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
+  if (new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
   const layers = names.map((name) => findTransform(name, encoding, options)).reverse();
   // With transforms, the body must be stored as bytes. Without them, it must be stored as text.
   const isText = typeof body === "string";
@@ -241,6 +248,11 @@ function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadO
     throw damagedPayload(owner, `its encoding is ${encoding}, but its payload is ${wrong}`);
   }
   return { base, layers, body, context };
+}
+
+/** @throws {CheckpointCorruptError} */
+function requireDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
+  if (digestBody(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
 }
 
 function encodeBody(body: string | Uint8Array): Uint8Array {

@@ -89,13 +89,8 @@ export function parseRunKey({ recordKey = "" }: { readonly recordKey?: string | 
   if (!recordKey.startsWith("[")) return undefined;
   const [generation, turn, attempt, occurrence, event]: unknown[] = JSON.parse(recordKey);
   if (typeof generation !== "string" || typeof turn !== "number" || typeof attempt !== "number") return undefined;
-  return {
-    generation,
-    turn,
-    attempt,
-    ...(typeof occurrence === "number" && { occurrence }),
-    ...(typeof event === "number" && { event }),
-  };
+  const number = (part: unknown) => (typeof part === "number" ? part : undefined);
+  return { generation, turn, attempt, occurrence: number(occurrence), event: number(event) };
 }
 
 /** A step's title for people: `model`, `model 2`. */

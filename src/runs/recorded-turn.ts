@@ -62,8 +62,8 @@ export class RecordedTurn {
   readonly #note: RunNote;
   readonly #afterSequence: number;
   readonly #steps = new Map<string, RecordedStep>();
-  /** The last end of each step, also if its result was dropped. */
-  readonly #ends = new Map<string, number>();
+  /** The last end of each step whose results were all dropped. */
+  readonly #droppedEnds = new Map<string, number>();
   /** The sequences of the `run` records that may drop results. */
   readonly #changes: number[] = [];
   readonly #dropped: SequenceRange[] = [];
@@ -147,7 +147,7 @@ export class RecordedTurn {
   /** Whether the step has started, and wasn't recorded as ended since. */
   async wasInterrupted(step: Named): Promise<boolean> {
     const last = (await this.#listStarts(step)).at(-1) ?? 0;
-    return last > (this.#ends.get(formatStepKey(step.name, step.occurrence, false)) ?? 0);
+    return last > this.#findEnd(formatStepKey(step.name, step.occurrence, false));
   }
 
   /** The start of a wait that hasn't ended; `undefined` if it hasn't begun. */
@@ -162,7 +162,7 @@ export class RecordedTurn {
   /** Forgets this step and all that were recorded after it, except those that the function has already called. */
   dropFrom(first: RecordedStep): readonly RecordedStep[] {
     const dropped = this.all().filter(({ sequence, isUsed }) => sequence >= first.sequence && !isUsed);
-    for (const { name, occurrence, isSave } of dropped) this.#steps.delete(formatStepKey(name, occurrence, isSave));
+    for (const step of dropped) this.#drop(formatStepKey(step.name, step.occurrence, step.isSave), step);
     return dropped;
   }
 
@@ -175,7 +175,7 @@ export class RecordedTurn {
     if (kind === "run" && event !== undefined) return true;
     const key = formatStepKey(name, occurrence, kind === "run");
     if (kind !== "mark") return this.#steps.get(key)?.sequence === sequence;
-    return sequence > (this.#ends.get(key) ?? 0) && !this.#isDropped(sequence);
+    return sequence > this.#findEnd(key) && !this.#isDropped(sequence);
   }
 
   async #loadLater(step: RecordedStep, opened: Promise<OpenedPayload> | undefined): Promise<StepValue> {
@@ -275,7 +275,6 @@ export class RecordedTurn {
     }
     const isSave = kind === "run";
     const key = formatStepKey(name, occurrence, isSave);
-    this.#ends.set(key, sequence);
     this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false, isUndecided: false });
   }
 
@@ -286,7 +285,17 @@ export class RecordedTurn {
       if (record) this.#dropped.push(...readDropped(await this.#store.readValue(record)));
     }
     if (this.#dropped.length === 0) return;
-    for (const [key, { sequence }] of this.#steps) if (this.#isDropped(sequence)) this.#steps.delete(key);
+    for (const [key, step] of this.#steps) if (this.#isDropped(step.sequence)) this.#drop(key, step);
+  }
+
+  #drop(key: string, { sequence }: RecordedStep): void {
+    this.#steps.delete(key);
+    this.#droppedEnds.set(key, sequence);
+  }
+
+  /** The sequence of the step's last result, dropped or not; 0 if it has none. */
+  #findEnd(key: string): number {
+    return this.#steps.get(key)?.sequence ?? this.#droppedEnds.get(key) ?? 0;
   }
 
   #isDropped(sequence: number): boolean {
