@@ -164,6 +164,9 @@ class Bodies {
 }
 
 function toJson(rows: readonly Row[]): string {
+  const json = JSON.stringify(rows);
+  // Only texts with U+0000 or U+0001 need `toColumn`. A replacer takes four times as long as all else here.
+  if (!json.includes("\\u000")) return json;
   return JSON.stringify(rows, (_, value) => (typeof value === "string" ? toColumn(value) : value));
 }
 
