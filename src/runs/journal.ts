@@ -248,7 +248,7 @@ export class RunJournal {
     this.#next = undefined;
     const lease = this.#lease;
     try {
-      const drafts = areMade(made) ? made : await Promise.all(made);
+      const drafts = areMade(made) ? made : await finishAll(made);
       const append = () => {
         const condition = { expectedSequence: this.#newest.sequence, fencingToken: lease.token };
         return this.#store.appendRecords(lease.taskId, drafts, condition, { lazy: isLazy });
@@ -305,7 +305,7 @@ export class RunJournal {
         transient: isTransient ? { replaces } : undefined,
       });
       const generation = note.generation || draft.id;
-      const drafts = await Promise.all(records(draft.id).map((record) => this.#draftRecord(record, generation)));
+      const drafts = await finishAll(records(draft.id).map((record) => this.#draftRecord(record, generation)));
       const how = { lease: this.#lease, expectedSequence, noEventAfter, replaces, resembles, records: drafts };
       const saved = await this.#writeUntilStored((isRetry) => this.#store.append(draft, state, { ...how, isRetry }));
       const { id, sequence, stage } = saved;
@@ -340,6 +340,10 @@ export class RunJournal {
       }
     }
   }
+}
+
+function finishAll(made: readonly (RecordDraft | Promise<RecordDraft>)[]): Promise<readonly RecordDraft[]> {
+  return Promise.all(made.map(async (draft) => draft));
 }
 
 /** Whether no draft has transforms to wait for. */
