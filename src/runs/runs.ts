@@ -17,10 +17,11 @@ import { type Lease, TaskLease } from "../manager/lease.js";
 import { draftEncoded } from "../manager/record-drafts.js";
 import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
 import { findCallName, parentRun, runInCall } from "./nesting.js";
+import { Poller } from "./poller.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
 import { type RunState, readResult, readRunError, readRunState } from "./run-state.js";
-import { ANY_TASK, Poller, type RunStore } from "./run-store.js";
+import { ANY_TASK, type RunStore } from "./run-store.js";
 import { joinFields } from "./step-values.js";
 import { StopSignal, throwStop } from "./stops.js";
 

@@ -5,10 +5,10 @@ import type { TaskEvent } from "../contract/task-events.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
 import { describeSchema, type StateSchema } from "../manager/schema.js";
+import { Poller } from "./poller.js";
 import type { RecordedStep, WaitMark } from "./recorded-turn.js";
 import type { WaitOptions } from "./run.js";
 import { describeRefusal, eventTitle, type FoundEvent, type PendingEvent } from "./run-events.js";
-import { Poller } from "./run-store.js";
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 

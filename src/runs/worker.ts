@@ -11,9 +11,10 @@ import { nextTurn } from "../contract/runtime.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "../manager/check-options.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
+import { Poller } from "./poller.js";
 import type { RunOptions } from "./run.js";
 import type { RunState } from "./run-state.js";
-import { ANY_TASK, Poller, type RunStore } from "./run-store.js";
+import { ANY_TASK, type RunStore } from "./run-store.js";
 import type { Runs } from "./runs.js";
 import { isStop, StopSignal } from "./stops.js";
 

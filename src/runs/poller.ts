@@ -1,0 +1,59 @@
+import type { RunStore } from "./run-store.js";
+
+/** The longest pause. A machine that sleeps stops the timers of its processes. */
+const MAX_QUIET_MS = 60_000;
+
+/** Polls for what other managers and processes store. If the storage notifies of each change, only after one. */
+export class Poller {
+  readonly #store: RunStore;
+  readonly #key: string;
+  readonly #stopListening: () => void;
+  readonly #stopWatching: (() => void) | undefined;
+  #isWoken = false;
+  #hasChanged = false;
+  #isQuiet = false;
+
+  /** @param key - A task's id, or {@link ANY_TASK}: its wakes end the pauses. */
+  constructor(store: RunStore, key: string) {
+    this.#store = store;
+    this.#key = key;
+    this.#stopListening = store.onWake(key, () => {
+      this.#isWoken = true;
+    });
+    this.#stopWatching = store.watchChanges(() => this.#noteChange());
+  }
+
+  /** Whether the storage notifies of each change. */
+  get isNotified(): boolean {
+    return this.#stopWatching !== undefined;
+  }
+
+  /** Call it before each poll. */
+  begin(): void {
+    this.#isWoken = false;
+    this.#hasChanged = false;
+  }
+
+  /** Pauses for `ms` milliseconds, unless the key was woken since the poll began. */
+  async pause(ms: number, signal: AbortSignal): Promise<void> {
+    if (!this.#isWoken) await this.#store.pause(this.#key, ms, signal);
+  }
+
+  /** The same, unless the storage has changed, too, or doesn't notify. */
+  async pauseUntilChange(ms: number, signal: AbortSignal): Promise<void> {
+    if (!this.isNotified || this.#hasChanged || ms <= 0) return;
+    this.#isQuiet = true;
+    await this.pause(Math.min(ms, MAX_QUIET_MS), signal);
+    this.#isQuiet = false;
+  }
+
+  end(): void {
+    this.#stopListening();
+    this.#stopWatching?.();
+  }
+
+  #noteChange(): void {
+    this.#hasChanged = true;
+    if (this.#isQuiet) this.#store.wake(this.#key);
+  }
+}
