@@ -13,6 +13,8 @@ export interface World {
   readonly code: number;
   /** The input of the steps that have one. */
   readonly input: number;
+  /** How many values the steps have made, those of child runs and of all turns: each is another one. */
+  made: number;
   readonly manager: CheckpointManager;
   readonly runtime: Runtime;
   generationOf(taskId: string): string;
@@ -59,7 +61,6 @@ class RunCalls implements Calls {
   readonly #where: SeenWhere;
   readonly #titles = new Titles();
   readonly #errors = new Map<unknown, string>();
-  #made = 0;
 
   constructor(run: CallsOfRun, world: World, at: number) {
     const { life, code } = world;
@@ -166,9 +167,9 @@ class RunCalls implements Calls {
     const { fails, slow, atMostOnce } = body;
     this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
     for (let turn = 0; turn < slow; turn++) await nextTurn(this.#world.runtime);
-    this.#made += 1;
+    this.#world.made += 1;
     // No other call makes it, so that an answer tells which call it is of.
-    const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#made}`;
+    const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#world.made}`;
     this.note({ is: "made", title, value, input });
     if (attempt <= fails) throw new RangeError(value);
     return value;

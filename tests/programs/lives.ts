@@ -209,6 +209,7 @@ export class Execution {
         life: name,
         code,
         input,
+        made: 0,
         manager,
         runtime: this.#runtime,
         generationOf: (id) => place.generationOf(id),

@@ -109,6 +109,7 @@ function begin({ taskId, signal }: Run): World {
     life,
     code,
     input: code > 2 ? 2 : 1,
+    made: 0,
     manager,
     runtime: realRuntime,
     generationOf: (task) => observed.generationOf(task),
