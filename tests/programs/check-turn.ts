@@ -1,17 +1,18 @@
 // One turn of a run, in all lives: what a run promises of its answers (docs/runs.md).
 import { isEvent } from "./check-events.js";
 import { LEFT } from "./program.js";
-import type { Kind, SeenInTurn } from "./seen.js";
+import type { SeenInTurn } from "./seen.js";
 import type { Life, Line } from "./seen-lives.js";
 
 type Got = Line & Extract<SeenInTurn, { readonly is: "got" }>;
+type Called = Line & Extract<SeenInTurn, { readonly is: "called" }>;
 type Ran = Line & Extract<SeenInTurn, { readonly is: "body" }>;
 type Made = Line & Extract<SeenInTurn, { readonly is: "made" }>;
 
 /** An answer that a run's function got. */
 interface Answer {
   readonly value: string;
-  /** Of the step's body that made it. */
+  /** Of the call: a result that another input has made is no answer. */
   readonly input: number | undefined;
 }
 
@@ -51,19 +52,19 @@ export class TurnCheck {
   take(lines: readonly Line[], { lines: ownLines, ended, isLate }: Life): void {
     const refused = new Set(lines.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
     const got = new Set<string>();
-    const kinds = new Map<string, Kind>();
+    const calls = new Map<string, Called>();
     let lastErrors: string[] = [];
     let hasEnded = false;
     let linked: readonly string[] | undefined;
     for (const line of lines) {
       if (line.is === "called") {
         if (line.kind !== "save" && !refused.has(line.title)) lastErrors = [];
-        kinds.set(line.title, line.kind);
+        calls.set(line.title, line);
         if (this.#hasOtherInput(line)) this.#mayDrop(this.#laterThan(line.title, got));
       } else if (line.is === "made" && line.title === LEFT) this.#left = line.value;
       else if (line.is === "body") this.#ran(line, got, isLate(line));
       else if (line.is === "got") {
-        this.#got(line, got, !hasEnded);
+        this.#got(line, calls.get(line.title)?.input, got, !hasEnded);
         if (line.isError) lastErrors.push(line.title);
       } else if (line.is === "threw") {
         linked = line.titles;
@@ -75,10 +76,10 @@ export class TurnCheck {
         hasEnded = true;
       }
     }
-    if (kinds.has(LEFT)) this.#assertLeft(ended);
+    if (calls.has(LEFT)) this.#assertLeft(ended);
     if (linked === undefined) return;
     const dropped = new Set([...linked, ...lastErrors]);
-    this.#lastDropped = [...dropped].filter((title) => kinds.get(title) === "step");
+    this.#lastDropped = [...dropped].filter((title) => calls.get(title)?.kind === "step");
     if (ended === "failed") this.#drop(dropped);
     else this.#mayBeDropped.push(dropped);
   }
@@ -130,7 +131,7 @@ export class TurnCheck {
     this.#onceBegan.set(title, { life, input });
   }
 
-  #got({ title, kind, value, code }: Got, got: Set<string>, isInTime: boolean): void {
+  #got({ title, kind, value, code }: Got, input: number | undefined, got: Set<string>, isInTime: boolean): void {
     const before = this.#agreed.get(title);
     if (before !== undefined && before.value !== value) this.#dropWith(title);
     const agreed = this.#agreed.get(title);
@@ -144,7 +145,9 @@ export class TurnCheck {
       if (kind === "step" && value !== "interrupted" && made === undefined)
         this.#rules.report(`"${title}" answered ${value}, which nothing has made`);
       // A child run's error is one of its own steps'.
-      this.#agreed.set(title, { value, input: made?.title === title ? made.input : undefined });
+      if (made?.title === title && made.input !== input)
+        this.#rules.report(`"${title}" answered ${value}, which it made with the input ${made.input}, not ${input}`);
+      this.#agreed.set(title, { value, input });
       // What may have been dropped before was an earlier answer.
       this.#mayBeDropped = this.#mayBeDropped.map((titles) => new Set([...titles].filter((other) => other !== title)));
       this.#onceBegan.delete(title);
