@@ -1,7 +1,7 @@
 // A random program, and what happens in its lives.
 import fc from "fast-check";
 import type { Fault } from "./disturbed.js";
-import { type Change, changes, type Program, programs, withoutInputs } from "./program.js";
+import { type Change, changeable, changes, type Program, programs } from "./program.js";
 
 /** An event that is sent before the write with this number, or before the one that pauses the run. */
 export interface Sending {
@@ -69,7 +69,7 @@ const life: fc.Arbitrary<Life> = fc.record({
 });
 export const cases: fc.Arbitrary<Case> = fc
   .record({ program: programs, hasInput: fc.boolean(), lives: fc.array(life, { maxLength: 6 }) })
-  .map((one) => (one.lives.some(isOther) ? { ...one, program: withoutInputs(one.program) } : one));
+  .map((one) => (one.lives.some(isOther) ? { ...one, program: changeable(one.program) } : one));
 
 /** Whether the notes of a life don't tell all that is recorded, or what its function calls. */
 function isOther({ first, change }: Life): boolean {
