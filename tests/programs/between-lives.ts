@@ -1,5 +1,6 @@
 // What happens to a task between two lives.
 import type { CheckpointManager } from "waymark";
+import { readRunNote } from "../../src/contract/run-note.js";
 import { stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
 import { collect } from "../support/collect.js";
@@ -23,9 +24,10 @@ export async function changeBetween(
     if (first === "retry") return await retry(manager, task, at);
     if (first === "refuse") return await refuse(manager, task, at % 2 === 0);
     const branch = first === "fork" ? newFork() : task;
+    const turn = await nextTurn(manager, task, chosen.sequence);
     if (first === "fork") await manager.fork(task, chosen.sequence, branch);
     else await manager.rewind(task, chosen.sequence);
-    return await noteBranch(manager, task, branch);
+    return await noteBranch(manager, task, branch, turn);
   } catch (error) {
     // A record of the start of a task has no checkpoint before it, and a cancelled task stays so.
     if (!["CHECKPOINT_NOT_FOUND", "RUN_CANCELLED"].includes(errorCode(error))) throw error;
@@ -53,11 +55,25 @@ async function refuse(manager: CheckpointManager, task: string, isInput: boolean
   return refused === "ran" ? `${task} ran with ${JSON.stringify(other)}` : undefined;
 }
 
+/** The turn in which a branch at this record continues: the record's, or the one after a run that has ended. */
+async function nextTurn(manager: CheckpointManager, task: string, sequence: number): Promise<number | undefined> {
+  const checkpoints = manager.records(task, { kinds: ["checkpoint"], beforeSequence: sequence + 1, order: "newest" });
+  const [newest] = await collect(checkpoints);
+  const note = newest && "metadata" in newest && readRunNote(newest);
+  return note ? note.turn + Number(note.isOver === true) : undefined;
+}
+
 /** What the branch has taken along: all results up to its point, of the same turn. */
-async function noteBranch(manager: CheckpointManager, from: string, task: string): Promise<Seen | undefined> {
+async function noteBranch(
+  manager: CheckpointManager,
+  from: string,
+  task: string,
+  turn: number | undefined,
+): Promise<Seen | string | undefined> {
   const newest = await manager.latest(task);
   const run = newest && (await readRun(manager, newest));
   if (newest === undefined || run === undefined) return undefined;
+  if (run.turn !== turn) return `${task} branched off ${from} in turn ${run.turn}, not ${turn}`;
   const carried = run.steps.flatMap(({ status, name, occurrence, waitsFor, event, result }) => {
     if (status !== "completed") return [];
     const ended = waitsFor === "sleep" ? "slept" : "nobody";

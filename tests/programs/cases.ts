@@ -31,6 +31,8 @@ export interface Life {
 export interface Case {
   readonly program: Program;
   readonly hasInput: boolean;
+  /** Whether the storage tells of its changes. Otherwise waits poll. */
+  readonly isWatched: boolean;
   readonly lives: readonly Life[];
 }
 
@@ -68,7 +70,12 @@ const life: fc.Arbitrary<Life> = fc.record({
   isWorked: fc.constantFrom(false, false, true),
 });
 export const cases: fc.Arbitrary<Case> = fc
-  .record({ program: programs, hasInput: fc.boolean(), lives: fc.array(life, { maxLength: 6 }) })
+  .record({
+    program: programs,
+    hasInput: fc.boolean(),
+    isWatched: fc.boolean(),
+    lives: fc.array(life, { maxLength: 6 }),
+  })
   .map((one) => (one.lives.some(isOther) ? { ...one, program: changeable(one.program) } : one));
 
 /** Whether the notes of a life don't tell all that is recorded, or what its function calls. */

@@ -1,7 +1,7 @@
 // Compares what the processes of a program have noted with what a run promises (docs/runs.md, docs/waiting.md).
+import { callViolations } from "./check-calls.js";
 import { EventsCheck, idOf } from "./check-events.js";
 import { TurnCheck, type TurnRules } from "./check-turn.js";
-import { waitViolations } from "./check-waits.js";
 import type { Seen, SeenWhere } from "./seen.js";
 import { groupBy, keyOf, type Life, livesIn, originOf } from "./seen-lives.js";
 
@@ -14,7 +14,7 @@ type Made = Extract<Seen, { readonly is: "made" }>;
  */
 export function violationsIn(seen: readonly Seen[]): readonly string[] {
   const check = new ProgramCheck(seen);
-  return [...check.violations, ...waitViolations(seen)];
+  return [...check.violations, ...callViolations(seen)];
 }
 
 class ProgramCheck {

@@ -46,11 +46,15 @@ export interface Disturbed {
 
 const NEVER = new Promise<never>(() => undefined);
 
-/** @param before - Called before each write, with its number, or with "pause" if it pauses a run. */
+/**
+ * @param before - Called before each write, with its number, or with "pause" if it pauses a run.
+ * @param isWatched - Whether the storage tells of its changes.
+ */
 export function disturbed(
   inner: StorageAdapter,
   fault: Fault | undefined,
   before: (write: number | "pause") => Promise<void>,
+  isWatched: boolean,
 ): Disturbed {
   const { leases, log, queue } = inner;
   if (leases === undefined || log === undefined) throw new Error("The storage has no leases or no log.");
@@ -130,6 +134,7 @@ export function disturbed(
           return log.append(taskId, records, condition, options);
         }),
       read: (query) => passAll(() => log.read(query)),
+      ...(!isWatched && { watch: undefined }),
     }),
     leases: withMembers(leases, {
       claim: (taskId, ...rest) =>

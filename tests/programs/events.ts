@@ -28,6 +28,7 @@ export class EventSender {
     const value: EventValue = { id: `sent-${this.#sent}`, isBad };
     this.#seen.push({ is: "sent", task, id: value.id, isBad });
     for (let copy = 0; copy < copies; copy++) await this.#manager.send(task, event, value, { id: value.id });
+    if (!isBad) this.#noteArrival(task, event, value.id);
   }
 
   /**
@@ -55,10 +56,15 @@ export class EventSender {
       const by = isWorked ? this.#manager : manager;
       const send = () => by.send(task, wait.name, value, { id, wait: one.key });
       // If the write fails, once more. The life may also have ended, and its manager is closed.
-      await send()
+      const stored = await send()
         .catch(send)
-        .catch(() => "");
+        .catch(() => undefined);
+      if (stored !== undefined && !isBad && one.key === undefined) this.#noteArrival(task, wait.name, id);
     }
+  }
+
+  #noteArrival(task: string, event: string, id: string): void {
+    this.#seen.push({ is: "arrived", task, event, id, nowMs: this.#runtime.now() });
   }
 
   /** The events that are listed as if their wait were open, though it has ended. */

@@ -81,6 +81,7 @@ export class Execution {
   /** It doesn't wait for a manager's storage, since a killed one never answers. */
   readonly #runtime: Runtime;
   readonly #lives: readonly Life[];
+  readonly #isWatched: boolean;
   readonly #input: typeof INPUT | undefined;
   readonly #events: EventSender;
   #program: Program;
@@ -99,10 +100,15 @@ export class Execution {
   /** The time by which the leases of the storage expire. */
   readonly #nowMs: (() => number) | undefined;
 
-  constructor({ program, lives, hasInput }: Case, storage: StorageAdapter | undefined, runtime: SimulatedRuntime) {
+  constructor(
+    { program, lives, hasInput, isWatched }: Case,
+    storage: StorageAdapter | undefined,
+    runtime: SimulatedRuntime,
+  ) {
     this.#nowMs = storage ? undefined : () => runtime.now();
     this.#program = program;
     this.#lives = lives;
+    this.#isWatched = isWatched;
     this.#input = hasInput ? INPUT : undefined;
     this.#storage = runtime.outside(storage ?? new MemoryAdapter({ runtime }));
     this.#runtime = withMembers<Runtime>(runtime, { outside: undefined });
@@ -164,7 +170,7 @@ export class Execution {
     let left = sendings;
     let wasCancelled = false;
     let hasAsked = false;
-    const place = disturbed(this.#storage, fault, async (write) => {
+    const beforeWrite = async (write: number | "pause") => {
       if (write === this.#frozen?.at) void this.#thaw();
       const due = left.filter(({ before }) => before === write);
       // An event before the pause makes the run try again.
@@ -181,7 +187,8 @@ export class Execution {
         // A worker whose run only waits isn't told.
         if (wasCancelled && life.isWorked) void this.#pause(NOTICED_AFTER_MS).then(() => pausing.abort());
       }
-    });
+    };
+    const place = disturbed(this.#storage, fault, beforeWrite, this.#isWatched);
     const { manager, logger } = this.#open(place.storage, `life-${this.#count + 1}`);
     const note = (seen: Seen) => {
       if (!place.isDead()) this.seen.push(seen);

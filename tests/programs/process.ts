@@ -27,7 +27,12 @@ const STUCK_AFTER = 3;
 process.stdin.resume().once("end", () => process.exit(1));
 const { name, role, storage, place, seed, ttlMs, code, seen, histories } = JSON.parse(process.argv[2] ?? "") as Told;
 const note = openSeen(seen, name);
-const observed = disturbed(recorded(openStorage(storage, place), histories, name), undefined, async () => undefined);
+const observed = disturbed(
+  recorded(openStorage(storage, place), histories, name),
+  undefined,
+  async () => undefined,
+  true,
+);
 const logger = recordingLogger();
 const manager = new CheckpointManager({ storage: observed.storage, logger });
 const stopping = new AbortController();

@@ -30,6 +30,14 @@ export type Seen =
       /** If it is for one wait: where that was called. */
       readonly wait?: Pick<Where, "generation" | "at"> & { readonly title: string };
     }
+  /** An event without a schema's refusal, for the next wait of its name, is stored. */
+  | {
+      readonly is: "arrived";
+      readonly task: string;
+      readonly event: string;
+      readonly id: string;
+      readonly nowMs: number;
+    }
   /** `manager.retry` has dropped the results from this step on. */
   | {
       readonly is: "dropped";
