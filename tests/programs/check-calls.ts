@@ -67,6 +67,8 @@ function lateViolations(seen: readonly Seen[]): readonly string[] {
       now.set(line.task, { life: line.life, open: new Map(), asleep: new Map(), arrived: new Map() });
     const own = "task" in line ? now.get(line.task) : undefined;
     if (own === undefined || ("life" in line && line.life !== own.life)) return [];
+    // Once the run has stopped, a call may end or not.
+    if (line.is === "refused" && line.isStopped) now.delete(line.task);
     if (line.is === "called" && isEventTitle(line.title)) own.open.set(line.title, line);
     if (line.is === "arrived") own.arrived.set(line.id, line);
     if (line.is === "waiting") {
