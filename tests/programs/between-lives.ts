@@ -1,6 +1,6 @@
 // What happens to a task between two lives.
 import type { CheckpointManager } from "waymark";
-import { readRunNote } from "../../src/contract/run-note.js";
+import { type RunNote, readRunNote } from "../../src/contract/run-note.js";
 import { stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
 import { collect } from "../support/collect.js";
@@ -25,10 +25,10 @@ export async function changeBetween(
     if (first === "retry") return await retry(manager, task, at);
     if (first === "refuse") return await refuse(manager, task, at % 2 === 0);
     const branch = first === "fork" ? newFork() : task;
-    const turn = await nextTurn(manager, task, chosen.sequence);
+    const point = await pointAt(manager, task, chosen.sequence);
     if (first === "fork") await manager.fork(task, chosen.sequence, branch);
     else await manager.rewind(task, chosen.sequence);
-    return await noteBranch(manager, task, branch, turn);
+    return await noteBranch(manager, task, branch, point);
   } catch (error) {
     // A record of the start of a task has no checkpoint before it, and a cancelled task stays so.
     if (!["CHECKPOINT_NOT_FOUND", "RUN_CANCELLED"].includes(errorCode(error))) throw error;
@@ -56,12 +56,11 @@ async function refuse(manager: CheckpointManager, task: string, isInput: boolean
   return refused === "ran" ? `${task} ran with ${JSON.stringify(other)}` : undefined;
 }
 
-/** The turn in which a branch at this record continues: the record's, or the one after a run that has ended. */
-async function nextTurn(manager: CheckpointManager, task: string, sequence: number): Promise<number | undefined> {
+/** What the run was doing at a record. */
+async function pointAt(manager: CheckpointManager, task: string, sequence: number): Promise<RunNote | undefined> {
   const checkpoints = manager.records(task, { kinds: ["checkpoint"], beforeSequence: sequence + 1, order: "newest" });
   const [newest] = await collect(checkpoints);
-  const note = newest && "metadata" in newest && readRunNote(newest);
-  return note ? note.turn + Number(note.isOver === true) : undefined;
+  return newest !== undefined && "status" in newest ? readRunNote(newest) : undefined;
 }
 
 /** What the branch has taken along: all results up to its point, of the same turn. */
@@ -69,11 +68,13 @@ async function noteBranch(
   manager: CheckpointManager,
   from: string,
   task: string,
-  turn: number | undefined,
+  point: RunNote | undefined,
 ): Promise<Seen | string | undefined> {
   const newest = await manager.latest(task);
   const run = newest && (await readRun(manager, newest));
   if (newest === undefined || run === undefined) return undefined;
+  const isOver = point?.isOver === true;
+  const turn = point && point.turn + Number(isOver);
   if (run.turn !== turn) return `${task} branched off ${from} in turn ${run.turn}, not ${turn}`;
   const carried = run.steps.flatMap(({ status, name, occurrence, waitsFor, event, result }) => {
     if (status !== "completed") return [];
@@ -81,7 +82,7 @@ async function noteBranch(
     const value = event ? `event ${event.id}` : waitsFor ? ended : String(result);
     return [[stepTitle(name, occurrence), value] as const];
   });
-  return { is: "branched", task, from, generation: run.generation, at: turnIn(newest.state), carried };
+  return { is: "branched", task, from, generation: run.generation, at: turnIn(newest.state), isOver, carried };
 }
 
 function turnIn(state: unknown): number {

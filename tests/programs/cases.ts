@@ -33,6 +33,8 @@ export interface Case {
   readonly hasInput: boolean;
   /** Whether the storage tells of its changes. Otherwise waits poll. */
   readonly isWatched: boolean;
+  /** Whether a fork is made of the completed run. */
+  readonly forksEnd: boolean;
   readonly lives: readonly Life[];
 }
 
@@ -74,9 +76,10 @@ export const cases: fc.Arbitrary<Case> = fc
     program: programs,
     hasInput: fc.boolean(),
     isWatched: fc.boolean(),
+    forksEnd: fc.constantFrom(false, false, false, true),
     lives: fc.array(life, { maxLength: 6 }),
   })
-  .map((one) => (one.lives.some(isOther) ? { ...one, program: changeable(one.program) } : one));
+  .map((one) => (one.forksEnd || one.lives.some(isOther) ? { ...one, program: changeable(one.program) } : one));
 
 /** Whether the notes of a life don't tell all that is recorded, or what its function calls. */
 function isOther({ first, change }: Life): boolean {

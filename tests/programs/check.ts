@@ -31,6 +31,9 @@ class ProgramCheck {
   readonly #codes = new Map<string, Set<number>>();
   /** The inputs of each task and its forks, as JSON. */
   readonly #inputs = new Map<string, string>();
+  /** The generations that have branched off a run that had ended. They may begin with the state of a milestone. */
+  readonly #afterEnd = new Set<string>();
+  readonly #saved = new Set<string>();
   /** The states with which turns may begin. */
   readonly #states = new Map<string, Set<string>>();
 
@@ -46,6 +49,8 @@ class ProgramCheck {
       }
       if (line.is === "made") this.#made.set(line.value, line);
       if (line.is === "surprised") this.violations.push(`${line.task} ended with ${line.error}`);
+      if (line.is === "branched" && line.isOver) this.#afterEnd.add(line.generation);
+      if (line.is === "saving") this.#saved.add(JSON.stringify(line.state));
       if (line.is === "next") this.#statesOf(line.at + 1).add(JSON.stringify(line.state));
     }
     for (const item of livesIn(seen)) {
@@ -65,10 +70,18 @@ class ProgramCheck {
     for (const lines of groupBy(life.lines, keyOf).values()) {
       const [first] = lines;
       if (first === undefined) continue;
-      if (first.is === "began" && first.at > 0 && !this.#statesOf(first.at).has(JSON.stringify(first.state)))
+      if (
+        first.is === "began" &&
+        first.at > 0 &&
+        !this.#mayBegin(first.generation, first.at, JSON.stringify(first.state))
+      )
         this.#report(first, `turn ${first.at} began with a state that no turn has given`);
       this.#turn(first).take(lines, life);
     }
+  }
+
+  #mayBegin(generation: string, at: number, state: string): boolean {
+    return this.#statesOf(at).has(state) || (this.#afterEnd.has(generation) && this.#saved.has(state));
   }
 
   /** The input stays, also that of a fork or after a restart. */

@@ -20,6 +20,8 @@ import { historyViolations, storedViolations } from "./stored.js";
 import { isPlanned, type ProgramState } from "./walk.js";
 import { workOn } from "./work-on.js";
 
+/** The `at` of a branch that chooses the last record. */
+const LAST_RECORD = 3;
 /** So often is a task begun at most. */
 const MAX_LIVES = 60;
 /** After so many failures in a row in which nothing ran, a task fails for ever. */
@@ -82,6 +84,7 @@ export class Execution {
   readonly #runtime: Runtime;
   readonly #lives: readonly Life[];
   readonly #isWatched: boolean;
+  readonly #forksEnd: boolean;
   readonly #input: typeof INPUT | undefined;
   readonly #events: EventSender;
   #program: Program;
@@ -101,7 +104,7 @@ export class Execution {
   readonly #nowMs: (() => number) | undefined;
 
   constructor(
-    { program, lives, hasInput, isWatched }: Case,
+    { program, lives, hasInput, isWatched, forksEnd }: Case,
     storage: StorageAdapter | undefined,
     runtime: SimulatedRuntime,
   ) {
@@ -109,6 +112,7 @@ export class Execution {
     this.#program = program;
     this.#lives = lives;
     this.#isWatched = isWatched;
+    this.#forksEnd = forksEnd;
     this.#input = hasInput ? INPUT : undefined;
     this.#storage = runtime.outside(storage ?? new MemoryAdapter({ runtime }));
     this.#runtime = withMembers<Runtime>(runtime, { outside: undefined });
@@ -121,6 +125,7 @@ export class Execution {
   async run(): Promise<void> {
     const forks: string[] = [];
     await this.#untilEnded("t", this.#lives, forks);
+    if (this.#forksEnd) await this.#prepare("t", { ...UNDISTURBED, first: "fork", at: LAST_RECORD }, forks);
     for (const fork of forks) await this.#untilEnded(fork, [], []);
     await this.#thaw();
   }

@@ -73,6 +73,8 @@ export type Seen =
       readonly from: string;
       readonly generation: string;
       readonly at: number;
+      /** Whether the run had ended. Then the branch begins a turn, with the newest state. */
+      readonly isOver: boolean;
       /** The answers that it took along, by the titles of their calls, in the order of the log. */
       readonly carried: readonly (readonly [title: string, value: string])[];
     };
