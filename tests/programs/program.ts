@@ -47,6 +47,8 @@ export interface Wait {
 type Catch = "ignore" | "rethrow" | "wrap" | "own" | "step, own";
 
 export interface Turn {
+  /** How many steps it begins with, at the same time. After some quick ones, a run records later when a step has begun. */
+  readonly quick: number;
   readonly parts: readonly Part[];
   /** How often it runs: `run.next` begins it again with the new state. */
   readonly times: number;
@@ -141,6 +143,7 @@ const { parts } = fc.letrec<{ part: Part; parts: readonly Part[]; branches: Bran
 }));
 
 const turn: fc.Arbitrary<Turn> = fc.record({
+  quick: fc.constantFrom(0, 0, 0, 16),
   parts,
   times: fc.constantFrom(1, 1, 1, 2),
   tickMs: fc.constantFrom(undefined, undefined, 1, 2),
@@ -194,7 +197,7 @@ export const MESSAGE = "message";
 
 /** How many calls the program makes at most; a failed run counts as ten, since all of it is executed again. */
 export function effortOf(program: Program): number {
-  return sum(program.map(({ parts, times, left = 0 }) => times * effortOfAll(parts) + 10 * left));
+  return sum(program.map(({ quick, parts, times, left = 0 }) => quick + times * effortOfAll(parts) + 10 * left));
 }
 
 function effortOfAll(parts: readonly Part[]): number {

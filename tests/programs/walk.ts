@@ -50,6 +50,7 @@ export async function walkTurn(program: Program, { at, trace: before }: ProgramS
   const turn = turns[at];
   const trace = [...before];
   if (turn !== undefined) {
+    await Promise.all(Array.from({ length: turn.quick }, (_, number) => calls.step(`quick-${number}`, PLAIN)));
     await walk(turn.parts, { calls, trace, path: "", signal: undefined, isCaught: false });
     if (turn.tickMs !== undefined) {
       const event = calls.wait(MESSAGE, { timeoutMs: undefined, hasSignal: false, hasSchema: false }, undefined);
