@@ -1,7 +1,7 @@
 // What happens to a task between two lives.
 import type { CheckpointManager } from "waymark";
 import { type RunNote, readRunNote } from "../../src/contract/run-note.js";
-import { stepTitle } from "../../src/contract/run-record.js";
+import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
 import { collect } from "../support/collect.js";
 import type { Life } from "./cases.js";
@@ -76,13 +76,36 @@ async function noteBranch(
   const isOver = point?.isOver === true;
   const turn = point && point.turn + Number(isOver);
   if (run.turn !== turn) return `${task} branched off ${from} in turn ${run.turn}, not ${turn}`;
+  const undecided = await listUndecided(manager, task, run.generation);
   const carried = run.steps.flatMap(({ status, name, occurrence, waitsFor, event, result }) => {
-    if (status !== "completed") return [];
+    if (status !== "completed" || (event && undecided.includes(event.id))) return [];
     const ended = waitsFor === "sleep" ? "slept" : "nobody";
     const value = event ? `event ${event.id}` : waitsFor ? ended : String(result);
     return [[stepTitle(name, occurrence), value] as const];
   });
-  return { is: "branched", task, from, generation: run.generation, at: turnIn(newest.state), isOver, carried };
+  return {
+    is: "branched",
+    task,
+    from,
+    generation: run.generation,
+    at: turnIn(newest.state),
+    isOver,
+    carried,
+    undecided,
+  };
+}
+
+/** The events of which nothing says yet whether the function got them, or the wait's signal has aborted. */
+async function listUndecided(manager: CheckpointManager, task: string, generation: string): Promise<readonly string[]> {
+  const undecided = new Map<number, string>();
+  for await (const record of manager.records(task, { kinds: ["step", "mark"] })) {
+    const key = "recordKey" in record ? parseRunKey(record) : undefined;
+    if (key?.generation !== generation || key.event === undefined || !("value" in record)) continue;
+    const { hasSignal, event } = (record.value ?? {}) as { hasSignal?: true; event?: { id: string } };
+    if (record.kind === "mark") undecided.delete(key.event);
+    else if (hasSignal && event) undecided.set(key.event, event.id);
+  }
+  return [...undecided.values()];
 }
 
 function turnIn(state: unknown): number {

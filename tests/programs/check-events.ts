@@ -63,11 +63,12 @@ export class EventsCheck {
   }
 
   /** A fork has the receipts of its origin, and a branch gets those again that were in its turn. */
-  branch({ task, from, generation, at, carried }: Extract<Seen, { readonly is: "branched" }>): void {
+  branch({ task, from, generation, at, carried, undecided }: Extract<Seen, { readonly is: "branched" }>): void {
     if (task === from) this.#rewound.add(task);
     else for (const [id, receipt] of this.#of(from)) this.#of(task).set(id, receipt && { ...receipt, code: undefined });
     for (const [title, value] of carried)
       if (isEvent(value)) this.#of(task).set(idOf(value), { place: `${at} ${title}`, generation, code: undefined });
+    for (const id of undecided) this.doubt(task, id);
   }
 
   /** @param isPlain - Whether the task had one generation, and one code. */

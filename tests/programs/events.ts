@@ -4,6 +4,7 @@ import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
 import type { Sending } from "./cases.js";
 import type { EventValue } from "./execute.js";
 import type { Seen, WaitPlace } from "./seen.js";
+import { isLine } from "./seen-lives.js";
 
 export class EventSender {
   /** Not the one of a life, which may be killed. */
@@ -12,6 +13,7 @@ export class EventSender {
   readonly #names: readonly string[];
   readonly #seen: Seen[];
   #sent = 0;
+  #asked = 0;
 
   /** @param names - Of the events for which the program waits. */
   constructor(manager: CheckpointManager, runtime: Runtime, names: readonly string[], seen: Seen[]) {
@@ -32,17 +34,24 @@ export class EventSender {
   }
 
   /**
-   * Answers a wait that has no time limit, sometimes with a bad event first, or with one for this very wait.
+   * Answers a wait that has no time limit, after a while: see {@link answerNow}.
    *
    * @param manager - Of the life.
    * @param isWorked - Whether a worker runs the task. Some waits last until it has suspended the run then.
    */
   async answer(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
-    this.#sent += 1;
-    const number = this.#sent;
+    this.#asked += 1;
+    const number = this.#asked;
     // It comes about when a tick does.
     const ms = isWorked && number % 4 > 1 ? 249 + (number % 4) : number % 4;
     await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, ms));
+    await this.answerNow(manager, task, wait, generation, isWorked);
+  }
+
+  /** Sends an event to a wait, sometimes after a bad one, or after one for this very wait. */
+  async answerNow(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
+    this.#sent += 1;
+    const number = this.#sent;
     const turn = this.#seen.findLast((line) => line.is === "began" && line.task === task);
     const isOver = turn?.is !== "began" || turn.generation !== generation || turn.at !== wait.at;
     const key = number % 3 === 0 && !isOver ? await this.#findKey(task, wait) : undefined;
@@ -69,21 +78,22 @@ export class EventSender {
 
   /** The events that are listed as if their wait were open, though it has ended. */
   async findOpenViolations(task: string): Promise<readonly string[]> {
-    const isGot = (wait: Extract<Seen, { readonly is: "sent" }>["wait"]) =>
-      this.#seen.some(
-        (line) =>
-          line.is === "got" &&
-          line.task === task &&
-          line.generation === wait?.generation &&
-          line.at === wait.at &&
-          line.title === wait.title,
-      );
+    // What a wait answers once the function has ended isn't recorded.
+    const ended = new Set<string>();
+    const got = new Set<string>();
+    for (const line of this.#seen) {
+      if (!isLine(line) || line.task !== task) continue;
+      const turn = `${line.life} ${line.at}`;
+      if (line.is === "threw" || line.is === "returned" || line.is === "next") ended.add(turn);
+      if (line.is === "got" && !ended.has(turn)) got.add(`${line.generation} ${line.at} ${line.title}`);
+    }
     // These open waits again.
     if (this.#seen.some((line) => line.is === "dropped" || (line.is === "body" && line.input !== undefined))) return [];
     const events = await this.#manager.events(task);
     const open = events.filter(({ id, wait }) => {
       const sent = this.#seen.find((line) => line.is === "sent" && line.id === id);
-      return wait?.isOpen && sent?.is === "sent" && isGot(sent.wait);
+      const place = sent?.is === "sent" ? sent.wait : undefined;
+      return wait?.isOpen && place && got.has(`${place.generation} ${place.at} ${place.title}`);
     });
     return open.map(({ id }) => `${task}: the wait of event ${id} is listed as open, and has ended`);
   }

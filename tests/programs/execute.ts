@@ -21,6 +21,8 @@ export interface World {
   /** Whether the ends of its runs were stored. */
   isRecorded(): boolean;
   note(seen: Seen): void;
+  /** Sends an event to a wait. */
+  send(task: string, wait: WaitPlace): Promise<void>;
   /** Called when a wait without a time limit begins. */
   asked(task: string, wait: WaitPlace): void;
 }
@@ -164,9 +166,13 @@ class RunCalls implements Calls {
 
   /** The function of a step. */
   async #work(title: string, { key, attempt }: StepCall, body: Body, input: number | undefined): Promise<string> {
-    const { fails, slow, atMostOnce } = body;
+    const { fails, slow, atMostOnce, sends } = body;
     this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
     for (let turn = 0; turn < slow; turn++) await nextTurn(this.#world.runtime);
+    if (sends !== undefined) {
+      const wait = { name: sends, title: this.#titles.last("step", sends), at: this.#where.at };
+      await this.#world.send(this.#run.taskId, wait);
+    }
     this.#world.made += 1;
     // No other call makes it, so that an answer tells which call it is of.
     const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#world.made}`;

@@ -227,6 +227,7 @@ export class Execution {
         generationOf: (id) => place.generationOf(id),
         isRecorded,
         note,
+        send: (of, wait) => this.#events.answerNow(manager, of, wait, place.generationOf(of), isWorked),
         asked: (of, wait) => {
           const isFirst = !hasAsked;
           hasAsked = true;

@@ -123,6 +123,7 @@ function begin({ taskId, signal }: Run): World {
       if (line.is === "body") busy.add(life);
       note(line);
     },
+    send: async (task, { name: event }) => note({ is: "asked", task, event }),
     asked: (task, { name: event }) => note({ is: "asked", task, event }),
   };
   worlds.set(signal, world);

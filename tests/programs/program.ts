@@ -13,6 +13,8 @@ export interface Body {
   readonly hasSchema: boolean;
   /** Its `input` is the one of the life. */
   readonly hasInput: boolean;
+  /** It sends an event with this name. */
+  readonly sends?: string;
 }
 
 export type Part =
@@ -25,6 +27,8 @@ export type Part =
   | { readonly is: "wait"; readonly name: string; readonly wait: Wait }
   /** Milestones are saved after pauses of so many milliseconds, while a wait is open. Left out within branches. */
   | { readonly is: "beside"; readonly name: string; readonly wait: Wait; readonly saveAfterMs: readonly number[] }
+  /** A step sends the event of a wait beside it. Once it has ended, the wait's signal aborts, and another wait begins. */
+  | { readonly is: "recall"; readonly name: string }
   | { readonly is: "all"; readonly branches: Branches }
   /** `throws`: an AggregateError of all its errors. */
   | { readonly is: "settled"; readonly branches: Branches; readonly throws: boolean }
@@ -98,6 +102,7 @@ const { parts } = fc.letrec<{ part: Part; parts: readonly Part[]; branches: Bran
     { weight: 2, arbitrary: fc.record({ is: fc.constant("wait" as const), name, wait }) },
     { weight: 1, arbitrary: fc.record({ is: fc.constant("save" as const) }) },
     { weight: 1, arbitrary: beside },
+    { weight: 1, arbitrary: fc.record({ is: fc.constant("recall" as const), name }) },
     {
       weight: 1,
       arbitrary: fc.record({
@@ -180,7 +185,7 @@ export function eventNames(program: Program): readonly string[] {
   const names = new Set<string>(program.some(({ tickMs }) => tickMs !== undefined) ? [MESSAGE] : []);
   const collect = (parts: readonly Part[], path: string): void => {
     for (const part of parts) {
-      if (part.is === "wait" || part.is === "beside") names.add(`event ${part.name}${path}`);
+      if (part.is === "wait" || part.is === "beside" || part.is === "recall") names.add(`event ${part.name}${path}`);
       if (part.is === "loop" || part.is === "try") collect(part.body, path);
       if (part.is === "if") for (const branch of [part.odd, part.even]) collect(branch, path);
       if ("branches" in part) for (const [at, branch] of part.branches.entries()) collect(branch, `${path}/${at}`);
@@ -213,6 +218,7 @@ function effortOfPart(part: Part): number {
   if (part.is === "loop") return part.times * effortOfAll(part.body);
   if (part.is === "try") return effortOfAll(part.body);
   if (part.is === "if") return Math.max(effortOfAll(part.odd), effortOfAll(part.even));
+  if (part.is === "recall") return 3;
   if (part.is === "beside") return 1 + 2 * part.saveAfterMs.length;
   return "branches" in part ? sum(part.branches.map(effortOfAll)) : 1;
 }

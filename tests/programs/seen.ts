@@ -77,6 +77,8 @@ export type Seen =
       readonly isOver: boolean;
       /** The answers that it took along, by the titles of their calls, in the order of the log. */
       readonly carried: readonly (readonly [title: string, value: string])[];
+      /** The events with a recorded receipt that may be taken back. */
+      readonly undecided: readonly string[];
     };
 
 /** Where a wait was called. */

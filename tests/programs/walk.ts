@@ -14,10 +14,15 @@ export interface Calls {
 export class Titles {
   readonly #counts = new Map<string, number>();
 
+  last(kind: "step" | "save", name: string): string {
+    const count = this.#counts.get(`${kind} ${name}`) ?? 1;
+    return count === 1 ? name : `${name} ${count}`;
+  }
+
   next(kind: "step" | "save", name: string): string {
     const count = (this.#counts.get(`${kind} ${name}`) ?? 0) + 1;
     this.#counts.set(`${kind} ${name}`, count);
-    return count === 1 ? name : `${name} ${count}`;
+    return this.last(kind, name);
   }
 }
 
@@ -43,6 +48,7 @@ interface Place {
 }
 
 const TICK = "tick";
+const UNLIMITED: Wait = { timeoutMs: undefined, hasSignal: false, hasSchema: false };
 
 /** Executes the turn that begins with this state. */
 export async function walkTurn(program: Program, { at, trace: before }: ProgramState, calls: Calls): Promise<TurnEnd> {
@@ -53,7 +59,7 @@ export async function walkTurn(program: Program, { at, trace: before }: ProgramS
     await Promise.all(Array.from({ length: turn.quick }, (_, number) => calls.step(`quick-${number}`, PLAIN)));
     await walk(turn.parts, { calls, trace, path: "", signal: undefined, isCaught: false });
     if (turn.tickMs !== undefined) {
-      const event = calls.wait(MESSAGE, { timeoutMs: undefined, hasSignal: false, hasSchema: false }, undefined);
+      const event = calls.wait(MESSAGE, UNLIMITED, undefined);
       trace.push(await Promise.race([event, calls.sleep(TICK, turn.tickMs)]));
     }
   }
@@ -92,6 +98,8 @@ async function take(part: Part, place: Place): Promise<void> {
       return;
     case "beside":
       return besides(part, place);
+    case "recall":
+      return recall(part.name, place);
     case "loop":
       for (let time = 0; time < part.times; time++) await walk(part.body, place);
       return;
@@ -125,6 +133,23 @@ async function besides({ name, wait, saveAfterMs }: Extract<Part, { is: "beside"
   };
   const waiting = calls.wait(`event ${name}`, wait, signal).then((answer) => trace.push(answer));
   await Promise.all([waiting, save()]);
+}
+
+/** Ends a wait by its signal when its event may just have come. If so, the event is given back, and the next wait gets it. */
+async function recall(name: string, { calls, trace, path, signal }: Place): Promise<void> {
+  const event = `event ${name}${path}`;
+  const over = new AbortController();
+  const ending = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
+  const waiting = Promise.allSettled([calls.wait(event, { ...UNLIMITED, hasSignal: true }, ending)]);
+  try {
+    trace.push(await calls.step(`send ${name}${path}`, { ...PLAIN, sends: event }));
+  } finally {
+    over.abort(new RangeError("planned abort"));
+  }
+  const [end] = await waiting;
+  if (end.status === "rejected" && !isPlanned(end.reason)) throw end.reason;
+  trace.push(end.status === "fulfilled" ? end.value : describe(end.reason));
+  trace.push(await calls.wait(event, UNLIMITED, undefined));
 }
 
 /** Begins the branches, each with a trace of its own, to which it resolves. */
