@@ -24,8 +24,8 @@ import { workOn } from "./work-on.js";
 const LAST_RECORD = 3;
 /** So often is a task begun at most. */
 const MAX_LIVES = 60;
-/** After so many failures in a row in which nothing ran, a task fails for ever. */
-const STUCK_AFTER = 2;
+/** After so many equal failures in a row in which nothing ran, a task fails for ever. Others may try waits again in turns. */
+const STUCK_AFTER = 4;
 /** By then, a run has noticed that its task was cancelled. */
 const NOTICED_AFTER_MS = 15_000;
 /** In simulated time. No program waits for so long. */
@@ -138,6 +138,7 @@ export class Execution {
 
   async #untilEnded(task: string, lives: readonly Life[], forks: string[]): Promise<void> {
     let idle = 0;
+    let failure = "";
     for (let number = 0; number < MAX_LIVES; number++) {
       const life = lives[number] ?? UNDISTURBED;
       if (number > 0) await this.#prepare(task, life, forks);
@@ -157,7 +158,9 @@ export class Execution {
         return;
       }
       const hasRun = this.seen.slice(seenBefore).some(({ is }) => is === "body" || is === "made");
-      idle = end.how === "failed" && !hasRun ? idle + 1 : 0;
+      if (end.how !== "failed" || hasRun) idle = 0;
+      else idle = end.message === failure ? idle + 1 : 1;
+      failure = end.message;
       if (idle >= STUCK_AFTER && number >= lives.length) {
         this.seen.push({ is: "stuck", task });
         return;
