@@ -1,5 +1,6 @@
 // What becomes of each event (docs/waiting.md): it is received once, and isn't lost.
 import type { Seen } from "./seen.js";
+import { originOf } from "./seen-lives.js";
 
 /** Where a function got an event. */
 interface Receipt {
@@ -19,6 +20,8 @@ export class EventsCheck {
   readonly #loose = new Set<string>();
   /** Those that were rewound. */
   readonly #rewound = new Set<string>();
+  /** The events that were refused in a task that forks were made of. The refusals stay there. */
+  readonly #refused = new Set<string>();
 
   constructor(seen: readonly Seen[], report: (violation: string) => void) {
     this.#report = report;
@@ -73,7 +76,9 @@ export class EventsCheck {
 
   /** @param isPlain - Whether the task had one generation, and one code. */
   assertListed({ task, id, status }: Extract<Seen, { readonly is: "event" }>, isPlain: boolean): void {
+    if (task !== originOf(task) && this.#refused.has(id)) return;
     if (status === "refused") {
+      this.#refused.add(id);
       if (!this.#sent.get(id)?.isBad) this.#report(`${task}: event ${id} was refused, and isn't bad`);
       return;
     }

@@ -15,6 +15,8 @@ export interface World {
   readonly input: number;
   /** How many values the steps have made, those of child runs and of all turns: each is another one. */
   made: number;
+  /** The signal of waits with a deadline. */
+  readonly deadline: AbortSignal;
   readonly manager: CheckpointManager;
   readonly runtime: Runtime;
   generationOf(taskId: string): string;
@@ -146,8 +148,11 @@ class RunCalls implements Calls {
     });
   }
 
-  wait(name: string, { timeoutMs, hasSignal, hasSchema }: Wait, signal: AbortSignal | undefined): Promise<string> {
-    const options = { timeoutMs, ...(hasSignal && { signal }), ...(hasSchema && { schema: GOOD }) };
+  wait(name: string, wait: Wait, given: AbortSignal | undefined): Promise<string> {
+    const { timeoutMs, hasSignal, hasDeadline, hasSchema } = wait;
+    const signals = [...(hasSignal && given ? [given] : []), ...(hasDeadline ? [this.#world.deadline] : [])];
+    const signal = signals.length > 0 ? AbortSignal.any(signals) : undefined;
+    const options = { timeoutMs, signal, ...(hasSchema && { schema: GOOD }) };
     return this.#call("wait", name, async (title) => {
       if (timeoutMs === undefined) this.#world.asked(this.#run.taskId, { name, title, at: this.#where.at });
       const event = await this.#run.waitFor<EventValue>(name, options);

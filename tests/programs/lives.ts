@@ -210,6 +210,7 @@ export class Execution {
     const program = this.#program;
     const code = this.#code;
     const input = this.#stepInput;
+    const deadline = at % 2 === 0 ? new AbortController().signal : AbortSignal.abort(new RangeError("planned abort"));
     this.#programs.set(code, program);
     let name = this.#nextLife();
     let hasBegun = false;
@@ -225,6 +226,7 @@ export class Execution {
         code,
         input,
         made: 0,
+        deadline,
         manager,
         runtime: this.#runtime,
         generationOf: (id) => place.generationOf(id),

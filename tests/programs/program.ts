@@ -43,6 +43,8 @@ export interface Wait {
   readonly timeoutMs: number | undefined;
   /** It ends when a race around it is won. */
   readonly hasSignal: boolean;
+  /** Another signal of its has aborted from the beginning in some lives. */
+  readonly hasDeadline: boolean;
   /** A schema refuses bad events. */
   readonly hasSchema: boolean;
 }
@@ -82,6 +84,7 @@ const body: fc.Arbitrary<Body> = fc.record({
 const wait: fc.Arbitrary<Wait> = fc.record({
   timeoutMs: fc.constantFrom(undefined, undefined, 0, 5),
   hasSignal: fc.boolean(),
+  hasDeadline: fc.constantFrom(false, false, true),
   hasSchema: fc.constantFrom(false, false, true),
 });
 const step = fc.record({ is: fc.constant("step" as const), name, body });

@@ -48,7 +48,7 @@ interface Place {
 }
 
 const TICK = "tick";
-const UNLIMITED: Wait = { timeoutMs: undefined, hasSignal: false, hasSchema: false };
+const UNLIMITED: Wait = { timeoutMs: undefined, hasSignal: false, hasDeadline: false, hasSchema: false };
 
 /** Executes the turn that begins with this state. */
 export async function walkTurn(program: Program, { at, trace: before }: ProgramState, calls: Calls): Promise<TurnEnd> {
