@@ -238,8 +238,13 @@ function sum(numbers: readonly number[]): number {
 export function changeable(program: Program): Program {
   return JSON.parse(JSON.stringify(program), (key, value: unknown) => {
     if (key === "hasInput") return false;
-    return isWait(value) ? { ...value, wait: { ...value.wait, hasSchema: value.name === "c" } } : value;
+    return isWait(value) ? { ...value, wait: { ...value.wait, hasSchema: hasStrictEvents(value.name) } } : value;
   });
+}
+
+/** Whether the waits of a name have a schema in a program that may change. */
+export function hasStrictEvents(of: string): boolean {
+  return of === "c";
 }
 
 function isWait(value: unknown): value is Extract<Part, { readonly wait: Wait }> {

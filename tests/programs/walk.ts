@@ -1,5 +1,14 @@
 // Executes a program. Everything that it does goes through its calls: those of a run, or of the interpreter.
-import { type Body, MESSAGE, type Part, PLAIN, type Program, type Turn, type Wait } from "./program.js";
+import {
+  type Body,
+  hasStrictEvents,
+  MESSAGE,
+  type Part,
+  PLAIN,
+  type Program,
+  type Turn,
+  type Wait,
+} from "./program.js";
 
 /** The calls of a turn. Each resolves to a text, its answer. */
 export interface Calls {
@@ -138,9 +147,10 @@ async function besides({ name, wait, saveAfterMs }: Extract<Part, { is: "beside"
 /** Ends a wait by its signal when its event may just have come. If so, the event is given back, and the next wait gets it. */
 async function recall(name: string, { calls, trace, path, signal }: Place): Promise<void> {
   const event = `event ${name}${path}`;
+  const wait = { ...UNLIMITED, hasSchema: hasStrictEvents(name) };
   const over = new AbortController();
   const ending = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
-  const waiting = Promise.allSettled([calls.wait(event, { ...UNLIMITED, hasSignal: true }, ending)]);
+  const waiting = Promise.allSettled([calls.wait(event, { ...wait, hasSignal: true }, ending)]);
   try {
     trace.push(await calls.step(`send ${name}${path}`, { ...PLAIN, sends: event }));
   } finally {
@@ -149,7 +159,7 @@ async function recall(name: string, { calls, trace, path, signal }: Place): Prom
   const [end] = await waiting;
   if (end.status === "rejected" && !isPlanned(end.reason)) throw end.reason;
   trace.push(end.status === "fulfilled" ? end.value : describe(end.reason));
-  trace.push(await calls.wait(event, UNLIMITED, undefined));
+  trace.push(await calls.wait(event, wait, undefined));
 }
 
 /** Begins the branches, each with a trace of its own, to which it resolves. */
