@@ -1,6 +1,7 @@
 // Sends the events of a program in one process.
 import type { CheckpointManager, Runtime } from "waymark";
 import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
+import { readRun } from "../../src/runs/run-view.js";
 import type { Sending } from "./cases.js";
 import type { EventValue } from "./execute.js";
 import type { Seen, WaitPlace } from "./seen.js";
@@ -96,6 +97,24 @@ export class EventSender {
       return wait?.isOpen && place && got.has(`${place.generation} ${place.at} ${place.title}`);
     });
     return open.map(({ id }) => `${task}: the wait of event ${id} is listed as open, and has ended`);
+  }
+
+  /** The events that are listed as received, and whose receipt nothing has recorded: it was taken back. */
+  async findReceiptViolations(task: string): Promise<readonly string[]> {
+    const lines = this.#seen.filter(isLine).filter((line) => line.task === task);
+    const newest = await this.#manager.latest(task);
+    const run = newest && (await readRun(this.#manager, newest));
+    // A receipt of an earlier generation counts, also if no function has got the event.
+    if (run === undefined || lines.some(({ generation }) => generation !== run.generation)) return [];
+    const got = new Set(lines.flatMap((line) => (line.is === "got" ? line.value : [])));
+    const recorded = new Set(
+      run.steps.flatMap(({ status, event }) => (status === "completed" && event ? event.id : [])),
+    );
+    const events = await this.#manager.events(task);
+    const lost = events.filter(
+      ({ id, status }) => status === "received" && !got.has(`event ${id}`) && !recorded.has(id),
+    );
+    return lost.map(({ id }) => `${task}: event ${id} is listed as received, and no wait has received it`);
   }
 
   /** The key of the newest wait with this title, if its start is recorded. */

@@ -313,6 +313,7 @@ export class Execution {
 
   async #prepare(task: string, life: Life, forks: string[]): Promise<void> {
     this.violations.push(...(await this.#events.findOpenViolations(task)));
+    if (task === "t") this.violations.push(...(await this.#events.findReceiptViolations(task)));
     // An enqueued task has no version before its function begins.
     if (life.first === "refuse" && !this.#begun.has(task)) return;
     const change = await changeBetween(this.#manager, task, life, () => {
