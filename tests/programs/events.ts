@@ -79,14 +79,15 @@ export class EventSender {
 
   /** The events that are listed as if their wait were open, though it has ended. */
   async findOpenViolations(task: string): Promise<readonly string[]> {
-    // What a wait answers once the function has ended isn't recorded.
+    // What a wait answers once the function has ended isn't recorded. If its signal's error ends the run, it is open again.
     const ended = new Set<string>();
     const got = new Set<string>();
     for (const line of this.#seen) {
       if (!isLine(line) || line.task !== task) continue;
       const turn = `${line.life} ${line.at}`;
       if (line.is === "threw" || line.is === "returned" || line.is === "next") ended.add(turn);
-      if (line.is === "got" && !ended.has(turn)) got.add(`${line.generation} ${line.at} ${line.title}`);
+      if (line.is === "got" && !line.isError && !ended.has(turn))
+        got.add(`${line.generation} ${line.at} ${line.title}`);
     }
     // These open waits again.
     if (this.#seen.some((line) => line.is === "dropped" || (line.is === "body" && line.input !== undefined))) return [];
