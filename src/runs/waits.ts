@@ -127,7 +127,9 @@ export class Waits {
     const { value, step: receipt } = recorded;
     if (value.status === "failed")
       throw this.#calls.addThrown(step, signal?.aborted ? signal.reason : value.error, receipt.sequence);
-    if (receipt.event !== undefined && !this.#deliver(step, receipt.event, receipt, signal))
+    const { event: sequence } = receipt;
+    const deliver = async () => sequence === undefined || this.#deliver(step, sequence, receipt, signal);
+    if (!(await this.#calls.inOrder(receipt.sequence, deliver)))
       throw await this.#recordAbort(step, { waitsFor: "event", startedAt: value.startedAt }, signal?.reason);
     const { event } = value;
     return (
@@ -142,24 +144,18 @@ export class Waits {
 
   /**
    * Gives an event to the function at the turn of its receipt. A signal may abort earlier or later in a resume, so a second
-   * record says whether the function got the event, before anything that depends on it.
+   * record says whether the function got the event. It is stored before the function continues.
    *
    * @returns False if the wait's signal has aborted. The receipt is taken back then.
    */
-  #deliver(
+  async #deliver(
     { occurrence }: NamedStep,
     event: number,
     { sequence, isUndecided }: Pick<RecordedStep, "sequence" | "isUndecided">,
     signal: AbortSignal | undefined,
-  ): boolean {
-    const { events, stop, journal } = this.#parts;
-    // A pause decides nothing: the resume gives the event.
-    stop.signal.throwIfAborted();
-    // The turn's end gives the event back.
-    if (this.#isOver()) {
-      this.#over.abort();
-      this.#over.signal.throwIfAborted();
-    }
+  ): Promise<boolean> {
+    const { events, journal } = this.#parts;
+    this.#assertGoesOn();
     if (signal !== undefined && isUndecided) {
       const key = { occurrence, event };
       if (signal.aborted) {
@@ -167,10 +163,21 @@ export class Waits {
         events.giveBack(event);
         return false;
       }
-      void journal.note({ kind: "mark", ...key });
+      await journal.note({ kind: "mark", ...key });
+      this.#assertGoesOn();
     }
     events.settle(event);
     return true;
+  }
+
+  /** @throws The reason why no event is given to the function. */
+  #assertGoesOn(): void {
+    // A pause decides nothing: the resume gives the event.
+    this.#parts.stop.signal.throwIfAborted();
+    // The turn's end gives the event back.
+    if (!this.#isOver()) return;
+    this.#over.abort();
+    this.#over.signal.throwIfAborted();
   }
 
   /**

@@ -1,11 +1,11 @@
 // A random program, and what happens in its lives.
 import fc from "fast-check";
 import type { Fault } from "./disturbed.js";
-import { type Change, changes, type Program, programs, withoutInputs } from "./program.js";
+import { type Change, changeable, changes, type Program, programs } from "./program.js";
 
-/** An event that is sent before the write with this number. */
+/** An event that is sent before the write with this number, or before the one that pauses the run. */
 export interface Sending {
-  readonly before: number;
+  readonly before: number | "pause";
   readonly name: number;
   readonly isBad: boolean;
   readonly copies: number;
@@ -24,10 +24,17 @@ export interface Life {
   readonly changesInput: boolean;
   /** At which write of the next life this one continues, if it is frozen. */
   readonly thawsAt: number;
+  /** Whether a worker takes the task, if it may. Otherwise it is run. */
+  readonly isWorked: boolean;
 }
 
 export interface Case {
   readonly program: Program;
+  readonly hasInput: boolean;
+  /** Whether the storage tells of its changes. Otherwise waits poll. */
+  readonly isWatched: boolean;
+  /** Whether a fork is made of the completed run. */
+  readonly forksEnd: boolean;
   readonly lives: readonly Life[];
 }
 
@@ -44,10 +51,12 @@ const fault: fc.Arbitrary<Fault> = fc.record({
     "unsure",
     "paused",
     "cancelled",
+    "robbed",
+    "contested",
   ),
 });
 const sending = fc.record({
-  before: fc.integer({ min: 1, max: 10 }),
+  before: fc.oneof({ weight: 4, arbitrary: fc.integer({ min: 1, max: 10 }) }, fc.constant("pause" as const)),
   name: fc.nat(20),
   isBad: fc.constantFrom(false, false, true),
   copies: fc.constantFrom(1, 1, 2),
@@ -60,10 +69,17 @@ const life: fc.Arbitrary<Life> = fc.record({
   change: fc.option(changes, { nil: undefined, freq: 8 }),
   changesInput: fc.constantFrom(false, false, false, true),
   thawsAt: fc.integer({ min: 1, max: 6 }),
+  isWorked: fc.constantFrom(false, false, true),
 });
 export const cases: fc.Arbitrary<Case> = fc
-  .record({ program: programs, lives: fc.array(life, { maxLength: 6 }) })
-  .map((one) => (one.lives.some(isOther) ? { ...one, program: withoutInputs(one.program) } : one));
+  .record({
+    program: programs,
+    hasInput: fc.boolean(),
+    isWatched: fc.boolean(),
+    forksEnd: fc.constantFrom(false, false, false, true),
+    lives: fc.array(life, { maxLength: 6 }),
+  })
+  .map((one) => (one.forksEnd || one.lives.some(isOther) ? { ...one, program: changeable(one.program) } : one));
 
 /** Whether the notes of a life don't tell all that is recorded, or what its function calls. */
 function isOther({ first, change }: Life): boolean {

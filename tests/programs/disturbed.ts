@@ -9,12 +9,28 @@ import { withMembers } from "../support/with-members.js";
 /**
  * What happens at the write with this number. `killed`: neither it nor anything later returns. `stored`: so, but it is
  * stored. `frozen`: nothing returns until {@link Disturbed.thaw}. `failed`: it fails. `unsure`: so, but it is stored, and may be
- * tried again.
+ * tried again. The other ones are up to the caller: `robbed`: when the run first waits without a time limit, another
+ * holder has taken its lease. `contested`: another one asks for it.
  */
 export interface Fault {
   readonly after: number;
-  readonly how: "killed" | "stored" | "frozen" | "failed" | "unsure" | "paused" | "cancelled";
+  readonly how: "killed" | "stored" | "frozen" | "failed" | "unsure" | "paused" | "cancelled" | "robbed" | "contested";
 }
+
+/** How a life with this fault may end, beside as one without any. */
+export const ENDS: Readonly<Record<Fault["how"], readonly string[]>> = {
+  killed: [],
+  stored: [],
+  frozen: [],
+  paused: ["RUN_PAUSED"],
+  // If it fails in a child run, the parent run is paused.
+  failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
+  unsure: [],
+  // Another write may fail between the claim of the one who cancels and the task's new status.
+  cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "LEASE_LOST", "stopped"],
+  robbed: ["LEASE_LOST", "stopped"],
+  contested: [],
+};
 
 export interface Disturbed {
   readonly storage: StorageAdapter;
@@ -30,13 +46,17 @@ export interface Disturbed {
 
 const NEVER = new Promise<never>(() => undefined);
 
-/** @param before - Called before each write. */
+/**
+ * @param before - Called before each write, with its number, or with "pause" if it pauses a run.
+ * @param isWatched - Whether the storage tells of its changes.
+ */
 export function disturbed(
   inner: StorageAdapter,
   fault: Fault | undefined,
-  before: (write: number) => Promise<void>,
+  before: (write: number | "pause") => Promise<void>,
+  isWatched: boolean,
 ): Disturbed {
-  const { leases, log } = inner;
+  const { leases, log, queue } = inner;
   if (leases === undefined || log === undefined) throw new Error("The storage has no leases or no log.");
   const reached = deferred();
   const thawed = deferred();
@@ -60,8 +80,8 @@ export function disturbed(
   const write = async <Answer>(isEvent: boolean, call: () => Promise<Answer>): Promise<Answer> => {
     if (isDead()) return NEVER;
     if (state === "frozen") await thawed.promise;
-    // A life isn't frozen while it sends an event, which isn't refused later.
-    const isLeftOut = fault?.how === "frozen" && isEvent;
+    // A life isn't frozen while it sends an event, which isn't refused later, and needs no lease.
+    const isLeftOut = (fault?.how === "frozen" || fault?.how === "contested") && isEvent;
     writes += Number(!isLeftOut);
     const isHere = !isLeftOut && writes === fault?.after;
     if (!isLeftOut) await before(writes);
@@ -94,8 +114,9 @@ export function disturbed(
   };
   const storage = withMembers(inner, {
     append: (draft, condition, options) =>
-      write(false, () => {
+      write(false, async () => {
         noteGeneration(draft);
+        if (draft.status === "paused") await before("pause");
         return inner.append(draft, condition, options);
       }),
     setStatus: (...args) => write(false, () => inner.setStatus(...args)),
@@ -113,6 +134,7 @@ export function disturbed(
           return log.append(taskId, records, condition, options);
         }),
       read: (query) => passAll(() => log.read(query)),
+      ...(!isWatched && { watch: undefined }),
     }),
     leases: withMembers(leases, {
       claim: (taskId, ...rest) =>
@@ -124,6 +146,16 @@ export function disturbed(
       renew: (...args) => pass(() => leases.renew(...args)),
       release: (...args) => pass(() => leases.release(...args)),
     }),
+    queue:
+      queue &&
+      withMembers(queue, {
+        claimNext: (...args) =>
+          pass(async () => {
+            const tasks = await queue.claimNext(...args);
+            for (const { taskId, token } of tasks) claimed.push([taskId, token]);
+            return tasks;
+          }),
+      }),
   });
   return {
     storage,

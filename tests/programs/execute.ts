@@ -3,9 +3,9 @@ import type { CheckpointManager, NextTurn, Run, Runtime, StepCall } from "waymar
 import { z } from "zod";
 import { nextTurn } from "../../src/contract/runtime.js";
 import { errorCode } from "./error-code.js";
-import type { Body, Part, Program, Wait } from "./program.js";
-import type { Kind, Seen, SeenInTurn, SeenWhere } from "./seen.js";
-import { type Calls, isPlanned, type ProgramState, Titles, walkChild, walkTurn } from "./walk.js";
+import { type Body, LEFT, type Part, PLAIN, type Program, type Wait } from "./program.js";
+import type { Kind, Seen, SeenInTurn, SeenWhere, WaitPlace } from "./seen.js";
+import { type Calls, isPlanned, type ProgramState, Titles, turnsOf, walkChild, walkTurn } from "./walk.js";
 
 /** What a run's function uses beside its run. */
 export interface World {
@@ -13,14 +13,20 @@ export interface World {
   readonly code: number;
   /** The input of the steps that have one. */
   readonly input: number;
+  /** How many values the steps have made, those of child runs and of all turns: each is another one. */
+  made: number;
+  /** The signal of waits with a deadline. */
+  readonly deadline: AbortSignal;
   readonly manager: CheckpointManager;
   readonly runtime: Runtime;
   generationOf(taskId: string): string;
   /** Whether the ends of its runs were stored. */
   isRecorded(): boolean;
   note(seen: Seen): void;
+  /** Sends an event to a wait. */
+  send(task: string, wait: WaitPlace): Promise<void>;
   /** Called when a wait without a time limit begins. */
-  asked(task: string, name: string): void;
+  asked(task: string, wait: WaitPlace): void;
 }
 
 type ProgramRun = Run<ProgramState>;
@@ -40,10 +46,12 @@ export async function executeTurn(
 ): Promise<readonly string[] | NextTurn> {
   const begin = run.state ?? { at: 0, trace: [] };
   const calls = new RunCalls(run, world, begin.at);
-  calls.note({ is: "began", attempt: run.attempt, state: begin });
+  calls.note({ is: "began", attempt: run.attempt, state: begin, input: run.input ?? null });
   const end = await calls.watch(() => walkTurn(program, begin, calls));
   if ("result" in end) {
     calls.note({ is: "returned", result: end.result });
+    const { left } = turnsOf(program)[begin.at] ?? {};
+    if (left !== undefined) calls.leave(left);
     return end.result;
   }
   calls.note({ is: "next", state: end.next });
@@ -57,7 +65,6 @@ class RunCalls implements Calls {
   readonly #where: SeenWhere;
   readonly #titles = new Titles();
   readonly #errors = new Map<unknown, string>();
-  #made = 0;
 
   constructor(run: CallsOfRun, world: World, at: number) {
     const { life, code } = world;
@@ -81,18 +88,9 @@ class RunCalls implements Calls {
     }
   }
 
-  step(name: string, { fails, retries, slow, atMostOnce, hasSchema, hasInput }: Body): Promise<string> {
+  step(name: string, body: Body): Promise<string> {
+    const { retries, atMostOnce, hasSchema, hasInput } = body;
     const input = hasInput ? this.#world.input : undefined;
-    const work = async (title: string, { key, attempt }: StepCall) => {
-      this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
-      for (let turn = 0; turn < slow; turn++) await nextTurn(this.#world.runtime);
-      this.#made += 1;
-      // No other call makes it, so that an answer tells which call it is of.
-      const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#made}`;
-      this.note({ is: "made", title, value, input });
-      if (attempt <= fails) throw new RangeError(value);
-      return value;
-    };
     const options = {
       ...(retries > 0 && !atMostOnce && { retry: { times: retries, backoffMs: 0 } }),
       ...(atMostOnce && { atMostOnce }),
@@ -100,7 +98,7 @@ class RunCalls implements Calls {
     };
     const make = async (title: string) => {
       try {
-        const fn = (call: StepCall) => work(title, call);
+        const fn = (call: StepCall) => this.#work(title, call, body, input);
         return await (hasSchema
           ? this.#run.step(name, fn, { ...options, schema: TEXT })
           : this.#run.step(name, fn, options));
@@ -110,6 +108,12 @@ class RunCalls implements Calls {
       }
     };
     return this.#call("step", name, make, input);
+  }
+
+  /** Calls a step, and doesn't await it. */
+  leave(fails: number): void {
+    this.note({ is: "called", title: LEFT, kind: "step", input: undefined });
+    void this.#run.step(LEFT, async (call) => this.#work(LEFT, call, { ...PLAIN, fails }, undefined));
   }
 
   child(name: string, parts: readonly Part[]): Promise<string> {
@@ -144,10 +148,13 @@ class RunCalls implements Calls {
     });
   }
 
-  wait(name: string, { timeoutMs, hasSignal, hasSchema }: Wait, signal: AbortSignal | undefined): Promise<string> {
-    const options = { timeoutMs, ...(hasSignal && { signal }), ...(hasSchema && { schema: GOOD }) };
-    return this.#call("wait", name, async () => {
-      if (timeoutMs === undefined) this.#world.asked(this.#run.taskId, name);
+  wait(name: string, wait: Wait, given: AbortSignal | undefined): Promise<string> {
+    const { timeoutMs, hasSignal, hasDeadline, hasSchema } = wait;
+    const signals = [...(hasSignal && given ? [given] : []), ...(hasDeadline ? [this.#world.deadline] : [])];
+    const signal = signals.length > 0 ? AbortSignal.any(signals) : undefined;
+    const options = { timeoutMs, signal, ...(hasSchema && { schema: GOOD }) };
+    return this.#call("wait", name, async (title) => {
+      if (timeoutMs === undefined) this.#world.asked(this.#run.taskId, { name, title, at: this.#where.at });
       const event = await this.#run.waitFor<EventValue>(name, options);
       return event === undefined ? "nobody" : `event ${event.id}`;
     });
@@ -162,13 +169,31 @@ class RunCalls implements Calls {
     }).then(() => "saved");
   }
 
+  /** The function of a step. */
+  async #work(title: string, { key, attempt }: StepCall, body: Body, input: number | undefined): Promise<string> {
+    const { fails, slow, atMostOnce, sends } = body;
+    this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
+    for (let turn = 0; turn < slow; turn++) await nextTurn(this.#world.runtime);
+    if (sends !== undefined) {
+      const wait = { name: sends, title: this.#titles.last("step", sends), at: this.#where.at };
+      await this.#world.send(this.#run.taskId, wait);
+    }
+    this.#world.made += 1;
+    // No other call makes it, so that an answer tells which call it is of.
+    const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#world.made}`;
+    this.note({ is: "made", title, value, input });
+    if (attempt <= fails) throw new RangeError(value);
+    return value;
+  }
+
   /** Notes the call, and its answer at the moment at which the function gets it. */
   #call(kind: Kind, name: string, make: (title: string) => Promise<string>, input?: number): Promise<string> {
     const title = this.#titles.next(kind === "save" ? "save" : "step", name);
     this.note({ is: "called", title, kind, input });
     return make(title).then(
       (value) => {
-        this.note({ is: "got", title, kind, value, isError: false });
+        const time = kind === "wait" && { nowMs: this.#world.runtime.now() };
+        this.note({ is: "got", title, kind, value, isError: false, ...time });
         return value;
       },
       (error: unknown) => {

@@ -15,7 +15,7 @@ import { recordingLogger } from "../support/recording-logger.js";
 import { violationsIn } from "./check.js";
 import { errorCode } from "./error-code.js";
 import { misinterpreted } from "./interpret.js";
-import { openSeen, readSeen } from "./ledger.js";
+import { countBodies, openSeen, readSeen } from "./ledger.js";
 import { eventNames } from "./program.js";
 import type { Seen } from "./seen.js";
 import { CALLED, chance, isOuter, programOf, type Told, WORKED } from "./told.js";
@@ -172,13 +172,11 @@ class Fleet {
       const newest = await this.#manager.latest(task);
       const record = this.#chance.pick(await collect(this.#manager.records(task)));
       if (record === undefined || newest?.status === "completed") return;
-      if (fault === "rewind") await this.#manager.rewind(task, record.sequence);
-      else {
-        this.#forks += 1;
-        const fork = `${task.replace(CALLED, WORKED)}-fork-${this.#forks}`;
-        this.#note({ is: "forked", task: fork, from: task });
-        await this.#manager.fork(task, record.sequence, fork);
-      }
+      this.#forks += Number(fault === "fork");
+      const branch = fault === "fork" ? `${task.replace(CALLED, WORKED)}-fork-${this.#forks}` : task;
+      this.#note({ is: "forked", task: branch, from: task });
+      if (fault === "fork") await this.#manager.fork(task, record.sequence, branch);
+      else await this.#manager.rewind(task, record.sequence);
     } catch (error) {
       ignoreExpected(error);
     }
@@ -343,17 +341,6 @@ class Fleet {
       else if (!this.#isEnding) this.#start(role);
     });
   }
-}
-
-/** How many steps have run, by task, those of its child runs included. */
-function countBodies(seen: readonly Seen[]): Map<string, number> {
-  const bodies = new Map<string, number>();
-  for (const line of seen) {
-    if (line.is !== "body") continue;
-    const task = line.task.split("/").slice(0, 2).join("/");
-    bodies.set(task, (bodies.get(task) ?? 0) + 1);
-  }
-  return bodies;
 }
 
 function ignoreExpected(error: unknown): void {

@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Body, Part, Program, Wait } from "./program.js";
 import type { Seen } from "./seen.js";
+import { isLine } from "./seen-lives.js";
 import { type Calls, isPlanned, type ProgramState, Titles, type TurnEnd, walkTurn } from "./walk.js";
 
 type Got = Extract<Seen, { readonly is: "got" }>;
@@ -15,7 +16,7 @@ export async function misinterpreted(
   const violations: string[] = [];
   const turns = new Map<string, { readonly state: unknown; readonly answers: Got[] }>();
   for (const line of seen) {
-    if (!("generation" in line) || line.is === "dropped") continue;
+    if (!isLine(line)) continue;
     const key = `${line.task} ${line.life}`;
     if (line.is === "began") turns.set(key, { state: line.state, answers: [] });
     const turn = turns.get(key);

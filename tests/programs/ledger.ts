@@ -22,3 +22,14 @@ export function readSeen(folder: string): readonly Seen[] {
   const seen = lines.flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Seen & { readonly atMs: number }]));
   return seen.sort((a, b) => a.atMs - b.atMs);
 }
+
+/** How many steps have run, by task, those of its child runs included. */
+export function countBodies(seen: readonly Seen[]): Map<string, number> {
+  const bodies = new Map<string, number>();
+  for (const line of seen) {
+    if (line.is !== "body") continue;
+    const task = line.task.split("/").slice(0, 2).join("/");
+    bodies.set(task, (bodies.get(task) ?? 0) + 1);
+  }
+  return bodies;
+}

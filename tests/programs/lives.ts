@@ -1,27 +1,38 @@
 // Executes a program in one process, in several lives: each is killed, frozen, paused or cancelled by its storage.
-import { CheckpointManager, type Runtime, type StorageAdapter } from "waymark";
-import { isTransient } from "waymark/adapter";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { CheckpointManager, type Run, type Runtime, type StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { checkHistory, parseHistory, recordHistory, SimulatedRuntime } from "waymark/testing";
-import { stepTitle } from "../../src/contract/run-record.js";
-import { readRun } from "../../src/runs/run-view.js";
-import { collect } from "../support/collect.js";
+import { recordHistory, SimulatedRuntime } from "waymark/testing";
 import { recordingLogger } from "../support/recording-logger.js";
 import { withMembers } from "../support/with-members.js";
-import type { Case, Life, Sending } from "./cases.js";
+import { changeBetween } from "./between-lives.js";
+import type { Case, Life } from "./cases.js";
 import { violationsIn } from "./check.js";
-import { type Disturbed, disturbed, type Fault } from "./disturbed.js";
+import { type Disturbed, disturbed, ENDS } from "./disturbed.js";
 import { errorCode } from "./error-code.js";
-import { type EventValue, executeTurn, type World } from "./execute.js";
+import { EventSender } from "./events.js";
+import { executeTurn, type World } from "./execute.js";
 import { misinterpreted } from "./interpret.js";
 import { changed, eventNames, type Program } from "./program.js";
+import { contest, isCancelled, offerToWorkers, rob } from "./rivals.js";
 import type { Seen } from "./seen.js";
+import { historyViolations, storedViolations } from "./stored.js";
 import { isPlanned, type ProgramState } from "./walk.js";
+import { workOn } from "./work-on.js";
 
+/** The `at` of a branch that chooses the last record. */
+const LAST_RECORD = 3;
 /** So often is a task begun at most. */
 const MAX_LIVES = 60;
-/** After so many failures in a row in which nothing ran, a task fails for ever. */
-const STUCK_AFTER = 2;
+/** After so many equal failures in a row in which nothing ran, a task fails for ever. Others may try waits again in turns. */
+const STUCK_AFTER = 4;
+/** By then, a run has noticed that its task was cancelled. */
+const NOTICED_AFTER_MS = 15_000;
+/** In simulated time. No program waits for so long. */
+const LONGEST_LIFE_MS = 60_000;
+const LONGEST_CASE_S = 1000;
+/** Of each case that has one. */
+const INPUT = { order: 7 };
 const UNDISTURBED: Life = {
   fault: undefined,
   sendings: [],
@@ -30,19 +41,37 @@ const UNDISTURBED: Life = {
   change: undefined,
   changesInput: false,
   thawsAt: 1,
+  isWorked: false,
 };
 
 /** What is wrong, in words. The time is simulated, also that of the default storage, which is in memory. */
 export async function violationsOf(one: Case, storage?: StorageAdapter): Promise<string[]> {
   const runtime = new SimulatedRuntime();
-  const execution = new Execution(one, storage ?? new MemoryAdapter({ runtime }), runtime);
+  const execution = new Execution(one, storage, runtime);
   let isDone = false;
-  const running = execution.run().finally(() => {
+  const running = Promise.allSettled([execution.run()]).finally(() => {
     isDone = true;
   });
-  while (!isDone) await runtime.advance(1);
-  await running;
-  return execution.violations;
+  for (let seconds = 0; !isDone && seconds < LONGEST_CASE_S; seconds++) await runtime.advance(1000);
+  if (!isDone) return [`The lives haven't ended after ${LONGEST_CASE_S} seconds`];
+  const [end] = await running;
+  if (end.status === "rejected") throw end.reason;
+  return [...execution.violations, ...(await execution.check())];
+}
+
+/** How a life has ended. */
+interface End {
+  readonly how: string;
+  readonly message: string;
+  readonly result?: unknown;
+}
+
+/** A life that continues at a write of the next one. */
+interface Frozen {
+  readonly place: Disturbed;
+  readonly running: Promise<unknown>;
+  readonly at: number;
+  stop(): void;
 }
 
 /** The lives of one task, and those of its forks. */
@@ -54,44 +83,62 @@ export class Execution {
   /** It doesn't wait for a manager's storage, since a killed one never answers. */
   readonly #runtime: Runtime;
   readonly #lives: readonly Life[];
-  readonly #names: readonly string[];
+  readonly #isWatched: boolean;
+  readonly #forksEnd: boolean;
+  readonly #input: typeof INPUT | undefined;
+  readonly #events: EventSender;
   #program: Program;
   #code = 1;
   readonly #programs = new Map<number, Program>();
-  #input = 1;
+  #stepInput = 1;
   #count = 0;
-  #sent = 0;
-  #frozen: { readonly place: Disturbed; readonly running: Promise<unknown>; readonly at: number } | undefined;
+  /** The code of the last life in which each task's function began. */
+  readonly #begun = new Map<string, { readonly life: number; readonly code: number }>();
+  #frozen: Frozen | undefined;
   #thawing: Promise<unknown> = Promise.resolve();
   readonly #manager: CheckpointManager;
   readonly #recorded: StorageAdapter;
+  /** Calls a function outside of all runs. */
+  readonly #outside = AsyncLocalStorage.snapshot();
+  /** The time by which the leases of the storage expire. */
+  readonly #nowMs: (() => number) | undefined;
 
-  constructor({ program, lives }: Case, storage: StorageAdapter, runtime: SimulatedRuntime) {
+  constructor(
+    { program, lives, hasInput, isWatched, forksEnd }: Case,
+    storage: StorageAdapter | undefined,
+    runtime: SimulatedRuntime,
+  ) {
+    this.#nowMs = storage ? undefined : () => runtime.now();
     this.#program = program;
     this.#lives = lives;
-    this.#names = eventNames(program);
-    this.#storage = runtime.outside(storage);
+    this.#isWatched = isWatched;
+    this.#forksEnd = forksEnd;
+    this.#input = hasInput ? INPUT : undefined;
+    this.#storage = runtime.outside(storage ?? new MemoryAdapter({ runtime }));
     this.#runtime = withMembers<Runtime>(runtime, { outside: undefined });
     const { manager, recorded } = this.#open(this.#storage, "parent");
     this.#manager = manager;
     this.#recorded = recorded;
+    this.#events = new EventSender(manager, this.#runtime, eventNames(program), this.seen);
   }
 
   async run(): Promise<void> {
     const forks: string[] = [];
     await this.#untilEnded("t", this.#lives, forks);
+    if (this.#forksEnd) await this.#prepare("t", { ...UNDISTURBED, first: "fork", at: LAST_RECORD }, forks);
     for (const fork of forks) await this.#untilEnded(fork, [], []);
     await this.#thaw();
-    this.violations.push(...violationsIn(this.seen));
-    this.violations.push(...(await misinterpreted(this.seen, (code) => this.#programs.get(code) ?? [])));
-    const calls = parseHistory(this.history);
-    if (!calls.some(({ action }) => action.is === "claim" && action.token !== undefined))
-      this.violations.push("The history lacks the claims");
-    for (const { rule, message } of checkHistory(calls)) this.violations.push(`${rule}: ${message}`);
+  }
+
+  /** What is wrong with all that was noted. */
+  async check(): Promise<readonly string[]> {
+    const ends = await misinterpreted(this.seen, (code) => this.#programs.get(code) ?? []);
+    return [...violationsIn(this.seen), ...ends, ...historyViolations(this.history)];
   }
 
   async #untilEnded(task: string, lives: readonly Life[], forks: string[]): Promise<void> {
     let idle = 0;
+    let failure = "";
     for (let number = 0; number < MAX_LIVES; number++) {
       const life = lives[number] ?? UNDISTURBED;
       if (number > 0) await this.#prepare(task, life, forks);
@@ -100,19 +147,20 @@ export class Execution {
         this.#code += 1;
       }
       if (life.changesInput) {
-        this.#input += 1;
+        this.#stepInput += 1;
         this.#code += 1;
       }
       const seenBefore = this.seen.length;
-      const end = await this.#live(
-        task,
-        life,
-        (number > 0 && life.first === "restart") || (await this.#isCancelled(task)),
-      );
+      const end = await this.#live(task, life, number > 0 && life.first === "restart");
       if (this.violations.length > 0) return;
-      if (end.how === "completed") return this.#compare(task, end.result);
+      if (end.how === "completed") {
+        this.violations.push(...(await storedViolations(this.#manager, task, end.result, this.seen)));
+        return;
+      }
       const hasRun = this.seen.slice(seenBefore).some(({ is }) => is === "body" || is === "made");
-      idle = end.how === "failed" && !hasRun ? idle + 1 : 0;
+      if (end.how !== "failed" || hasRun) idle = 0;
+      else idle = end.message === failure ? idle + 1 : 1;
+      failure = end.message;
       if (idle >= STUCK_AFTER && number >= lives.length) {
         this.seen.push({ is: "stuck", task });
         return;
@@ -121,72 +169,133 @@ export class Execution {
     this.violations.push(`${task} hasn't ended after ${MAX_LIVES} lives`);
   }
 
-  /** Resolves to how the life has ended. */
-  async #live(
-    task: string,
-    { fault, sendings, thawsAt }: Life,
-    restart: boolean,
-  ): Promise<{ readonly how: string; readonly message: string; readonly result?: unknown }> {
-    this.#count += 1;
-    const name = `life-${this.#count}`;
+  async #live(task: string, life: Life, restarts: boolean): Promise<End> {
+    const { fault, sendings, thawsAt, at } = life;
+    // A wait may end before the next life.
+    await this.#pause(at % 4);
+    const restart = restarts || (await isCancelled(this.#manager, task));
     const pausing = new AbortController();
-    let isCancelled = false;
-    const place = disturbed(this.#storage, fault, async (write) => {
+    let left = sendings;
+    let wasCancelled = false;
+    let hasAsked = false;
+    const beforeWrite = async (write: number | "pause") => {
       if (write === this.#frozen?.at) void this.#thaw();
-      for (const sending of sendings) if (sending.before === write) await this.#send(task, sending);
+      const due = left.filter(({ before }) => before === write);
+      // An event before the pause makes the run try again.
+      left = left.filter((sending) => !due.includes(sending));
+      for (const sending of due) await this.#events.send(task, sending);
       if (write !== fault?.after) return;
       if (fault.how === "paused") pausing.abort();
+      if (fault.how === "contested")
+        this.violations.push(...(await contest((call) => this.#outside(call), this.#manager, task)));
       // The task may have ended.
       if (fault.how === "cancelled") {
         await this.#manager.cancel(task, "by the test").catch(() => 0);
-        isCancelled = await this.#isCancelled(task);
+        wasCancelled = await isCancelled(this.#manager, task);
+        // A worker whose run only waits isn't told.
+        if (wasCancelled && life.isWorked) void this.#pause(NOTICED_AFTER_MS).then(() => pausing.abort());
       }
-    });
-    const { manager, logger } = this.#open(place.storage, name);
-    const isRecorded = () =>
-      !isCancelled && !logger.lines.some(({ message }) => message.includes("could not be recorded"));
-    const world: World = {
-      life: name,
-      code: this.#code,
-      input: this.#input,
-      manager,
-      runtime: this.#runtime,
-      generationOf: (id) => place.generationOf(id),
-      isRecorded,
-      note: (seen) => {
-        if (!place.isDead()) this.seen.push(seen);
-      },
-      asked: (of, event) => void this.#answer(manager, of, event),
     };
+    const place = disturbed(this.#storage, fault, beforeWrite, this.#isWatched);
+    const { manager, logger } = this.#open(place.storage, `life-${this.#count + 1}`);
+    const note = (seen: Seen) => {
+      if (!place.isDead()) this.seen.push(seen);
+    };
+    manager.on("waitStarted", ({ taskId, turn, step, until }) => {
+      const generation = place.generationOf(taskId);
+      if (until !== undefined) note({ is: "waiting", task: taskId, generation, turn, title: step, until });
+    });
+    const isRecorded = () =>
+      !wasCancelled && !logger.lines.some(({ message }) => message.includes("could not be recorded"));
     const program = this.#program;
-    this.#programs.set(this.#code, program);
-    const options = { version: this.#code, ifVersionChanged: "resume", restart, signal: pausing.signal } as const;
-    const running = manager
-      .run(task, (run) => executeTurn(program, run as Parameters<typeof executeTurn>[1], world), options)
-      .then(
-        (result) => ({ how: "completed", message: "", result }),
-        (error: unknown) => {
-          if (isPlanned(error)) return { how: isRecorded() ? "failed" : "stopped", message: String(error) };
-          return { how: errorCode(error), message: String(error) };
+    const code = this.#code;
+    const input = this.#stepInput;
+    const deadline = at % 2 === 0 ? new AbortController().signal : AbortSignal.abort(new RangeError("planned abort"));
+    this.#programs.set(code, program);
+    let name = this.#nextLife();
+    let hasBegun = false;
+    const worlds = new WeakMap<AbortSignal, World>();
+    const begin = (run: Run): World => {
+      // Each attempt of a worker is a life of its own.
+      if (hasBegun) name = this.#nextLife();
+      hasBegun = true;
+      const number = this.#count;
+      if ((this.#begun.get(run.taskId)?.life ?? 0) <= number) this.#begun.set(run.taskId, { life: number, code });
+      return {
+        life: name,
+        code,
+        input,
+        made: 0,
+        deadline,
+        manager,
+        runtime: this.#runtime,
+        generationOf: (id) => place.generationOf(id),
+        isRecorded,
+        note,
+        send: (of, wait) => this.#events.answerNow(manager, of, wait, place.generationOf(of), isWorked),
+        asked: (of, wait) => {
+          const isFirst = !hasAsked;
+          hasAsked = true;
+          // A worker takes the task again.
+          if (fault?.how === "robbed" && isFirst) void rob(this.#recorded, of);
+          else void this.#events.answer(manager, of, wait, place.generationOf(of), isWorked);
         },
-      );
-    const ended = running.then((end) => {
+      };
+    };
+    const execute = (run: Run) => {
+      const world = worlds.get(run.signal) ?? begin(run);
+      worlds.set(run.signal, world);
+      return executeTurn(program, run as Run<ProgramState>, world);
+    };
+    const options = this.#versionOptions(task, restart);
+    const isWorked = life.isWorked && !restart && (await offerToWorkers(this.#manager, task, this.#input));
+    const given = this.#input !== undefined && (at % 2 === 0 || (await this.#manager.latest(task)) === undefined);
+    const running = isWorked
+      ? workOn(manager, task, execute, { ...options, signal: pausing.signal })
+      : manager.run(task, execute, {
+          ...options,
+          restart,
+          signal: pausing.signal,
+          ...(given && { input: this.#input }),
+        });
+    const ended = running.then(
+      (result): End => ({ how: "completed", message: "", result }),
+      (error: unknown): End => {
+        if (isPlanned(error)) return { how: isRecorded() ? "failed" : "stopped", message: String(error) };
+        return { how: errorCode(error), message: String(error) };
+      },
+    );
+    const noted = ended.then((end) => {
       const how = end.how === "completed" || end.how === "failed" ? end.how : "stopped";
-      world.note({ is: "ended", life: name, task, how });
+      note({ is: "ended", life: name, task, how });
       return end;
     });
-    const end = await Promise.race([ended, place.reached]);
+    const late = this.#pause(LONGEST_LIFE_MS).then(
+      (): End => ({ how: "late", message: "It neither ended nor continued" }),
+    );
+    const end = await Promise.race([noted, place.reached, late]);
     await this.#thaw();
     if (end === undefined) {
       // As if they had expired.
       for (const [of, token] of place.claimed) await this.#recorded.leases?.release(of, token);
-      if (!place.isDead()) this.#frozen = { place, running: ended, at: thawsAt };
+      if (!place.isDead()) this.#frozen = { place, running: noted, at: thawsAt, stop: () => pausing.abort() };
       return { how: "killed", message: "" };
     }
-    await manager.close();
-    const expected = ["completed", "failed", ...(fault === undefined ? [] : EXPECTED[fault.how])];
+    if (end.how !== "late") await manager.close();
+    const expected = ["completed", "failed", ...(fault === undefined ? [] : ENDS[fault.how])];
     if (!expected.includes(end.how)) this.violations.push(`${name} of ${task} ended with ${end.how}: ${end.message}`);
     return end;
+  }
+
+  #nextLife(): string {
+    this.#count += 1;
+    return `life-${this.#count}`;
+  }
+
+  /** With the version with which the last function began, no run is refused. */
+  #versionOptions(task: string, restart: boolean) {
+    const isSame = this.#begun.get(task)?.code === this.#code && !restart;
+    return { version: this.#code, ...(!isSame && { ifVersionChanged: "resume" as const }) };
   }
 
   /** Lets a frozen life continue until it has ended. */
@@ -194,109 +303,40 @@ export class Execution {
     const frozen = this.#frozen;
     this.#frozen = undefined;
     frozen?.place.thaw();
-    if (frozen !== undefined) this.#thawing = frozen.running;
+    if (frozen !== undefined) {
+      // A worker that finds nothing to do continues to poll.
+      const stopped = this.#pause(LONGEST_LIFE_MS).then(frozen.stop);
+      this.#thawing = Promise.race([frozen.running, stopped.then(() => frozen.running)]);
+    }
     await this.#thawing;
   }
 
-  async #isCancelled(task: string): Promise<boolean> {
-    return (await this.#manager.latest(task))?.error?.name === "RunCancelledError";
+  async #prepare(task: string, life: Life, forks: string[]): Promise<void> {
+    this.violations.push(...(await this.#events.findOpenViolations(task)));
+    if (task === "t") this.violations.push(...(await this.#events.findReceiptViolations(task)));
+    // An enqueued task has no version before its function begins.
+    if (life.first === "refuse" && !this.#begun.has(task)) return;
+    const change = await changeBetween(this.#manager, task, life, () => {
+      forks.push(`fork-${forks.length + 1}-${task}`);
+      return forks.at(-1) ?? "";
+    });
+    if (typeof change === "string") this.violations.push(change);
+    else if (change !== undefined) this.seen.push(change);
+    // Its version may be another one.
+    if (life.first === "rewind") this.#begun.delete(task);
   }
 
-  /** Does what happens between two lives. */
-  async #prepare(task: string, { first, at }: Life, forks: string[]): Promise<void> {
-    if (first === undefined || !(await this.#manager.has(task))) return;
-    const records = await collect(this.#manager.records(task));
-    const chosen = records[at % records.length];
-    if (chosen === undefined) return;
-    try {
-      if (first === "rewind") await this.#manager.rewind(task, chosen.sequence);
-      if (first === "fork") {
-        const fork = `${task}-fork-${forks.length + 1}`;
-        await this.#manager.fork(task, chosen.sequence, fork);
-        this.seen.push({ is: "forked", task: fork, from: task });
-        forks.push(fork);
-      }
-      if (first === "retry") await this.#retry(task, at);
-      if (first === "refuse") await this.#refuse(task);
-    } catch (error) {
-      // A record of the start of a task has no checkpoint before it, and a cancelled task stays so.
-      if (!["CHECKPOINT_NOT_FOUND", "RUN_CANCELLED"].includes(errorCode(error))) throw error;
-    }
-  }
-
-  /** If the run has failed, drops its results from one of its steps on. */
-  async #retry(task: string, at: number): Promise<void> {
-    const newest = await this.#manager.latest(task);
-    const run = newest && (await readRun(this.#manager, newest));
-    const ended = run?.steps.filter(({ status }) => status === "completed" || status === "failed") ?? [];
-    const step = ended[at % ended.length];
-    if (newest?.status !== "failed" || run === undefined || step === undefined) return;
-    const from = stepTitle(step.name, step.occurrence);
-    await this.#manager.retry(task, { from });
-    const state = newest.state as ProgramState | undefined;
-    this.seen.push({ is: "dropped", task, generation: run.generation, at: state?.at ?? 0, from });
-  }
-
-  /** Another version is refused, and calls nothing. */
-  async #refuse(task: string): Promise<void> {
-    const refused = await this.#manager
-      .run(task, () => "ran", { version: "another" })
-      .catch((error: unknown) => errorCode(error));
-    // A completed run returns its result.
-    if (refused === "ran") this.violations.push(`${task} ran with another version`);
-  }
-
-  async #send(task: string, { name, isBad, copies }: Sending): Promise<void> {
-    const event = this.#names[name % this.#names.length];
-    if (event === undefined) return;
-    this.#sent += 1;
-    const value: EventValue = { id: `sent-${this.#sent}`, isBad };
-    this.seen.push({ is: "sent", task, id: value.id, isBad });
-    for (let copy = 0; copy < copies; copy++) await this.#manager.send(task, event, value, { id: value.id });
-  }
-
-  /** Answers a wait that has no time limit, sometimes with a bad event first. */
-  async #answer(manager: CheckpointManager, task: string, name: string): Promise<void> {
-    this.#sent += 1;
-    const number = this.#sent;
-    // It comes about when a tick does.
-    await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, number % 4));
-    for (const isBad of number % 4 === 0 ? [true, false] : [false]) {
-      const value: EventValue = { id: `answer-${number}${isBad ? "-bad" : ""}`, isBad };
-      this.seen.push({ is: "sent", task, id: value.id, isBad });
-      const send = () => manager.send(task, name, value, { id: value.id });
-      // If the write fails, once more. The life may also have ended, and its manager is closed.
-      await send()
-        .catch(send)
-        .catch(() => "");
-    }
-  }
-
-  /** Compares the end with what is stored. */
-  async #compare(task: string, result: unknown): Promise<void> {
-    const returned = this.seen.filter((line) => line.is === "returned" && line.task === task);
-    const results = returned.map((line) => JSON.stringify("result" in line && line.result));
-    if (!results.includes(JSON.stringify(result))) this.violations.push(`${task} has a result that no life returned`);
-    const stored = await this.#manager.result(task);
-    if (JSON.stringify(stored) !== JSON.stringify(result)) this.violations.push(`${task} has another result stored`);
-    for (const { id, status } of await this.#manager.events(task)) this.seen.push({ is: "event", task, id, status });
-    const states = new Set(this.seen.flatMap((line) => ("state" in line ? JSON.stringify(line.state) : [])));
-    const saved = new Set(
-      this.seen.flatMap((line) => (line.is === "got" && line.task === task && line.kind === "save" ? line.value : [])),
-    );
-    for await (const checkpoint of this.#manager.history(task, { order: "oldest" })) {
-      const { id, state, status, stage } = checkpoint;
-      saved.delete(id);
-      if (isTransient(checkpoint) || status !== "running" || stage === undefined || state === undefined) continue;
-      if (!states.has(JSON.stringify(state))) this.violations.push(`${task} has a milestone that no life saved`);
-    }
-    // A fork gets the answers of its origin, and not its milestones.
-    if (saved.size > 0 && !task.includes("fork")) this.violations.push(`${task} lacks ${saved.size} milestones`);
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#runtime.setTimeout(resolve, ms));
   }
 
   #open(storage: StorageAdapter, process: string) {
     const logger = recordingLogger();
-    const recorded = recordHistory(storage, { process, write: (line) => void this.history.push(line) });
+    const recorded = recordHistory(storage, {
+      process,
+      write: (line) => void this.history.push(line),
+      nowMs: this.#nowMs,
+    });
     return {
       manager: new CheckpointManager({ storage: recorded, ownsStorage: false, logger, runtime: this.#runtime }),
       logger,
@@ -304,14 +344,3 @@ export class Execution {
     };
   }
 }
-
-const EXPECTED: Readonly<Record<Fault["how"], readonly string[]>> = {
-  killed: [],
-  stored: [],
-  frozen: [],
-  paused: ["RUN_PAUSED"],
-  // If it fails in a child run, the parent run is paused.
-  failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
-  unsure: [],
-  cancelled: ["RUN_CANCELLED", "stopped"],
-};

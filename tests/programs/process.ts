@@ -27,7 +27,12 @@ const STUCK_AFTER = 3;
 process.stdin.resume().once("end", () => process.exit(1));
 const { name, role, storage, place, seed, ttlMs, code, seen, histories } = JSON.parse(process.argv[2] ?? "") as Told;
 const note = openSeen(seen, name);
-const observed = disturbed(recorded(openStorage(storage, place), histories, name), undefined, async () => undefined);
+const observed = disturbed(
+  recorded(openStorage(storage, place), histories, name),
+  undefined,
+  async () => undefined,
+  true,
+);
 const logger = recordingLogger();
 const manager = new CheckpointManager({ storage: observed.storage, logger });
 const stopping = new AbortController();
@@ -109,6 +114,8 @@ function begin({ taskId, signal }: Run): World {
     life,
     code,
     input: code > 2 ? 2 : 1,
+    made: 0,
+    deadline: process.pid % 2 === 0 ? new AbortController().signal : AbortSignal.abort(new RangeError("planned abort")),
     manager,
     runtime: realRuntime,
     generationOf: (task) => observed.generationOf(task),
@@ -117,7 +124,8 @@ function begin({ taskId, signal }: Run): World {
       if (line.is === "body") busy.add(life);
       note(line);
     },
-    asked: (task, event) => note({ is: "asked", task, event }),
+    send: async (task, { name: event }) => note({ is: "asked", task, event }),
+    asked: (task, { name: event }) => note({ is: "asked", task, event }),
   };
   worlds.set(signal, world);
   lives.set(taskId, life);

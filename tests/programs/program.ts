@@ -13,6 +13,8 @@ export interface Body {
   readonly hasSchema: boolean;
   /** Its `input` is the one of the life. */
   readonly hasInput: boolean;
+  /** It sends an event with this name. */
+  readonly sends?: string;
 }
 
 export type Part =
@@ -23,6 +25,10 @@ export type Part =
   | { readonly is: "save" }
   | { readonly is: "sleep"; readonly name: string; readonly ms: number }
   | { readonly is: "wait"; readonly name: string; readonly wait: Wait }
+  /** Milestones are saved after pauses of so many milliseconds, while a wait is open. Left out within branches. */
+  | { readonly is: "beside"; readonly name: string; readonly wait: Wait; readonly saveAfterMs: readonly number[] }
+  /** A step sends the event of a wait beside it. Once it has ended, the wait's signal aborts, and another wait begins. */
+  | { readonly is: "recall"; readonly name: string }
   | { readonly is: "all"; readonly branches: Branches }
   /** `throws`: an AggregateError of all its errors. */
   | { readonly is: "settled"; readonly branches: Branches; readonly throws: boolean }
@@ -37,6 +43,8 @@ export interface Wait {
   readonly timeoutMs: number | undefined;
   /** It ends when a race around it is won. */
   readonly hasSignal: boolean;
+  /** Another signal of its has aborted from the beginning in some lives. */
+  readonly hasDeadline: boolean;
   /** A schema refuses bad events. */
   readonly hasSchema: boolean;
 }
@@ -45,11 +53,15 @@ export interface Wait {
 type Catch = "ignore" | "rethrow" | "wrap" | "own" | "step, own";
 
 export interface Turn {
+  /** How many steps it begins with, at the same time. After some quick ones, a run records later when a step has begun. */
+  readonly quick: number;
   readonly parts: readonly Part[];
   /** How often it runs: `run.next` begins it again with the new state. */
   readonly times: number;
   /** The turn ends when an event comes, or after so many milliseconds. The wait stays open. */
   readonly tickMs: number | undefined;
+  /** If the run ends with the turn, a step that the function doesn't await; its first so many calls throw. */
+  readonly left: number | undefined;
 }
 
 export type Program = readonly Turn[];
@@ -72,10 +84,18 @@ const body: fc.Arbitrary<Body> = fc.record({
 const wait: fc.Arbitrary<Wait> = fc.record({
   timeoutMs: fc.constantFrom(undefined, undefined, 0, 5),
   hasSignal: fc.boolean(),
+  hasDeadline: fc.constantFrom(false, false, true),
   hasSchema: fc.constantFrom(false, false, true),
 });
 const step = fc.record({ is: fc.constant("step" as const), name, body });
 const sleep = fc.record({ is: fc.constant("sleep" as const), name, ms: fc.constantFrom(0, 1, 4) });
+
+const beside = fc.record({
+  is: fc.constant("beside" as const),
+  name,
+  wait,
+  saveAfterMs: fc.array(fc.constantFrom(0, 1, 3), { minLength: 1, maxLength: 2 }),
+});
 
 const { parts } = fc.letrec<{ part: Part; parts: readonly Part[]; branches: Branches }>((tie) => ({
   part: fc.oneof(
@@ -84,6 +104,8 @@ const { parts } = fc.letrec<{ part: Part; parts: readonly Part[]; branches: Bran
     { weight: 1, arbitrary: sleep },
     { weight: 2, arbitrary: fc.record({ is: fc.constant("wait" as const), name, wait }) },
     { weight: 1, arbitrary: fc.record({ is: fc.constant("save" as const) }) },
+    { weight: 1, arbitrary: beside },
+    { weight: 1, arbitrary: fc.record({ is: fc.constant("recall" as const), name }) },
     {
       weight: 1,
       arbitrary: fc.record({
@@ -129,11 +151,17 @@ const { parts } = fc.letrec<{ part: Part; parts: readonly Part[]; branches: Bran
 }));
 
 const turn: fc.Arbitrary<Turn> = fc.record({
+  quick: fc.constantFrom(0, 0, 0, 16),
   parts,
   times: fc.constantFrom(1, 1, 1, 2),
   tickMs: fc.constantFrom(undefined, undefined, 1, 2),
+  left: fc.constantFrom(undefined, undefined, 0, 1),
 });
-export const programs: fc.Arbitrary<Program> = fc.array(turn, { minLength: 1, maxLength: 3 });
+/** Longer programs, and those whose runs fail more often, need too many lives. */
+const MAX_EFFORT = 400;
+export const programs: fc.Arbitrary<Program> = fc
+  .array(turn, { minLength: 1, maxLength: 3 })
+  .filter((program) => effortOf(program) <= MAX_EFFORT);
 
 export const changes: fc.Arbitrary<Change> = fc.record({
   is: fc.constantFrom("rename", "insert", "remove", "move"),
@@ -160,7 +188,7 @@ export function eventNames(program: Program): readonly string[] {
   const names = new Set<string>(program.some(({ tickMs }) => tickMs !== undefined) ? [MESSAGE] : []);
   const collect = (parts: readonly Part[], path: string): void => {
     for (const part of parts) {
-      if (part.is === "wait") names.add(`event ${part.name}${path}`);
+      if (part.is === "wait" || part.is === "beside" || part.is === "recall") names.add(`event ${part.name}${path}`);
       if (part.is === "loop" || part.is === "try") collect(part.body, path);
       if (part.is === "if") for (const branch of [part.odd, part.even]) collect(branch, path);
       if ("branches" in part) for (const [at, branch] of part.branches.entries()) collect(branch, `${path}/${at}`);
@@ -170,12 +198,14 @@ export function eventNames(program: Program): readonly string[] {
   return [...names];
 }
 
+/** The step that isn't awaited. */
+export const LEFT = "left";
 /** The event that ends a turn with a tick. */
 export const MESSAGE = "message";
 
 /** How many calls the program makes at most; a failed run counts as ten, since all of it is executed again. */
 export function effortOf(program: Program): number {
-  return sum(program.map(({ parts, times }) => times * effortOfAll(parts)));
+  return sum(program.map(({ quick, parts, times, left = 0 }) => quick + times * effortOfAll(parts) + 10 * left));
 }
 
 function effortOfAll(parts: readonly Part[]): number {
@@ -191,6 +221,8 @@ function effortOfPart(part: Part): number {
   if (part.is === "loop") return part.times * effortOfAll(part.body);
   if (part.is === "try") return effortOfAll(part.body);
   if (part.is === "if") return Math.max(effortOfAll(part.odd), effortOfAll(part.even));
+  if (part.is === "recall") return 3;
+  if (part.is === "beside") return 1 + 2 * part.saveAfterMs.length;
   return "branches" in part ? sum(part.branches.map(effortOfAll)) : 1;
 }
 
@@ -198,7 +230,23 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 
-/** The program without inputs of its steps. Another input drops results, also those that no function has got, and nothing notes which. */
-export function withoutInputs(program: Program): Program {
-  return JSON.parse(JSON.stringify(program), (key, value: unknown) => (key === "hasInput" ? false : value));
+/**
+ * The program without inputs of its steps: another input drops results, also those that no function has got, and nothing
+ * notes which. Waits of one name have a schema, or none: once the code has changed, one may get the place of another one,
+ * whose recorded event its schema refuses for ever.
+ */
+export function changeable(program: Program): Program {
+  return JSON.parse(JSON.stringify(program), (key, value: unknown) => {
+    if (key === "hasInput") return false;
+    return isWait(value) ? { ...value, wait: { ...value.wait, hasSchema: hasStrictEvents(value.name) } } : value;
+  });
+}
+
+/** Whether the waits of a name have a schema in a program that may change. */
+export function hasStrictEvents(of: string): boolean {
+  return of === "c";
+}
+
+function isWait(value: unknown): value is Extract<Part, { readonly wait: Wait }> {
+  return typeof value === "object" && value !== null && "wait" in value;
 }

@@ -17,5 +17,5 @@ it.each(["files", "tasks", "sqlite"])("40 random programs keep what a run promis
       await storage.close();
     }
   });
-  await fc.assert(check, { numRuns: 40 });
+  await fc.assert(check, { numRuns: 40, endOnFailure: true });
 });

@@ -22,7 +22,22 @@ export type Seen =
       readonly task: string;
       readonly how: "completed" | "failed" | "stopped";
     }
-  | { readonly is: "sent"; readonly task: string; readonly id: string; readonly isBad: boolean }
+  | {
+      readonly is: "sent";
+      readonly task: string;
+      readonly id: string;
+      readonly isBad: boolean;
+      /** If it is for one wait: where that was called. */
+      readonly wait?: Pick<Where, "generation" | "at"> & { readonly title: string };
+    }
+  /** An event without a schema's refusal, for the next wait of its name, is stored. */
+  | {
+      readonly is: "arrived";
+      readonly task: string;
+      readonly event: string;
+      readonly id: string;
+      readonly nowMs: number;
+    }
   /** `manager.retry` has dropped the results from this step on. */
   | {
       readonly is: "dropped";
@@ -33,18 +48,50 @@ export type Seen =
     }
   /** A wait without a time limit has begun. */
   | { readonly is: "asked"; readonly task: string; readonly event: string }
+  /** A wait or a sleep has begun, and its end is recorded. The turn is the run's. */
+  | {
+      readonly is: "waiting";
+      readonly task: string;
+      readonly generation: string;
+      readonly turn: number;
+      readonly title: string;
+      readonly until: string;
+    }
   /** A run ended with an error that nothing explains. */
   | { readonly is: "surprised"; readonly task: string; readonly error: string }
   /** The task fails in each life, and nothing runs again. */
   | { readonly is: "stuck"; readonly task: string }
   /** What has become of an event, once its task was completed. */
   | { readonly is: "event"; readonly task: string; readonly id: string; readonly status: string }
-  | { readonly is: "forked"; readonly task: string; readonly from: string };
+  /** A fork or a rewind is made, and nobody has noted what it takes along. */
+  | { readonly is: "forked"; readonly task: string; readonly from: string }
+  /** A fork or a rewind was made. */
+  | {
+      readonly is: "branched";
+      readonly task: string;
+      /** The same task if it was rewound. */
+      readonly from: string;
+      readonly generation: string;
+      readonly at: number;
+      /** Whether the run had ended. Then the branch begins a turn, with the newest state. */
+      readonly isOver: boolean;
+      /** The answers that it took along, by the titles of their calls, in the order of the log. */
+      readonly carried: readonly (readonly [title: string, value: string])[];
+      /** The events with a recorded receipt that may be taken back. */
+      readonly undecided: readonly string[];
+    };
+
+/** Where a wait was called. */
+export interface WaitPlace extends Pick<Where, "at"> {
+  readonly title: string;
+  readonly name: string;
+}
 
 export type Kind = "step" | "wait" | "save";
 
 export type SeenInTurn =
-  | { readonly is: "began"; readonly attempt: number; readonly state: unknown }
+  /** `input` is the run's; a child run has none. */
+  | { readonly is: "began"; readonly attempt: number; readonly state: unknown; readonly input?: unknown }
   /** The function has made a call. */
   | {
       readonly is: "called";
@@ -65,13 +112,14 @@ export type SeenInTurn =
     }
   /** A step's function returned or threw this. */
   | { readonly is: "made"; readonly title: string; readonly value: string; readonly input: number | undefined }
-  /** The function got the answer of a call. */
+  /** The function got the answer of a call. `nowMs`: at this time, if it is a wait or a sleep. */
   | {
       readonly is: "got";
       readonly title: string;
       readonly kind: Kind;
       readonly value: string;
       readonly isError: boolean;
+      readonly nowMs?: number;
     }
   /** The function is about to save a milestone. */
   | { readonly is: "saving"; readonly state: unknown }

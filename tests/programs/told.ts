@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { randomOf } from "../chaos/plan.js";
 import type { StorageName } from "../chaos/store.js";
-import { changed, changes, effortOf, type Program, programs, withoutInputs } from "./program.js";
+import { changeable, changed, changes, effortOf, type Program, programs } from "./program.js";
 
 /** What a process of random programs is told. */
 export interface Told {
@@ -33,7 +33,7 @@ export function programOf(seed: number, task: string, code: number): Program {
   const own = seed + Number(number) * 7919;
   const [program = []] = fc.sample(shortPrograms, { seed: own, numRuns: 1 });
   const made = fc.sample(changes, { seed: own, numRuns: 3 });
-  return made.slice(0, code - 1).reduce(changed, withoutInputs(program));
+  return made.slice(0, code - 1).reduce(changed, changeable(program));
 }
 
 /** Whether it is no child run. */

@@ -1,5 +1,14 @@
 // Executes a program. Everything that it does goes through its calls: those of a run, or of the interpreter.
-import { type Body, MESSAGE, type Part, PLAIN, type Program, type Wait } from "./program.js";
+import {
+  type Body,
+  hasStrictEvents,
+  MESSAGE,
+  type Part,
+  PLAIN,
+  type Program,
+  type Turn,
+  type Wait,
+} from "./program.js";
 
 /** The calls of a turn. Each resolves to a text, its answer. */
 export interface Calls {
@@ -14,10 +23,15 @@ export interface Calls {
 export class Titles {
   readonly #counts = new Map<string, number>();
 
+  last(kind: "step" | "save", name: string): string {
+    const count = this.#counts.get(`${kind} ${name}`) ?? 1;
+    return count === 1 ? name : `${name} ${count}`;
+  }
+
   next(kind: "step" | "save", name: string): string {
     const count = (this.#counts.get(`${kind} ${name}`) ?? 0) + 1;
     this.#counts.set(`${kind} ${name}`, count);
-    return count === 1 ? name : `${name} ${count}`;
+    return this.last(kind, name);
   }
 }
 
@@ -43,20 +57,27 @@ interface Place {
 }
 
 const TICK = "tick";
+const UNLIMITED: Wait = { timeoutMs: undefined, hasSignal: false, hasDeadline: false, hasSchema: false };
 
 /** Executes the turn that begins with this state. */
 export async function walkTurn(program: Program, { at, trace: before }: ProgramState, calls: Calls): Promise<TurnEnd> {
-  const turns = program.flatMap(({ times, ...turn }) => Array.from({ length: times }, () => turn));
+  const turns = turnsOf(program);
   const turn = turns[at];
   const trace = [...before];
   if (turn !== undefined) {
+    await Promise.all(Array.from({ length: turn.quick }, (_, number) => calls.step(`quick-${number}`, PLAIN)));
     await walk(turn.parts, { calls, trace, path: "", signal: undefined, isCaught: false });
     if (turn.tickMs !== undefined) {
-      const event = calls.wait(MESSAGE, { timeoutMs: undefined, hasSignal: false, hasSchema: false }, undefined);
+      const event = calls.wait(MESSAGE, UNLIMITED, undefined);
       trace.push(await Promise.race([event, calls.sleep(TICK, turn.tickMs)]));
     }
   }
   return at + 1 < turns.length ? { next: { at: at + 1, trace } } : { result: trace };
+}
+
+/** The turns of a run of the program. */
+export function turnsOf(program: Program): readonly Turn[] {
+  return program.flatMap((turn) => Array.from({ length: turn.times }, () => turn));
 }
 
 /** Executes the parts of a child run. */
@@ -84,6 +105,10 @@ async function take(part: Part, place: Place): Promise<void> {
     case "save":
       if (path === "") trace.push(await calls.save(trace));
       return;
+    case "beside":
+      return besides(part, place);
+    case "recall":
+      return recall(part.name, place);
     case "loop":
       for (let time = 0; time < part.times; time++) await walk(part.body, place);
       return;
@@ -103,6 +128,38 @@ async function take(part: Part, place: Place): Promise<void> {
     case "any":
       return race(part, place);
   }
+}
+
+/** Saves milestones while a wait is open. */
+async function besides({ name, wait, saveAfterMs }: Extract<Part, { is: "beside" }>, place: Place): Promise<void> {
+  const { calls, trace, path, signal } = place;
+  if (path !== "") return;
+  const save = async () => {
+    for (const ms of saveAfterMs) {
+      await calls.sleep(`before save ${name}`, ms);
+      trace.push(await calls.save(trace));
+    }
+  };
+  const waiting = calls.wait(`event ${name}`, wait, signal).then((answer) => trace.push(answer));
+  await Promise.all([waiting, save()]);
+}
+
+/** Ends a wait by its signal when its event may just have come. If so, the event is given back, and the next wait gets it. */
+async function recall(name: string, { calls, trace, path, signal }: Place): Promise<void> {
+  const event = `event ${name}${path}`;
+  const wait = { ...UNLIMITED, hasSchema: hasStrictEvents(name) };
+  const over = new AbortController();
+  const ending = signal === undefined ? over.signal : AbortSignal.any([signal, over.signal]);
+  const waiting = Promise.allSettled([calls.wait(event, { ...wait, hasSignal: true }, ending)]);
+  try {
+    trace.push(await calls.step(`send ${name}${path}`, { ...PLAIN, sends: event }));
+  } finally {
+    over.abort(new RangeError("planned abort"));
+  }
+  const [end] = await waiting;
+  if (end.status === "rejected" && !isPlanned(end.reason)) throw end.reason;
+  trace.push(end.status === "fulfilled" ? end.value : describe(end.reason));
+  trace.push(await calls.wait(event, wait, undefined));
 }
 
 /** Begins the branches, each with a trace of its own, to which it resolves. */

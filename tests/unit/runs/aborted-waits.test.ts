@@ -165,8 +165,34 @@ it("an event that a wait receives again after a changed input is given back, if 
     isDead = titles.includes("step job");
     return call();
   });
-  await expect(attempt(managerOn(mortal).manager, 2)).rejects.toThrow("stop");
+  await expect(attempt(managerOn(mortal).manager, 2)).rejects.toThrow("killed");
   expect(await attempt(manager, 2, AbortSignal.abort("closed"))).toBe("J1");
+});
+
+it("an event of a wait with a signal reaches the function once that is recorded", async () => {
+  const storage = new MemoryAdapter();
+  let isDead = false;
+  const mortal = withWrites(storage, async (call, _isLazy, titles) => {
+    isDead ||= titles.includes("mark ");
+    if (!isDead) return call();
+    for (let turns = 0; turns < 20; turns++) await nextTurn();
+    throw new StorageError("killed");
+  });
+  const { manager: first } = managerOn(mortal);
+  const { manager: second } = managerOn(storage);
+  const over = new AbortController();
+  const charged: unknown[] = [];
+  const program = async (run: Run) => {
+    // After quick ones, a step begins before that is recorded.
+    for (let number = 0; number < 20; number++) await run.step(`quick ${number}`, () => number);
+    const { value } = await run.waitFor("job", { signal: over.signal });
+    await run.step("charge", () => charged.push(value));
+  };
+  await second.send("t", "job", "J1");
+  await expect(first.run("t", program)).rejects.toThrow("killed");
+  over.abort("closed");
+  await expect(second.run("t", program)).rejects.toThrow("closed");
+  expect(charged).toEqual([]);
 });
 
 it("an answer to one wait, which gives it back at a resume, isn't received by another wait", async () => {

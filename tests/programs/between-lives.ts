@@ -1,0 +1,113 @@
+// What happens to a task between two lives.
+import type { CheckpointManager } from "waymark";
+import { type RunNote, readRunNote } from "../../src/contract/run-note.js";
+import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
+import { readRun } from "../../src/runs/run-view.js";
+import { collect } from "../support/collect.js";
+import type { Life } from "./cases.js";
+import { errorCode } from "./error-code.js";
+import type { Seen } from "./seen.js";
+import type { ProgramState } from "./walk.js";
+
+/** Does it. Resolves to what is to be noted, and to what is wrong. */
+export async function changeBetween(
+  manager: CheckpointManager,
+  task: string,
+  { first, at }: Life,
+  newFork: () => string,
+): Promise<Seen | string | undefined> {
+  if (first === undefined || first === "restart" || !(await manager.has(task))) return undefined;
+  const records = await collect(manager.records(task));
+  // Half of them near the end, where a run may have failed.
+  const chosen = at % 2 === 0 ? records[at % records.length] : records.at(-1 - (at % 3));
+  if (chosen === undefined) return undefined;
+  try {
+    if (first === "retry") return await retry(manager, task, at);
+    if (first === "refuse") return await refuse(manager, task, at % 2 === 0);
+    const branch = first === "fork" ? newFork() : task;
+    const point = await pointAt(manager, task, chosen.sequence);
+    if (first === "fork") await manager.fork(task, chosen.sequence, branch);
+    else await manager.rewind(task, chosen.sequence);
+    return await noteBranch(manager, task, branch, point);
+  } catch (error) {
+    // A record of the start of a task has no checkpoint before it, and a cancelled task stays so.
+    if (!["CHECKPOINT_NOT_FOUND", "RUN_CANCELLED"].includes(errorCode(error))) throw error;
+    return undefined;
+  }
+}
+
+/** If the run has failed, drops its results from one of its steps on. */
+async function retry(manager: CheckpointManager, task: string, at: number): Promise<Seen | undefined> {
+  const newest = await manager.latest(task);
+  const run = newest && (await readRun(manager, newest));
+  const ended = run?.steps.filter(({ status }) => status === "completed" || status === "failed") ?? [];
+  const step = ended[at % ended.length];
+  if (newest?.status !== "failed" || run === undefined || step === undefined) return undefined;
+  const from = stepTitle(step.name, step.occurrence);
+  await manager.retry(task, { from });
+  return { is: "dropped", task, generation: run.generation, at: turnIn(newest.state), from };
+}
+
+/** Another version or another input is refused, and calls nothing. */
+async function refuse(manager: CheckpointManager, task: string, isInput: boolean): Promise<string | undefined> {
+  const other = isInput ? ({ input: { order: 8 }, ifVersionChanged: "resume" } as const) : { version: "another" };
+  const refused = await manager.run(task, () => "ran", other).catch((error: unknown) => errorCode(error));
+  // A completed run returns its result.
+  return refused === "ran" ? `${task} ran with ${JSON.stringify(other)}` : undefined;
+}
+
+/** What the run was doing at a record. */
+async function pointAt(manager: CheckpointManager, task: string, sequence: number): Promise<RunNote | undefined> {
+  const checkpoints = manager.records(task, { kinds: ["checkpoint"], beforeSequence: sequence + 1, order: "newest" });
+  const [newest] = await collect(checkpoints);
+  return newest !== undefined && "status" in newest ? readRunNote(newest) : undefined;
+}
+
+/** What the branch has taken along: all results up to its point, of the same turn. */
+async function noteBranch(
+  manager: CheckpointManager,
+  from: string,
+  task: string,
+  point: RunNote | undefined,
+): Promise<Seen | string | undefined> {
+  const newest = await manager.latest(task);
+  const run = newest && (await readRun(manager, newest));
+  if (newest === undefined || run === undefined) return undefined;
+  const isOver = point?.isOver === true;
+  const turn = point && point.turn + Number(isOver);
+  if (run.turn !== turn) return `${task} branched off ${from} in turn ${run.turn}, not ${turn}`;
+  const undecided = await listUndecided(manager, task, run.generation);
+  const carried = run.steps.flatMap(({ status, name, occurrence, waitsFor, event, result }) => {
+    if (status !== "completed" || (event && undecided.includes(event.id))) return [];
+    const ended = waitsFor === "sleep" ? "slept" : "nobody";
+    const value = event ? `event ${event.id}` : waitsFor ? ended : String(result);
+    return [[stepTitle(name, occurrence), value] as const];
+  });
+  return {
+    is: "branched",
+    task,
+    from,
+    generation: run.generation,
+    at: turnIn(newest.state),
+    isOver,
+    carried,
+    undecided,
+  };
+}
+
+/** The events of which nothing says yet whether the function got them, or the wait's signal has aborted. */
+async function listUndecided(manager: CheckpointManager, task: string, generation: string): Promise<readonly string[]> {
+  const undecided = new Map<number, string>();
+  for await (const record of manager.records(task, { kinds: ["step", "mark"] })) {
+    const key = "recordKey" in record ? parseRunKey(record) : undefined;
+    if (key?.generation !== generation || key.event === undefined || !("value" in record)) continue;
+    const { hasSignal, event } = (record.value ?? {}) as { hasSignal?: true; event?: { id: string } };
+    if (record.kind === "mark") undecided.delete(key.event);
+    else if (hasSignal && event) undecided.set(key.event, event.id);
+  }
+  return [...undecided.values()];
+}
+
+function turnIn(state: unknown): number {
+  return (state as ProgramState | undefined)?.at ?? 0;
+}

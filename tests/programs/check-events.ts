@@ -1,0 +1,107 @@
+// What becomes of each event (docs/waiting.md): it is received once, and isn't lost.
+import type { Seen } from "./seen.js";
+import { originOf } from "./seen-lives.js";
+
+/** Where a function got an event. */
+interface Receipt {
+  /** The turn and the wait. */
+  readonly place: string;
+  readonly generation: string;
+  /** `undefined` if a fork or a rewind took the receipt along. */
+  readonly code: number | undefined;
+}
+
+export class EventsCheck {
+  readonly #report: (violation: string) => void;
+  readonly #sent = new Map<string, Extract<Seen, { readonly is: "sent" }>>();
+  /** By task and event. `undefined` once it was given back. */
+  readonly #receipts = new Map<string, Map<string, Receipt | undefined>>();
+  /** The tasks that were forked or rewound, and of which nobody has noted what was taken along. */
+  readonly #loose = new Set<string>();
+  /** Those that were rewound. */
+  readonly #rewound = new Set<string>();
+  /** The events that were refused in a task that forks were made of. The refusals stay there. */
+  readonly #refused = new Set<string>();
+
+  constructor(seen: readonly Seen[], report: (violation: string) => void) {
+    this.#report = report;
+    for (const line of seen) {
+      if (line.is === "sent") this.#sent.set(line.id, line);
+      if (line.is === "forked") this.#loose.add(line.task);
+    }
+  }
+
+  receive(task: string, id: string, receipt: Receipt): void {
+    const where = `${task}, generation ${receipt.generation}: event ${id}`;
+    const sent = this.#sent.get(id);
+    if (sent === undefined) this.#report(`${where} was received by "${receipt.place}", and never sent`);
+    if (sent?.wait && `${sent.wait.at} ${sent.wait.title}` !== receipt.place)
+      this.#report(
+        `${where} was received by "${receipt.place}", and sent to "${sent.wait.title}" of turn ${sent.wait.at}`,
+      );
+    const other = this.#of(task).get(id);
+    this.#of(task).set(id, receipt);
+    if (other === undefined) return;
+    const isSameRun = other.generation === receipt.generation;
+    const isElsewhere = other.place !== receipt.place && (other.code ?? receipt.code) === receipt.code;
+    // After a rewind or a fork, the wait may get the receipt that was taken along. After a change of the code, an event of
+    // a wait that it has no longer is pending again.
+    const isBranch = this.#rewound.has(task) || other.code === undefined;
+    if (this.#loose.has(task) ? isSameRun && isElsewhere : isElsewhere || !(isSameRun || isBranch))
+      this.#report(
+        `${where} was received by "${receipt.place}", and by "${other.place}" of ${other.generation} before`,
+      );
+  }
+
+  /** The event is pending again, unless another wait has received it since. */
+  giveBack(task: string, id: string, { place, generation }: Pick<Receipt, "place" | "generation">): void {
+    const receipt = this.#of(task).get(id);
+    if (receipt === undefined || (receipt.place === place && receipt.generation === generation))
+      this.#of(task).set(id, undefined);
+  }
+
+  /** The event may be pending again. */
+  doubt(task: string, id: string): void {
+    this.#of(task).delete(id);
+  }
+
+  /** A fork has the receipts of its origin, and a branch gets those again that were in its turn. */
+  branch({ task, from, generation, at, carried, undecided }: Extract<Seen, { readonly is: "branched" }>): void {
+    if (task === from) this.#rewound.add(task);
+    else for (const [id, receipt] of this.#of(from)) this.#of(task).set(id, receipt && { ...receipt, code: undefined });
+    for (const [title, value] of carried)
+      if (isEvent(value)) this.#of(task).set(idOf(value), { place: `${at} ${title}`, generation, code: undefined });
+    for (const id of undecided) this.doubt(task, id);
+  }
+
+  /** @param isPlain - Whether the task had one generation, and one code. */
+  assertListed({ task, id, status }: Extract<Seen, { readonly is: "event" }>, isPlain: boolean): void {
+    if (task !== originOf(task) && this.#refused.has(id)) return;
+    if (status === "refused") {
+      this.#refused.add(id);
+      if (!this.#sent.get(id)?.isBad) this.#report(`${task}: event ${id} was refused, and isn't bad`);
+      return;
+    }
+    const receipts = this.#of(task);
+    const isGot = receipts.get(id) !== undefined;
+    if (this.#loose.has(task)) return;
+    // After a restart, a fork or a rewind, a recorded receipt counts, even if no function got the event.
+    if (isGot !== (status === "received") && (isPlain || receipts.has(id)))
+      this.#report(`${task}: event ${id} is ${status}, and was ${isGot ? "" : "not "}received`);
+  }
+
+  #of(task: string): Map<string, Receipt | undefined> {
+    const receipts = this.#receipts.get(task) ?? new Map();
+    this.#receipts.set(task, receipts);
+    return receipts;
+  }
+}
+
+export function isEvent(answer: string): boolean {
+  return answer.startsWith("event ");
+}
+
+/** The event of an answer. */
+export function idOf(answer: string): string {
+  return answer.slice("event ".length);
+}

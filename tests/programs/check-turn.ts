@@ -1,0 +1,236 @@
+// One turn of a run, in all lives: what a run promises of its answers (docs/runs.md).
+import { isEvent } from "./check-events.js";
+import { LEFT } from "./program.js";
+import type { SeenInTurn } from "./seen.js";
+import type { Life, Line } from "./seen-lives.js";
+
+type Got = Line & Extract<SeenInTurn, { readonly is: "got" }>;
+type Called = Line & Extract<SeenInTurn, { readonly is: "called" }>;
+type Ran = Line & Extract<SeenInTurn, { readonly is: "body" }>;
+type Made = Line & Extract<SeenInTurn, { readonly is: "made" }>;
+
+/** An answer that a run's function got. */
+interface Answer {
+  readonly value: string;
+  /** Of the call: a result that another input has made is no answer. */
+  readonly input: number | undefined;
+}
+
+export interface TurnRules {
+  report(what: string): void;
+  findMade(value: string): Made | undefined;
+  receive(title: string, value: string, code: number): void;
+  /** An event is pending again. */
+  giveBack(title: string, value: string): void;
+  /** An event may be pending again. */
+  doubt(value: string): void;
+  /** Whether lives of the task, or of the one that it is a fork of, had different code. */
+  isCodeChanged(): boolean;
+}
+
+/** One turn of one generation, in all lives. */
+export class TurnCheck {
+  readonly #rules: TurnRules;
+  /** The answers that are recorded for good, in the order in which functions got them. */
+  readonly #agreed = new Map<string, Answer>();
+  /** The order of the answers for each version of the code. */
+  readonly #orders = new Map<number, string[]>();
+  /** What is dropped if a life has recorded that before it was killed: its failure, or the other input of a step. */
+  #mayBeDropped: ReadonlySet<string>[] = [];
+  /** The steps that the next life tries again if the failure of the last one is recorded. */
+  #lastDropped: readonly string[] = [];
+  /** The steps with `atMostOnce` that have begun, and whose end no function got; the life that began them. */
+  readonly #onceBegan = new Map<string, { readonly life: string; readonly input: number | undefined }>();
+  /** What the last call of the step that isn't awaited has made. */
+  #left: string | undefined;
+
+  constructor(rules: TurnRules) {
+    this.#rules = rules;
+  }
+
+  /** @param lines - Of this life, in this turn. */
+  take(lines: readonly Line[], { lines: ownLines, ended, isLate }: Life): void {
+    const refused = new Set(lines.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
+    const got = new Set<string>();
+    const calls = new Map<string, Called>();
+    let lastErrors: string[] = [];
+    let hasEnded = false;
+    let linked: readonly string[] | undefined;
+    for (const line of lines) {
+      if (line.is === "called") {
+        if (line.kind !== "save" && !refused.has(line.title)) lastErrors = [];
+        calls.set(line.title, line);
+        if (this.#hasOtherInput(line)) this.#mayDrop(this.#laterThan(line.title, got));
+      } else if (line.is === "made" && line.title === LEFT) this.#left = line.value;
+      else if (line.is === "body") this.#ran(line, got, isLate(line));
+      else if (line.is === "got") {
+        // A wait whose signal aborts once the function has ended isn't recorded.
+        if (hasEnded && line.kind === "wait" && line.isError) continue;
+        this.#got(line, calls.get(line.title)?.input, got, !hasEnded);
+        if (line.isError) lastErrors.push(line.title);
+      } else if (line.is === "threw") {
+        linked = line.titles;
+        hasEnded = true;
+      } else if (line.is === "refused") hasEnded ||= line.isStopped;
+      else if (line.is === "next" || line.is === "returned") {
+        const isStored = ended === "completed" || ownLines.some(({ is, at }) => is === "began" && at > line.at);
+        if (!hasEnded) this.#assertWhole(line, got, isStored);
+        hasEnded = true;
+      }
+    }
+    if (calls.has(LEFT)) this.#assertLeft(ended);
+    if (linked === undefined) return;
+    const dropped = new Set([...linked, ...lastErrors]);
+    this.#lastDropped = [...dropped].filter((title) => calls.get(title)?.kind === "step");
+    if (ended === "failed") this.#drop(dropped);
+    else this.#mayBeDropped.push(dropped);
+  }
+
+  /** A fork or a rewind took these answers along. */
+  carry(carried: readonly (readonly [title: string, value: string])[]): void {
+    for (const [title, value] of carried) {
+      this.#agreed.set(title, { value, input: this.#rules.findMade(value)?.input });
+      if (title === LEFT) this.#left = value;
+    }
+  }
+
+  /** The run ends after the step that isn't awaited, and only if that has succeeded. */
+  #assertLeft(ended: Life["ended"]): void {
+    if (ended === "failed") this.#lastDropped = [LEFT];
+    if (ended !== "completed" || this.#left?.startsWith("planned") === false) return;
+    this.#rules.report(`the run completed, though its step "${LEFT}" ${this.#left ? "has failed" : "hasn't ended"}`);
+  }
+
+  /** No error of the last failure was to be tried again. */
+  assertStuck(): void {
+    if (this.#lastDropped.length > 0)
+      this.#rules.report(`${this.#lastDropped.join(", ")} wasn't tried again after the failure`);
+  }
+
+  /** Drops the results from a step on. */
+  dropFrom(from: string): void {
+    if (this.#agreed.has(from)) this.#dropLater(from, new Set());
+    // A rewind or a fork has taken it along, and no function has got it since.
+    else this.#mayDrop([...this.#agreed.keys()].map((title) => new Set([title])));
+    // Their starts are dropped too.
+    this.#onceBegan.clear();
+  }
+
+  #ran({ title, input, isOnce, life }: Ran, got: ReadonlySet<string>, isLate: boolean) {
+    const agreed = this.#agreed.get(title);
+    if (agreed !== undefined && !isLate) {
+      if (!got.has(title) && agreed.input !== input) {
+        this.#dropLater(title, got);
+        this.#onceBegan.clear();
+      } else if (got.has(title) || !this.#dropWith(title))
+        this.#rules.report(`"${title}" ran again, though its result was acknowledged`);
+    }
+    if (!isOnce || isLate) return;
+    const other = this.#onceBegan.get(title);
+    // With another input, a result that is recorded, and that no function got, doesn't count.
+    if (other !== undefined && other.life !== life && other.input === input)
+      this.#rules.report(`"${title}" may run once, and began in ${other.life} and in ${life}`);
+    this.#onceBegan.set(title, { life, input });
+  }
+
+  #got({ title, kind, value, code }: Got, input: number | undefined, got: Set<string>, isInTime: boolean): void {
+    const before = this.#agreed.get(title);
+    if (before !== undefined && before.value !== value) this.#dropWith(title);
+    const agreed = this.#agreed.get(title);
+    if (agreed !== undefined && agreed.value !== value)
+      this.#rules.report(`"${title}" answered ${JSON.stringify(value)}, and ${JSON.stringify(agreed.value)} before`);
+    // What ends once the function has ended, or the run has stopped, may be answered or not, in each life.
+    if (isInTime) this.#assertOrder(title, code, got);
+    if (agreed === undefined) {
+      if (isEvent(value)) this.#rules.receive(title, value, code);
+      const made = this.#rules.findMade(value);
+      if (kind === "step" && value !== "interrupted" && made === undefined)
+        this.#rules.report(`"${title}" answered ${value}, which nothing has made`);
+      // A child run's error is one of its own steps'.
+      if (made?.title === title && made.input !== input)
+        this.#rules.report(`"${title}" answered ${value}, which it made with the input ${made.input}, not ${input}`);
+      this.#agreed.set(title, { value, input });
+      // What may have been dropped before was an earlier answer.
+      this.#mayBeDropped = this.#mayBeDropped.map((titles) => new Set([...titles].filter((other) => other !== title)));
+      this.#onceBegan.delete(title);
+    }
+    got.add(title);
+  }
+
+  /** In each life with the same code, the answers come in the same order. */
+  #assertOrder(title: string, code: number, got: ReadonlySet<string>): void {
+    const order = this.#orders.get(code) ?? [];
+    this.#orders.set(code, order);
+    const expected = order.find((other) => !got.has(other));
+    if (expected === title) return;
+    if (expected === undefined) {
+      order.push(title);
+      return;
+    }
+    if (this.#dropWith(expected)) this.#assertOrder(title, code, got);
+    else this.#rules.report(`"${title}" answered before "${expected}", and after it in an earlier life`);
+  }
+
+  /**
+   * When a turn ends, all has been answered that was answered before, by the same code. An event whose wait isn't in this
+   * code is pending again, once the end is stored.
+   */
+  #assertWhole({ code }: Line, got: ReadonlySet<string>, isStored: boolean): void {
+    const missing = this.#orders.get(code)?.filter((title) => !got.has(title) && !this.#dropWith(title)) ?? [];
+    if (missing.length > 0) this.#rules.report(`the turn ended without the recorded answers of ${missing.join(", ")}`);
+    for (const [title, { value }] of this.#agreed) {
+      if (got.has(title) || !isEvent(value)) continue;
+      if (isStored) this.#rules.giveBack(title, value);
+      else this.#rules.doubt(value);
+    }
+  }
+
+  #hasOtherInput({ title, input }: { readonly title: string; readonly input: number | undefined }): boolean {
+    const agreed = this.#agreed.get(title);
+    return agreed !== undefined && agreed.input !== input;
+  }
+
+  /** Drops an answer, and those recorded later that the function hasn't got. */
+  #dropLater(title: string, got: ReadonlySet<string>): void {
+    const [first, ...others] = this.#laterThan(title, got);
+    if (first !== undefined) this.#drop(first);
+    this.#mayDrop(others);
+  }
+
+  #mayDrop(answers: readonly ReadonlySet<string>[]): void {
+    this.#mayBeDropped.push(...answers);
+    for (const title of answers.flatMap((titles) => [...titles])) {
+      const value = this.#agreed.get(title)?.value;
+      if (value !== undefined && isEvent(value)) this.#rules.doubt(value);
+    }
+  }
+
+  /** This answer with those recorded later. Once the code has changed, functions may have got them in another order. */
+  #laterThan(title: string, got: ReadonlySet<string>): readonly ReadonlySet<string>[] {
+    const titles = [...this.#agreed.keys()];
+    const left = titles.filter((other) => !got.has(other) && other !== title);
+    if (this.#rules.isCodeChanged()) return [title, ...left].map((other) => new Set([other]));
+    return [new Set([title, ...left.filter((other) => titles.indexOf(other) > titles.indexOf(title))])];
+  }
+
+  /** Whether an earlier life may have dropped the answer. If so, it has dropped others with it. */
+  #dropWith(title: string): boolean {
+    const dropped = this.#mayBeDropped.filter((titles) => titles.has(title));
+    this.#mayBeDropped = this.#mayBeDropped.filter((titles) => !titles.has(title));
+    for (const titles of dropped) this.#drop(titles);
+    return dropped.length > 0;
+  }
+
+  #drop(titles: ReadonlySet<string>): void {
+    for (const title of titles) {
+      const answer = this.#agreed.get(title);
+      if (answer !== undefined && isEvent(answer.value)) this.#rules.giveBack(title, answer.value);
+      this.#agreed.delete(title);
+    }
+    // The function may make the calls after a dropped one later, or not at all.
+    for (const order of this.#orders.values()) {
+      const first = order.findIndex((title) => titles.has(title));
+      if (first !== -1) order.splice(first);
+    }
+  }
+}

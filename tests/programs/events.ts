@@ -1,0 +1,132 @@
+// Sends the events of a program in one process.
+import type { CheckpointManager, Runtime } from "waymark";
+import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
+import { readRun } from "../../src/runs/run-view.js";
+import type { Sending } from "./cases.js";
+import type { EventValue } from "./execute.js";
+import type { Seen, WaitPlace } from "./seen.js";
+import { isLine } from "./seen-lives.js";
+
+export class EventSender {
+  /** Not the one of a life, which may be killed. */
+  readonly #manager: CheckpointManager;
+  readonly #runtime: Runtime;
+  readonly #names: readonly string[];
+  readonly #seen: Seen[];
+  #sent = 0;
+  #asked = 0;
+
+  /** @param names - Of the events for which the program waits. */
+  constructor(manager: CheckpointManager, runtime: Runtime, names: readonly string[], seen: Seen[]) {
+    this.#manager = manager;
+    this.#runtime = runtime;
+    this.#names = names;
+    this.#seen = seen;
+  }
+
+  async send(task: string, { name, isBad, copies }: Sending): Promise<void> {
+    const event = this.#names[name % this.#names.length];
+    if (event === undefined) return;
+    this.#sent += 1;
+    const value: EventValue = { id: `sent-${this.#sent}`, isBad };
+    this.#seen.push({ is: "sent", task, id: value.id, isBad });
+    for (let copy = 0; copy < copies; copy++) await this.#manager.send(task, event, value, { id: value.id });
+    if (!isBad) this.#noteArrival(task, event, value.id);
+  }
+
+  /**
+   * Answers a wait that has no time limit, after a while: see {@link answerNow}.
+   *
+   * @param manager - Of the life.
+   * @param isWorked - Whether a worker runs the task. Some waits last until it has suspended the run then.
+   */
+  async answer(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
+    this.#asked += 1;
+    const number = this.#asked;
+    // It comes about when a tick does.
+    const ms = isWorked && number % 4 > 1 ? 249 + (number % 4) : number % 4;
+    await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, ms));
+    await this.answerNow(manager, task, wait, generation, isWorked);
+  }
+
+  /** Sends an event to a wait, sometimes after a bad one, or after one for this very wait. */
+  async answerNow(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
+    this.#sent += 1;
+    const number = this.#sent;
+    const turn = this.#seen.findLast((line) => line.is === "began" && line.task === task);
+    const isOver = turn?.is !== "began" || turn.generation !== generation || turn.at !== wait.at;
+    const key = number % 3 === 0 && !isOver ? await this.#findKey(task, wait) : undefined;
+    const own = key === undefined ? [] : [{ id: `answer-${number}-own`, isBad: false, key }];
+    const bad = number % 4 === 0 ? [{ id: `answer-${number}-bad`, isBad: true, key: undefined }] : [];
+    for (const one of [...own, ...bad, { id: `answer-${number}`, isBad: false, key: undefined }]) {
+      const { id, isBad } = one;
+      const value: EventValue = { id, isBad };
+      const place = one.key !== undefined && { wait: { generation, at: wait.at, title: wait.title } };
+      this.#seen.push({ is: "sent", task, id, isBad, ...place });
+      const by = isWorked ? this.#manager : manager;
+      const send = () => by.send(task, wait.name, value, { id, wait: one.key });
+      // If the write fails, once more. The life may also have ended, and its manager is closed.
+      const stored = await send()
+        .catch(send)
+        .catch(() => undefined);
+      if (stored !== undefined && !isBad && one.key === undefined) this.#noteArrival(task, wait.name, id);
+    }
+  }
+
+  #noteArrival(task: string, event: string, id: string): void {
+    this.#seen.push({ is: "arrived", task, event, id, nowMs: this.#runtime.now() });
+  }
+
+  /** The events that are listed as if their wait were open, though it has ended. */
+  async findOpenViolations(task: string): Promise<readonly string[]> {
+    // What a wait answers once the function has ended isn't recorded. If its signal's error ends the run, it is open again.
+    const ended = new Set<string>();
+    const got = new Set<string>();
+    for (const line of this.#seen) {
+      if (!isLine(line) || line.task !== task) continue;
+      const turn = `${line.life} ${line.at}`;
+      if (line.is === "threw" || line.is === "returned" || line.is === "next") ended.add(turn);
+      if (line.is === "got" && !line.isError && !ended.has(turn))
+        got.add(`${line.generation} ${line.at} ${line.title}`);
+    }
+    // These open waits again.
+    if (this.#seen.some((line) => line.is === "dropped" || (line.is === "body" && line.input !== undefined))) return [];
+    const events = await this.#manager.events(task);
+    const open = events.filter(({ id, wait }) => {
+      const sent = this.#seen.find((line) => line.is === "sent" && line.id === id);
+      const place = sent?.is === "sent" ? sent.wait : undefined;
+      return wait?.isOpen && place && got.has(`${place.generation} ${place.at} ${place.title}`);
+    });
+    return open.map(({ id }) => `${task}: the wait of event ${id} is listed as open, and has ended`);
+  }
+
+  /** The events that are listed as received, and whose receipt nothing has recorded: it was taken back. */
+  async findReceiptViolations(task: string): Promise<readonly string[]> {
+    const lines = this.#seen.filter(isLine).filter((line) => line.task === task);
+    const newest = await this.#manager.latest(task);
+    const run = newest && (await readRun(this.#manager, newest));
+    // A receipt of an earlier generation counts, also if no function has got the event.
+    if (run === undefined || lines.some(({ generation }) => generation !== run.generation)) return [];
+    const got = new Set(lines.flatMap((line) => (line.is === "got" ? line.value : [])));
+    const recorded = new Set(
+      run.steps.flatMap(({ status, event }) => (status === "completed" && event ? event.id : [])),
+    );
+    const events = await this.#manager.events(task);
+    const lost = events.filter(
+      ({ id, status }) => status === "received" && !got.has(`event ${id}`) && !recorded.has(id),
+    );
+    return lost.map(({ id }) => `${task}: event ${id} is listed as received, and no wait has received it`);
+  }
+
+  /** The key of the newest wait with this title, if its start is recorded. */
+  async #findKey(task: string, { name, title }: WaitPlace): Promise<string | undefined> {
+    for await (const record of this.#manager.records(task, { kinds: ["mark"], order: "newest" })) {
+      const { occurrence } = ("recordKey" in record && parseRunKey(record)) || {};
+      if (!("name" in record) || record.name !== name || occurrence === undefined) continue;
+      if (stepTitle(name, occurrence) !== title) continue;
+      const { value } = record;
+      return typeof value === "object" && value !== null && "key" in value ? String(value.key) : undefined;
+    }
+    return undefined;
+  }
+}
