@@ -155,7 +155,7 @@ export class Waits {
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
     const { events, journal } = this.#parts;
-    this.#assertGoesOn();
+    this.#assertContinues();
     if (signal !== undefined && isUndecided) {
       const key = { occurrence, event };
       if (signal.aborted) {
@@ -164,14 +164,14 @@ export class Waits {
         return false;
       }
       await journal.note({ kind: "mark", ...key });
-      this.#assertGoesOn();
+      this.#assertContinues();
     }
     events.settle(event);
     return true;
   }
 
   /** @throws The reason why no event is given to the function. */
-  #assertGoesOn(): void {
+  #assertContinues(): void {
     // A pause decides nothing: the resume gives the event.
     this.#parts.stop.signal.throwIfAborted();
     // The turn's end gives the event back.
