@@ -214,15 +214,17 @@ export class RecordedTurn {
   /** Reads records with their values, up to a limit. Returns the last one's sequence, `undefined` if none is left. */
   async #readPage(afterSequence: number, limit?: number): Promise<number | undefined> {
     let bytes = 0;
+    let last: number | undefined;
     const query = { taskId: this.#taskId, order: "oldest", kinds: ["step", "run"], limit } as const;
-    for await (const record of this.#store.records({ ...query, afterSequence })) {
+    await this.#store.visitRecords({ ...query, afterSequence }, (record) => {
       if (limit === undefined) this.#add(record);
       this.#page.set(record.sequence, record);
       this.#pageEnd = Math.max(this.#pageEnd, record.sequence);
       bytes += "body" in record.payload ? record.payload.body.length : 0;
-      if (bytes >= PAGE_BYTES) return record.sequence;
-    }
-    return undefined;
+      if (bytes >= PAGE_BYTES) last = record.sequence;
+      return last === undefined;
+    });
+    return last;
   }
 
   /** The sequences of the step's starts. */

@@ -8,6 +8,7 @@ import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 import {
   isRecord,
+  type LogItem,
   type LogOptions,
   type LogRecord,
   type RecordDraft,
@@ -56,6 +57,8 @@ export interface RunAppend extends Pick<AppendCondition, "expectedSequence" | "n
   /** Whether the draft may be stored already. */
   readonly isRetry?: boolean;
 }
+
+type RecordsQuery = RecordQuery & Required<Pick<RecordQuery, "kinds">>;
 
 /** The key of calls of {@link RunStore.pause} that wait for any task. */
 export const ANY_TASK = "";
@@ -215,22 +218,18 @@ export class RunStore {
    *
    * @throws {CheckpointCorruptError} One of them is damaged.
    */
-  async *records(
-    query: RecordQuery & Required<Pick<RecordQuery, "kinds">>,
-  ): AsyncGenerator<LogRecord | RecordHeader, void, void> {
+  async *records(query: RecordsQuery): AsyncGenerator<LogRecord | RecordHeader, void, void> {
     for await (const item of this.requireLog().read(query)) {
-      if (!isCorrupt(item) && !isRecord(item)) continue;
-      const record = checkSeal(item);
-      if (!isCorrupt(record)) {
-        yield record;
-        continue;
-      }
-      this.reader.reportDamage(record);
-      throw new CheckpointCorruptError(
-        `The log of task ${JSON.stringify(query.taskId)} has a damaged record: ${record.reason} (${record.location}). Nothing was ` +
-          'changed. After "waymark repair", the step that it belongs to runs again.',
-        { cause: record.cause },
-      );
+      const record = this.#requireIntact(query.taskId, item);
+      if (record !== undefined) yield record;
+    }
+  }
+
+  /** Calls `visit` with each of the {@link records} until it returns false. A generator would take longer than the read. */
+  async visitRecords(query: RecordsQuery, visit: (record: LogRecord | RecordHeader) => boolean): Promise<void> {
+    for await (const item of this.requireLog().read(query)) {
+      const record = this.#requireIntact(query.taskId, item);
+      if (record !== undefined && !visit(record)) return;
     }
   }
 
@@ -333,6 +332,19 @@ export class RunStore {
       stops.push(this.options.runtime.setTimeout(end, ms), onAbort(signal, end), this.onWake(key, end));
     });
     for (const stop of stops) stop();
+  }
+
+  /** The record; `undefined` if the item is a checkpoint. */
+  #requireIntact(taskId: string, item: LogItem): LogRecord | RecordHeader | undefined {
+    if (!isCorrupt(item) && !isRecord(item)) return undefined;
+    const record = checkSeal(item);
+    if (!isCorrupt(record)) return record;
+    this.reader.reportDamage(record);
+    throw new CheckpointCorruptError(
+      `The log of task ${JSON.stringify(taskId)} has a damaged record: ${record.reason} (${record.location}). Nothing was ` +
+        'changed. After "waymark repair", the step that it belongs to runs again.',
+      { cause: record.cause },
+    );
   }
 
   /** Keeps a lease until it ends, so that {@link releaseAll} releases it. */
