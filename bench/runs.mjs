@@ -10,6 +10,8 @@ import { median, medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 
 const ROUNDS = 300;
+/** Warm-up rounds of a step, until V8 has compiled the hot code, because a program that stores steps runs for hours. */
+const WARMUP = 2000;
 const TURNS = 1000;
 /** How many of the first and of the last turns are compared. */
 const COMPARED = 50;
@@ -59,7 +61,7 @@ async function compareStore(store, logger) {
   const [step, added] = await manager.run("compared", async (run) => {
     const ours = () => run.step(`step ${++number}`, () => kilobyte(number));
     const bare = () => store.insert(JSON.stringify(kilobyte(++number)));
-    const times = await medians({ ours, bare }, { rounds: 2 * ROUNDS, warmup: ROUNDS });
+    const times = await medians({ ours, bare }, { rounds: 2 * ROUNDS, warmup: WARMUP });
     return [times, await addedTimes(run, bare)];
   });
   const limit = LIMITS[store.kind];

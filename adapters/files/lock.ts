@@ -80,12 +80,14 @@ export class FolderLock {
     this.#claim = claim;
     this.isUninterrupted = names.includes(OWN_FILES);
     if (!this.isUninterrupted) {
-      for (const name of names.filter((name) => name.endsWith(FILES))) {
-        rmSync(join(lockFolder, name), { recursive: true, force: true });
-      }
       makeFolder(join(lockFolder, OWN_FILES));
-      // If a thief moved the lock away before, this folder was made in another process's lock.
-      this.assertHeld();
+      if (this.isLost) {
+        // A thief moved the lock away before, so this folder was made in another process's lock.
+        rmdirSync(join(lockFolder, OWN_FILES));
+        throw new LockLostError(lockFolder);
+      }
+      // Leftovers of earlier holders. After a theft, the thief's files stay.
+      for (const name of names.filter((name) => name.endsWith(FILES))) this.remove(join(lockFolder, name));
     }
     this.#isClean = names.includes(CLEAN);
     // A failure of the renewal is ignored. Usually it means that the lock was stolen, and then the next commit fails.
@@ -176,9 +178,9 @@ export class FolderLock {
   }
 
   /**
-   * Removes a file. The caller must sync its folder.
+   * Removes a file or a folder. The caller must sync the folder above it.
    *
-   * @returns False if there is no such file.
+   * @returns False if there is no such file or folder.
    * @throws {LockLostError} Nothing was removed.
    */
   remove(target: string): boolean {
@@ -191,7 +193,7 @@ export class FolderLock {
       this.assertHeld();
       return false;
     }
-    rmSync(path, { force: true });
+    rmSync(path, { recursive: true, force: true });
     return true;
   }
 

@@ -3,7 +3,6 @@ import { isJsonObject, type JsonValue } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import {
   assignNames,
-  joinBody,
   type LogRecord,
   RECORD_KINDS,
   type RecordHeader,
@@ -141,7 +140,8 @@ export function renderFields(fields: LineFields, value?: string | Uint8Array): R
     value === undefined || typeof value === "string"
       ? Buffer.from(`${start}${value === undefined ? "" : `${VALUE_KEY}${value}`}}\n`)
       : Buffer.concat([Buffer.from(`${start}${VALUE_KEY}`), value, Buffer.from("}\n")]);
-  return { bytes, fields, check, end };
+  // Parsed, since a program without types may pass what JSON stores as something else.
+  return { bytes, fields: parseObject(`${header}}`), check, end };
 }
 
 /** @throws {UnreadableError} @throws {UnsupportedFormatError} A newer program wrote the file. */
@@ -199,14 +199,14 @@ export function toLogLine({ fields, check, end }: ParsedFields, bytes: Buffer): 
 /** The whole record of a line; its header if an event's body was removed. */
 export function joinLogRecord(line: LogLine, taskId: string): LogRecord | RecordHeader | undefined {
   const { record, value } = line;
-  const header = joinHeader(line, taskId);
-  if (header === undefined || value === undefined) return header;
+  if (record === undefined || value === undefined) return joinHeader(line, taskId);
+  const { sequence, kind, createdAt, encoding, sha256, seal, bodyIs } = record;
   // If the text isn't UTF-8, its digest shows the damage.
   const text = value.toString();
-  return joinBody(
-    header,
-    record?.bodyIs === "base64" ? new Uint8Array(Buffer.from(text.slice(1, -1), "base64")) : text,
-  );
+  const body = bodyIs === "base64" ? new Uint8Array(Buffer.from(text.slice(1, -1), "base64")) : text;
+  const joined: LogRecord = { taskId, sequence, kind, createdAt, payload: { encoding, sha256, body }, seal };
+  assignNames(joined, record);
+  return joined;
 }
 
 /** The header of a record's line. */

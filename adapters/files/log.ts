@@ -138,14 +138,10 @@ export async function* readLog(
   const bound = query.order === "oldest" ? "afterSequence" : "beforeSequence";
   while (left > 0) {
     try {
-      for await (const found of readItems(folder, path, rest, load)) {
-        const page: LogItem[] = [];
-        for (const { item } of found) {
-          page.push(item);
-          if (!isCorrupt(item)) left -= 1;
-          if (left === 0) break;
-        }
-        rest = { ...rest, [bound]: found.at(-1)?.sequence ?? rest[bound] };
+      for await (const { items, lastSequence } of readItems(folder, path, rest, load)) {
+        const page = firstItems(items, left);
+        left -= page.filter((item) => !isCorrupt(item)).length;
+        rest = { ...rest, [bound]: lastSequence };
         yield page;
         if (left === 0) return;
       }
@@ -156,9 +152,21 @@ export async function* readLog(
   }
 }
 
-interface OrderedItem {
-  readonly item: LogItem;
-  readonly sequence: number;
+/** The first items up to a limit, for which corrupt ones don't count. */
+function firstItems(items: readonly LogItem[], limit: number): readonly LogItem[] {
+  if (items.length <= limit) return items;
+  let left = limit;
+  const end = items.findIndex((item) => {
+    if (!isCorrupt(item)) left -= 1;
+    return left === 0;
+  });
+  return end === -1 ? items : items.slice(0, end + 1);
+}
+
+interface ItemPage {
+  readonly items: readonly LogItem[];
+  /** Of the last item, in the query's order. */
+  readonly lastSequence: number;
 }
 
 /** Yields the items page by page, since each item that a generator yields costs some promises. */
@@ -167,7 +175,7 @@ async function* readItems(
   path: string,
   query: Omit<RecordQuery, "limit">,
   load: () => LoadedTask | undefined,
-): AsyncGenerator<readonly OrderedItem[], void, void> {
+): AsyncGenerator<ItemPage, void, void> {
   const { taskId, order, kinds, afterSequence = 0, durableOnly = false } = query;
   const newestBefore = load()?.newestSequence ?? 0;
   const index = await readIndex(path);
@@ -186,23 +194,27 @@ async function* readItems(
   let checkpoint = checkpoints.next();
   const isNext = (a: number, b: number): boolean => (order === "oldest" ? a < b : a > b);
   for await (const page of moment ? readPages(moment, order, afterSequence, beforeSequence) : []) {
-    const items: OrderedItem[] = [];
+    const items: LogItem[] = [];
+    let lastSequence = 0;
     for (const entry of page) {
       for (; !checkpoint.done && isNext(checkpoint.value.sequence, entry.sequence); checkpoint = checkpoints.next()) {
-        items.push(checkpoint.value);
+        items.push(checkpoint.value.item);
       }
       const item = toItem(entry, query, path);
-      if (item) items.push({ item, sequence: entry.sequence });
+      if (item) items.push(item);
+      lastSequence = entry.sequence;
     }
-    yield items;
+    yield { items, lastSequence };
   }
-  for (; !checkpoint.done; checkpoint = checkpoints.next()) yield [checkpoint.value];
+  for (; !checkpoint.done; checkpoint = checkpoints.next()) {
+    yield { items: [checkpoint.value.item], lastSequence: checkpoint.value.sequence };
+  }
 }
 
 function* readSummaries(
   sources: Iterable<Parameters<typeof readEntry>[0] & { head(): CheckpointSummary | undefined }>,
   taskId: string,
-): Generator<OrderedItem, void, void> {
+): Generator<{ readonly item: LogItem; readonly sequence: number }, void, void> {
   let sequence = 0;
   for (const entry of sources) {
     const item = readEntry(entry, taskId, () => {

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { checkText } from "./arguments.js";
 import { type CheckpointSummary, copyPayload, type Payload, type SealedSummary } from "./checkpoint.js";
 import type { AppendCondition } from "./conditions.js";
 import type { CorruptRecord } from "./corrupt-record.js";
@@ -219,8 +220,20 @@ export function describeRecord({
   return `The ${kind} record ${name === undefined ? "" : `${JSON.stringify(name)} `}of task ${JSON.stringify(taskId)}`;
 }
 
-/** A copy that shares nothing mutable with the original. For adapters: a caller may change its draft at once. */
+/**
+ * A copy that shares nothing mutable with the original. For adapters: a caller may change its draft at once.
+ *
+ * @throws {TypeError | RangeError} The draft isn't one: its kind is unknown, or a field has another type.
+ */
 export function copyRecordDraft(draft: RecordDraft): RecordDraft {
+  const { kind, name, recordKey, id, createdAt } = draft;
+  if (!RECORD_KINDS.includes(kind)) {
+    throw new TypeError(
+      `A record's kind must be one of ${RECORD_KINDS.join(", ")}; it is ${JSON.stringify(kind)}. Nothing was stored.`,
+    );
+  }
+  checkText("A record's createdAt", createdAt);
+  for (const text of [name, recordKey, id]) if (text !== undefined) checkText("A record's name, key or id", text);
   return { ...draft, payload: copyPayload(draft.payload) };
 }
 

@@ -22,6 +22,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { StorageAdapter } from "waymark";
 import type { CheckpointDraft } from "waymark/adapter";
 import { withLock } from "../../../../adapters/files/lock.js";
+import { record, requireLog } from "../../../../conformance/records.js";
 import type { ClaimedTask } from "../../../../src/contract/task-queue.js";
 import { NEVER } from "../../../../src/contract/transient.js";
 import { draft } from "./drafts.js";
@@ -73,6 +74,17 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
     settle();
     await elsewhere("remove", "t", ["c2"]);
     expect(await due(NOON)).toEqual([]);
+  });
+
+  it("finds a task that a record made due, which leaves its folder's time as it was", async () => {
+    const { adapter, open, due, settle } = await queueOn(make);
+    await adapter.append(waiting("t", NEVER));
+    await requireLog(adapter).append("t", [record("first")]);
+    settle();
+    expect(await due(NOON)).toEqual([]);
+    await requireLog(open()).append("t", [record("second")], {}, { dueAt: NOON });
+    settle();
+    expect(await due(NOON)).toEqual(["t"]);
   });
 
   it("finds a task after a change of its status", async () => {

@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   utimesSync,
@@ -18,9 +19,10 @@ import { FolderLock, LockLostError, withLock } from "../../../../adapters/files/
 import { StorageError } from "../../../../src/contract/errors.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-/** Called right before a folder is deleted with its content, and instead of a pause if that is set. */
+/** Called right before a folder is deleted with its content or listed, and instead of a pause if that is set. */
 const moments = vi.hoisted(() => ({
   beforeDeletion: (_path: string): void => {},
+  beforeListing: (): void => {},
   insteadOfPause: undefined as ((ms: number) => void) | undefined,
 }));
 
@@ -30,7 +32,13 @@ vi.mock("node:fs", async (original) => {
     if (options?.recursive) moments.beforeDeletion(String(path));
     real.rmSync(path, options);
   };
-  return { ...real, rmSync: deleteFolder, default: real };
+  const listFolder = new Proxy(real.readdirSync, {
+    apply(list, self, args) {
+      moments.beforeListing();
+      return Reflect.apply(list, self, args);
+    },
+  });
+  return { ...real, rmSync: deleteFolder, readdirSync: listFolder, default: real };
 });
 
 vi.mock("node:timers/promises", async (original) => {
@@ -41,6 +49,7 @@ vi.mock("node:timers/promises", async (original) => {
 
 afterEach(() => {
   moments.beforeDeletion = () => {};
+  moments.beforeListing = () => {};
   moments.insteadOfPause = undefined;
 });
 
@@ -168,7 +177,9 @@ describe("FolderLock", () => {
     expect(existsSync(waiting)).toBe(true);
     rmSync(path, { recursive: true });
     rmSync(join(folder, "note.txt"));
-    (await acquire()).releaseAndRemoveFolder();
+    const clean = await acquire();
+    clean.markClean();
+    clean.releaseAndRemoveFolder();
     expect(existsSync(folder)).toBe(false);
     mkdirSync(folder);
   });
@@ -267,6 +278,20 @@ describe("the theft of a lock", () => {
 
 describe("withLock", () => {
   const OPTIONS = { name: ".lock", timeoutMs: 0 };
+
+  it("deletes nothing of the next holder if the claim was stolen before it looked", async () => {
+    const { path, acquire } = await newLock();
+    const files = "9@elsewhere+0123456789abcdef.files";
+    moments.beforeListing = () => {
+      moments.beforeListing = () => {};
+      renameSync(path, `${path}-stolen`);
+      mkdirSync(join(path, files), { recursive: true });
+    };
+    await expect(acquire()).rejects.toBeInstanceOf(LockLostError);
+    expect(readdirSync(path)).toEqual([files]);
+    expect((await acquire()).isUninterrupted).toBe(false);
+    expect(readdirSync(path)).not.toContain(files);
+  });
 
   it("lets the calls of one process take turns, in call order, however they end", async () => {
     const folder = await tempFolder();

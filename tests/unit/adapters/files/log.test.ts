@@ -151,15 +151,16 @@ describe("the log of json-file", () => {
     expect(await nameLog(adapter)).toEqual(["1 r1", "2 r2", "3 r3"]);
   });
 
-  it("finds a task due that another process's record made due, though its folder's time stays", async () => {
-    const { open, adapter } = await newLog(1);
-    const later = "2026-01-02T04:00:00.000Z";
-    const sooner = "2026-01-02T03:30:00.000Z";
-    await adapter.append(draft("t", "c1", { status: "paused", dueAt: later }));
-    const query = { prefix: "", dueBy: sooner };
-    expect((await adapter.queue?.count(query))?.tasks).toBe(0);
-    await requireLog(open()).append("t", [record("r")], {}, { dueAt: sooner });
-    expect(await adapter.queue?.count(query)).toEqual({ tasks: 1, oldestDueAt: sooner });
+  it("continues after its own lines, also with names that aren't ASCII", async () => {
+    const { adapter, open } = await newLog(0);
+    const names = ["café", "日本", "🧭", "last"];
+    for (const [at, name] of names.entries()) {
+      expect(await requireLog(adapter).append("t", [record(name), record(`${name} 2`)])).toBe(2 * at + 2);
+    }
+    const all = names.flatMap((name, at) => [`${2 * at + 1} ${name}`, `${2 * at + 2} ${name} 2`]);
+    expect(await nameLog(adapter)).toEqual(all);
+    expect(await requireLog(open()).append("t", [record("another")])).toBe(9);
+    expect(await nameLog(adapter)).toEqual([...all, "9 another"]);
   });
 
   it("counts a batch whose checkpoint was stored, though its commit line is missing", async () => {
