@@ -44,6 +44,7 @@ import {
   type TimedLease,
 } from "../src/contract/leases.js";
 import {
+  copyRecordDraft,
   isRecord,
   type LogItem,
   type LogOptions,
@@ -115,7 +116,8 @@ export class MemoryAdapter implements StorageAdapter {
     },
   };
   readonly log: TaskLog = {
-    append: async (taskId, records, condition, options) => this.#appendRecords(taskId, records, condition, options),
+    append: async (taskId, records, condition, options) =>
+      this.#appendRecords(taskId, records.map(copyRecordDraft), condition, options),
     read: (query) => this.#readLog(query),
     remove: async (taskId, selection, condition) => this.#removeRecords(taskId, selection, condition),
     replacePayloads: async (taskId, changes) => {
@@ -157,7 +159,7 @@ export class MemoryAdapter implements StorageAdapter {
     const existing = task.checkpoints.get(draft.id);
     if (existing) return matchRetry(existing, draft);
 
-    const { records = [] } = options ?? {};
+    const records = options?.records?.map(copyRecordDraft) ?? [];
     matchEventRetry(taskId, records, (id) => task.events.get(id), true);
     checkLease(taskId, this.#readLease(taskId), condition);
     const sequence = nextSequence(taskId, getPosition(task), condition, options);
@@ -200,12 +202,13 @@ export class MemoryAdapter implements StorageAdapter {
     id: string,
     change: StatusChange,
     condition?: AppendCondition,
-    { records = [] }: StatusOptions = {},
+    { records: drafts = [] }: StatusOptions = {},
   ): Promise<boolean> {
     const task = this.#getTask(taskId);
     const checkpoint = task?.checkpoints.get(id);
     checkLease(taskId, this.#readLease(taskId), condition);
     if (!task || !checkpoint) return false;
+    const records = drafts.map(copyRecordDraft);
     matchEventRetry(taskId, records, (event) => task.events.get(event), true);
     const first = nextSequence(taskId, getPosition(task), condition);
     this.#put(task, withStatus(checkpoint, structuredClone(change)));
