@@ -38,12 +38,10 @@ export function makeAppendStatement(
   if (only !== undefined && others.length === 0) {
     const { text, names } = sql.append(parts);
     const records = describeRecords(only, bodies);
-    const row: Row = {
-      ...describeAppend(only, isLazy),
-      body: "draft" in only ? toBuffer(toBytes(only.piece)) : null,
-      records: records && toJson(records),
-      record_bodies: bodies.join(),
-    };
+    const row = describeAppend(only, isLazy);
+    row["body"] = "draft" in only ? toBuffer(toBytes(only.piece)) : null;
+    row["records"] = records && toJson(records);
+    row["record_bodies"] = bodies.join();
     return [text, ...names.map((name) => row[name] ?? null)];
   }
   const rows = appends.map((append) => ({
@@ -66,20 +64,19 @@ export function listRecords(append: Append | LogAppend): readonly RecordDraft[] 
 }
 
 /** Values by the names in `statements/append.ts`. */
-type Row = Readonly<Record<string, unknown>>;
+type Row = Record<string, unknown>;
 
 function describeAppend(append: PlacedAppend | LogAppend, isLazy: boolean): Row {
   const { condition } = append;
   const records = listRecords(append);
   const lastEvent = records.findLastIndex(({ id }) => id !== undefined);
-  return {
-    ...("draft" in append ? describeCheckpoint(append) : describeLogAppend(append)),
-    expected: condition.expectedSequence,
-    no_event_after: condition.noEventAfter,
-    token: condition.fencingToken,
-    last_event: lastEvent === -1 ? undefined : lastEvent + 1,
-    is_lazy: isLazy,
-  };
+  const row = "draft" in append ? describeCheckpoint(append) : describeLogAppend(append);
+  row["expected"] = condition.expectedSequence;
+  row["no_event_after"] = condition.noEventAfter;
+  row["token"] = condition.fencingToken;
+  row["last_event"] = lastEvent === -1 ? undefined : lastEvent + 1;
+  row["is_lazy"] = isLazy;
+  return row;
 }
 
 function describeCheckpoint({ draft, options, replaced, piece }: PlacedAppend): Row {

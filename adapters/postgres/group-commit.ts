@@ -9,7 +9,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** How long a statement holds up the next one. After that, it probably waits for another process. */
+/** How long an append waits for the statement before it. After that, that one probably waits for another process. */
 const PATIENCE_MS = 50;
 /** The most statements that run at once. */
 const MAX_STATEMENTS = 4;
@@ -25,7 +25,9 @@ export class GroupCommit {
   readonly #appender: PostgresAppender;
   #waiting: Waiting[] = [];
   #underWay = 0;
-  /** Runs while the newest statement holds up the next one. */
+  /** The newest statement, while it holds up the next one. */
+  #newest: object | undefined;
+  /** Runs while appends wait for the newest statement. */
   #patience: NodeJS.Timeout | undefined;
 
   constructor(appender: PostgresAppender) {
@@ -44,25 +46,39 @@ export class GroupCommit {
   #start(): void {
     while (this.#underWay < MAX_STATEMENTS && this.#waiting.length > 0) {
       const end = this.#findBatchEnd();
+      const newest = this.#newest;
       // A full batch has nothing to gain from waiting.
-      if (this.#patience !== undefined && end === this.#waiting.length) return;
+      if (newest !== undefined && end === this.#waiting.length) {
+        this.#patience ??= setTimeout(() => this.#startAfter(newest), PATIENCE_MS);
+        return;
+      }
       this.#send(this.#waiting.splice(0, end));
     }
   }
 
   #send(batch: readonly Waiting[]): void {
-    const startNext = () => {
-      if (this.#patience === patience) this.#patience = undefined;
-      this.#start();
-    };
-    const patience = setTimeout(startNext, PATIENCE_MS);
-    this.#patience = patience;
+    const statement = {};
+    this.#clearPatience();
+    this.#newest = statement;
     this.#underWay += 1;
     void this.#insert(batch).then(() => {
-      clearTimeout(patience);
       this.#underWay -= 1;
-      startNext();
+      this.#startAfter(statement);
     });
+  }
+
+  /** Starts what has waited for a statement. */
+  #startAfter(statement: object): void {
+    if (this.#newest === statement) {
+      this.#newest = undefined;
+      this.#clearPatience();
+    }
+    this.#start();
+  }
+
+  #clearPatience(): void {
+    clearTimeout(this.#patience);
+    this.#patience = undefined;
   }
 
   /** How many of the waiting appends fit into one statement. */
