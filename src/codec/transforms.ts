@@ -96,11 +96,12 @@ export function damagedPayload(owner: ValueOwner | undefined, reason: string, ca
   return new CheckpointCorruptError(message, { cause, reason });
 }
 
-/** For messages: a value's checkpoint or record, or a subject in words. */
-export type ValueOwner = PayloadOwner | string;
+/** For messages: a value's checkpoint or record, or a subject in words, made when it is needed. */
+export type ValueOwner = PayloadOwner | string | (() => string);
 
 export function nameOwner(owner: ValueOwner | undefined): string {
   if (typeof owner === "string") return owner;
+  if (typeof owner === "function") return owner();
   if (owner === undefined) return "The state";
   return owner.kind === undefined ? describeCheckpoint(owner) : describeRecord(owner);
 }

@@ -30,7 +30,7 @@ export class StepValues {
   }
 
   encodeResult({ name, title }: StepName, result: unknown): EncodedState {
-    return this.#encode(result, `The result ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
+    return this.#encode(result, () => `The result ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
   }
 
   /** The stored form of a result. @throws {StateInvalidError} The schema refuses it. */
@@ -83,7 +83,7 @@ export class StepValues {
     }
   }
 
-  #encode(value: unknown, subject: string, redacted: RedactedPaths | undefined): EncodedState {
+  #encode(value: unknown, subject: string | (() => string), redacted: RedactedPaths | undefined): EncodedState {
     return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true);
   }
 
