@@ -37,8 +37,15 @@ for (let step = 0; ; step++) {
   writeSync(1, `${JSON.stringify(call)}\n`);
   const [method, ...args] = call;
   const [owner, verb] = method.startsWith("log.") ? [log, method.slice("log.".length)] : [storage, method];
-  const result = await Reflect.apply(owner[verb], owner, args);
+  const result = await Reflect.apply(owner[verb], owner, args).catch(refusal);
   writeSync(1, `${JSON.stringify({ result })}\n`);
+}
+
+/** The code of a refused condition. @param {unknown} error */
+function refusal(error) {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code !== "CHECKPOINT_CONFLICT" && code !== "LEASE_LOST") throw error;
+  return code;
 }
 
 /** A call, and what it changes in {@link stored}. @param {string} id @returns {[string, ...unknown[]]} */
@@ -73,6 +80,11 @@ function chooseCall(taskId, id) {
     kept[at] = { id: found.id, body: payload.body };
     return ["replacePayload", taskId, found.id, payload, sha256];
   }
+  if (kind === 98 && storage.removePrefix) {
+    for (const own of TASKS) stored.set(own, []);
+    for (const own of TASKS) events.set(own, []);
+    return ["removePrefix", `${name}-`];
+  }
   if (kind < 99 || losesFiles) {
     const most = losesFiles ? 1 : 4;
     const gone = kept.splice(at, 1 + random(most)).map((one) => one.id);
@@ -103,7 +115,12 @@ function chooseLogCall(taskId, id) {
     const status = random(2) === 0 ? "paused" : "running";
     return ["setStatus", taskId, newest.id, { status }, {}, { records }];
   }
-  return ["log.append", taskId, records, {}, { lazy: random(3) === 0 }];
+  return ["log.append", taskId, records, condition(), { lazy: random(3) === 0 }];
+}
+
+/** A condition that a model refuses as well, whose sequences may be others. */
+function condition() {
+  return [{ expectedSequence: 0 }, { noEventAfter: 0 }, { fencingToken: 7 }][random(12)] ?? {};
 }
 
 /** @param {string} id @param {(typeof KINDS)[number]} kind */

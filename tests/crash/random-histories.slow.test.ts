@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import type { StorageAdapter } from "waymark";
+import { CheckpointError, type StorageAdapter } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
@@ -39,9 +39,15 @@ it(`postgres: tasks keep what they have, whenever their processes are killed (WA
   await killAtRandom(place, () => openAdapter(place));
 });
 
+/** A call, and the code of its error if it was refused. */
+interface DoneCall {
+  readonly call: Call;
+  readonly refusal: string | undefined;
+}
+
 /** The calls of a killed process. */
 interface Calls {
-  readonly done: readonly Call[];
+  readonly done: readonly DoneCall[];
   /** The call that the kill interrupted. */
   readonly begun: Call | undefined;
 }
@@ -54,7 +60,7 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
   const model = new MemoryAdapter();
   const histories = await tempFolder();
   const shared = new Map<string, number>();
-  let calls = 0;
+  let [calls, refused] = [0, 0];
   for (let kill = 0; kill < KILLS; kill++) {
     const ended = await Promise.all(
       PROCESSES.map((name, at) => runUntilKilled(place, 2 * (SEED + kill) + at, name, { shared, histories })),
@@ -62,13 +68,14 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
     const storage = recorded(open(), histories, `reader-${kill}`);
     for (const [at, { done, begun }] of ended.entries()) {
       const tasks = ["one", "two"].map((own) => `${PROCESSES[at]}-${own}`);
-      for (const call of done) await perform(model, call);
+      for (const { call, refusal } of done) expect([await performOn(model, call), call]).toEqual([refusal, call]);
       calls += done.length;
+      refused += done.filter(({ refusal }) => refusal !== undefined).length;
       let found = await readTasks(storage, tasks, storage.log);
       const readModel = () => readTasks(model, tasks, storage.log && model.log);
       // The call that the kill interrupted was made or not, and nothing in between.
       if (begun !== undefined && JSON.stringify(found) !== JSON.stringify(await readModel())) {
-        await perform(model, begun);
+        await performOn(model, begun);
         // A server may have carried it out between the two reads.
         found = await readTasks(storage, tasks, storage.log);
       }
@@ -82,6 +89,7 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
   const history = historyIn(histories);
   expect(history.violations.slice(0, 3)).toEqual([]);
   expect(history.calls).toBeGreaterThan(calls);
+  expect(refused).toBeGreaterThan(0);
   const store = place.url.split(":")[0] ?? "";
   count({ what: "calls before kills of histories", store, operation: "any", tried: calls, lost: 0 });
 }
@@ -93,7 +101,7 @@ async function runUntilKilled(
   name: string,
   { shared, histories }: { readonly shared: Map<string, number>; readonly histories: string },
 ): Promise<Calls> {
-  const done: Call[] = [];
+  const done: DoneCall[] = [];
   let begun: Call | undefined;
   const program = fileURLToPath(new URL("random-calls.mjs", import.meta.url));
   const child = spawn(process.execPath, [program, place.url, place.schema, String(seed), name, histories]);
@@ -105,7 +113,7 @@ async function runUntilKilled(
     if (!("result" in read)) begun = read;
     else if (begun !== undefined) {
       const id = findSharedId(begun);
-      if (id === undefined) done.push(begun);
+      if (id === undefined) done.push({ call: begun, refusal: refusalIn(read.result) });
       else shared.set(id, Number(read.result));
       begun = undefined;
     }
@@ -114,6 +122,19 @@ async function runUntilKilled(
   await closed;
   expect(await stderr).toBe("");
   return { done, begun: begun !== undefined && findSharedId(begun) === undefined ? begun : undefined };
+}
+
+/** Makes a call on the model. Returns the code of its error if it is refused. */
+async function performOn(model: StorageAdapter, call: Call): Promise<string | undefined> {
+  return perform(model, call).then(
+    () => undefined,
+    (error: unknown) => refusalIn(error instanceof CheckpointError ? error.code : undefined) ?? Promise.reject(error),
+  );
+}
+
+/** The result if it is the code of a refused condition. */
+function refusalIn(result: unknown): string | undefined {
+  return result === "CHECKPOINT_CONFLICT" || result === "LEASE_LOST" ? result : undefined;
 }
 
 /** The id of what the call appends to the shared task; `undefined` for another task. */
