@@ -3,6 +3,7 @@ import { isEvent } from "./check-events.js";
 import { LEFT } from "./program.js";
 import type { SeenInTurn } from "./seen.js";
 import type { Life, Line } from "./seen-lives.js";
+import { Titles } from "./walk.js";
 
 type Got = Line & Extract<SeenInTurn, { readonly is: "got" }>;
 type Called = Line & Extract<SeenInTurn, { readonly is: "called" }>;
@@ -49,8 +50,9 @@ export class TurnCheck {
   }
 
   /** @param lines - Of this life, in this turn. */
-  take(lines: readonly Line[], { lines: ownLines, ended, isLate }: Life): void {
-    const refused = new Set(lines.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
+  take(all: readonly Line[], { lines: ownLines, ended, isLate }: Life): void {
+    const refused = new Set(all.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
+    const lines = withCountedSaves(all, refused);
     const got = new Set<string>();
     const calls = new Map<string, Called>();
     let lastErrors: string[] = [];
@@ -233,4 +235,16 @@ export class TurnCheck {
       if (first !== -1) order.splice(first);
     }
   }
+}
+
+/** The lines, with saves numbered as a run does, which doesn't count a refused one. Whether one is refused may change. */
+function withCountedSaves(lines: readonly Line[], refused: ReadonlySet<string>): readonly Line[] {
+  const titles = new Titles();
+  const counted = new Map<string, string>();
+  return lines.map((line) => {
+    if ((line.is !== "called" && line.is !== "got") || line.kind !== "save") return line;
+    const { title } = line;
+    if (line.is === "called" && !refused.has(title)) counted.set(title, titles.next("save", "saved"));
+    return { ...line, title: counted.get(title) ?? title };
+  });
 }
