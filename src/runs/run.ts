@@ -104,8 +104,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 
   /**
    * Saves a milestone in the middle of a turn, to look at or fork from. From then on `latest` returns its state;
-   * `run.state` and the recorded steps stay. A resume doesn't save the milestone again. It is identified by its stage,
-   * and by how often that stage was used in this turn.
+   * `run.state` and the recorded steps stay. A resume doesn't save it again: like a step, it is identified by its stage.
    *
    * @returns The checkpoint's id.
    * @throws {TypeError} A step is under way, the call is made within a step, or the turn is over.
@@ -164,8 +163,7 @@ export interface StepOptions<Schema extends StateSchema | undefined = StateSchem
   readonly input?: unknown;
   /**
    * If true, the start of the step is recorded first. If a resume finds that the step started but didn't end, it throws
-   * a StepInterruptedError instead of starting the step again. A step that threw has ended, so its error is treated as
-   * any other step's.
+   * a StepInterruptedError instead of starting the step again. A step that threw has ended.
    */
   readonly atMostOnce?: boolean | undefined;
 }
