@@ -130,6 +130,7 @@ export interface RenderedLine extends ParsedFields {
   readonly bytes: Buffer;
 }
 
+/** Renders a line. @param value - The text of its value. */
 export function renderFields(fields: LineFields, value?: string | Uint8Array): RenderedLine {
   const header = JSON.stringify(fields).slice(0, -1);
   const check = checksum(header);
