@@ -151,7 +151,7 @@ export class FolderLock {
     }
   }
 
-  /** Makes the next holder move the end of the log, and sync it and its name. After a theft, the thief's next one, too. */
+  /** Makes the next holder move the end of the log, and sync it and its name. */
   markUnclean(): void {
     this.#isClean = false;
     rmSync(this.#cleanToken, { recursive: true, force: true });

@@ -165,7 +165,7 @@ function firstItems(items: readonly LogItem[], limit: number): readonly LogItem[
 
 interface ItemPage {
   readonly items: readonly LogItem[];
-  /** Of the last item, in the query's order. */
+  /** The sequence of the last item, in the query's order. */
   readonly lastSequence: number;
 }
 

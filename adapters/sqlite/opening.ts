@@ -56,7 +56,7 @@ const ABANDONED = new Set<unknown>();
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
 /**
- * The database at a path. It is opened at its first use. If somebody removes or replaces its files, it is closed, and the
+ * The database at a path. It is opened at its first use. If its files are removed or replaced, it is closed, and the
  * next call opens what is there.
  */
 export class DatabaseFile<Store> {

@@ -172,9 +172,9 @@ export class Waits {
 
   /** @throws The reason why no event is given to the function. */
   #assertContinues(): void {
-    // A pause decides nothing: the resume gives the event.
+    // A pause decides nothing: the function gets the event in the resume.
     this.#parts.stop.signal.throwIfAborted();
-    // The turn's end gives the event back.
+    // At the end of the turn, the event is pending again.
     if (!this.#isOver()) return;
     this.#over.abort();
     this.#over.signal.throwIfAborted();
