@@ -23,7 +23,7 @@ import { workOn } from "./work-on.js";
 /** The `at` of a branch that chooses the last record. */
 const LAST_RECORD = 3;
 /** So often is a task begun at most. */
-const MAX_LIVES = 60;
+const MAX_LIVES = 200;
 /** After so many equal failures in a row in which nothing ran, a task fails for ever. Others may try waits again in turns. */
 const STUCK_AFTER = 4;
 /** By then, a run has noticed that its task was cancelled. */
