@@ -1,7 +1,7 @@
 // What single calls promise: the key of a step, the limit of a wait, and the event that came in time (docs/runs.md,
 // docs/waiting.md).
 import { MESSAGE } from "./program.js";
-import type { Seen } from "./seen.js";
+import { isStop, type Seen } from "./seen.js";
 
 export function callViolations(seen: readonly Seen[]): readonly string[] {
   return [...keyViolations(seen), ...limitViolations(seen), ...lateViolations(seen)];
@@ -68,7 +68,7 @@ function lateViolations(seen: readonly Seen[]): readonly string[] {
     const own = "task" in line ? now.get(line.task) : undefined;
     if (own === undefined || ("life" in line && line.life !== own.life)) return [];
     // Once the run has stopped, a call may end or not.
-    if (line.is === "refused" && line.isStopped) now.delete(line.task);
+    if (isStop(line)) now.delete(line.task);
     if (line.is === "called" && isEventTitle(line.title)) own.open.set(line.title, line);
     if (line.is === "arrived") own.arrived.set(line.id, line);
     if (line.is === "waiting") {

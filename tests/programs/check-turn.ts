@@ -1,7 +1,7 @@
 // One turn of a run, in all lives: what a run promises of its answers (docs/runs.md).
 import { isEvent } from "./check-events.js";
 import { LEFT } from "./program.js";
-import type { SeenInTurn } from "./seen.js";
+import { isStop, type SeenInTurn } from "./seen.js";
 import type { Life, Line } from "./seen-lives.js";
 import { Titles } from "./walk.js";
 
@@ -73,7 +73,7 @@ export class TurnCheck {
       } else if (line.is === "threw") {
         linked = line.titles;
         hasEnded = true;
-      } else if (line.is === "refused") hasEnded ||= line.isStopped;
+      } else if (isStop(line)) hasEnded = true;
       else if (line.is === "next" || line.is === "returned") {
         const isStored = ended === "completed" || ownLines.some(({ is, at }) => is === "began" && at > line.at);
         if (!hasEnded) this.#assertWhole(line, got, isStored);

@@ -2,6 +2,7 @@
 import type { CheckpointManager, NextTurn, Run, Runtime, StepCall } from "waymark";
 import { z } from "zod";
 import { nextTurn } from "../../src/contract/runtime.js";
+import { onAbort } from "../../src/manager/abort-signals.js";
 import { errorCode } from "./error-code.js";
 import { type Body, LEFT, type Part, PLAIN, type Program, type Wait } from "./program.js";
 import type { Kind, Seen, SeenInTurn, SeenWhere, WaitPlace } from "./seen.js";
@@ -30,7 +31,7 @@ export interface World {
 }
 
 type ProgramRun = Run<ProgramState>;
-type CallsOfRun = Pick<Run, "taskId" | "step" | "sleepUntil" | "waitFor" | "save">;
+type CallsOfRun = Pick<Run, "taskId" | "signal" | "step" | "sleepUntil" | "waitFor" | "save">;
 
 /** The value of an event. A schema refuses a bad one. */
 export interface EventValue {
@@ -77,14 +78,17 @@ class RunCalls implements Calls {
     this.#world.note({ ...this.#where, ...seen });
   }
 
-  /** Notes of which calls the thrown error contains errors. */
+  /** Notes when the run stops, and of which calls the thrown error contains errors. */
   async watch<Result>(work: () => Promise<Result>): Promise<Result> {
+    const forget = onAbort(this.#run.signal, () => this.note({ is: "stopped" }));
     try {
       return await work();
     } catch (error) {
       if (isPlanned(error))
         this.note({ is: "threw", titles: [...partsOf(error)].flatMap((part) => this.#errors.get(part) ?? []) });
       throw error;
+    } finally {
+      forget();
     }
   }
 

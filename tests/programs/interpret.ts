@@ -2,7 +2,7 @@
 // have done.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Body, Part, Program, Wait } from "./program.js";
-import type { Seen } from "./seen.js";
+import { isStop, type Seen } from "./seen.js";
 import { isLine } from "./seen-lives.js";
 import { type Calls, isPlanned, type ProgramState, Titles, type TurnEnd, walkTurn } from "./walk.js";
 
@@ -22,7 +22,7 @@ export async function misinterpreted(
     const turn = turns.get(key);
     if (line.is === "got") turn?.answers.push(line);
     // The end of a function whose run has stopped doesn't count.
-    if (line.is === "refused" && line.isStopped) turns.delete(key);
+    if (isStop(line)) turns.delete(key);
     if (line.is !== "next" && line.is !== "returned" && line.is !== "threw") continue;
     turns.delete(key);
     if (turn === undefined || !isProgramState(turn.state)) continue;

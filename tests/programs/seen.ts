@@ -99,6 +99,8 @@ export type SeenInTurn =
       readonly kind: Kind;
       readonly input: number | undefined;
     }
+  /** The run's signal has aborted. A call is refused a turn of the event loop later, after results that are stored. */
+  | { readonly is: "stopped" }
   /** It was refused, since the turn was over, or rejected, since the run has stopped. */
   | { readonly is: "refused"; readonly title: string; readonly isStopped: boolean }
   /** A step's function has begun. */
@@ -129,3 +131,8 @@ export type SeenInTurn =
   | { readonly is: "threw"; readonly titles: readonly string[] };
 
 export type SeenWhere = Where;
+
+/** Whether the run has stopped by then. What it answers from then on differs from life to life. */
+export function isStop(line: Seen): boolean {
+  return line.is === "stopped" || (line.is === "refused" && line.isStopped);
+}
