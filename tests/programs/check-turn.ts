@@ -57,6 +57,7 @@ export class TurnCheck {
     const calls = new Map<string, Called>();
     let lastErrors: string[] = [];
     let hasEnded = false;
+    let hasStopped = false;
     let linked: readonly string[] | undefined;
     for (const line of lines) {
       if (line.is === "called") {
@@ -73,10 +74,13 @@ export class TurnCheck {
       } else if (line.is === "threw") {
         linked = line.titles;
         hasEnded = true;
-      } else if (isStop(line)) hasEnded = true;
-      else if (line.is === "next" || line.is === "returned") {
+      } else if (isStop(line)) {
+        hasEnded = true;
+        hasStopped ||= line.is === "stopped";
+      } else if (line.is === "next" || line.is === "returned") {
         const isStored = ended === "completed" || ownLines.some(({ is, at }) => is === "began" && at > line.at);
         if (!hasEnded) this.#assertWhole(line, got, isStored);
+        if (hasStopped && isStored) this.#rules.report("the end of its function is stored, though the run had stopped");
         hasEnded = true;
       }
     }

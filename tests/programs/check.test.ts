@@ -29,3 +29,13 @@ it.each([
   ];
   expect(violationsIn(seen)).toEqual(reported);
 });
+
+it("Nothing that a function returns after a stop is stored", () => {
+  const seen: Seen[] = [
+    ...inLife("life-1", [began, called("a"), { is: "stopped" }, got("a"), { is: "returned", result: [] }]),
+    { is: "ended", life: "life-1", task: "t", how: "completed" },
+  ];
+  expect(violationsIn(seen)).toEqual([
+    "t, generation g, turn 0: the end of its function is stored, though the run had stopped",
+  ]);
+});
