@@ -141,7 +141,9 @@ async function besides({ name, wait, saveAfterMs }: Extract<Part, { is: "beside"
     }
   };
   const waiting = calls.wait(`event ${name}`, wait, signal).then((answer) => trace.push(answer));
-  await Promise.all([waiting, save()]);
+  const both = [waiting, save()];
+  if (place.isCaught) await Promise.allSettled(both);
+  await Promise.all(both);
 }
 
 /** Ends a wait by its signal when its event may just have come. If so, the event is given back, and the next wait gets it. */
