@@ -42,9 +42,22 @@ interface WaitingAppend {
   readonly reject: (error: unknown) => void;
 }
 
+/** What a change stores: the bytes of its payloads, and whether nobody waits until it survives a power cut. */
+interface Written {
+  readonly bytes: number;
+  readonly isLazy: boolean;
+}
+
+/** A change that is committed. */
+interface Change<Result> {
+  readonly result: Result;
+  /** Resolves once it survives a power cut. `undefined` if nobody waits for that. */
+  readonly synced: Promise<void> | undefined;
+}
+
 /**
- * Puts an adapter's calls in order. Appends that are called in one turn of the event loop share a transaction, and so
- * one sync of the disk. While another process has locked the database, calls are tried again without blocking this
+ * Puts an adapter's calls in order. Appends that are called in one microtask share a transaction. All that is
+ * committed while the log is being synced shares the next sync. While another process has locked the database, calls are tried again without blocking this
  * process.
  */
 export class CallQueue {
@@ -113,61 +126,88 @@ export class CallQueue {
     void this.#flush();
     this.#isClosed = true;
     this.#changes?.end();
-    return this.#calls.close(async () => this.#file.close());
+    return this.#calls.close(async () => {
+      await this.#file.idle();
+      await this.#file.close();
+    });
   }
 
   /** Starts the waiting appends at once, so that other calls come after them. Never rejects. */
   async #flush(): Promise<void> {
     const batch = this.#waiting;
+    const bytes = this.#bytes;
     if (batch.length === 0) return;
     this.#waiting = [];
     this.#bytes = 0;
     try {
       const appends = batch.map(({ append }) => append);
       const isLazy = appends.every(({ options }) => "lazy" in options && options.lazy === true);
-      const outcomes =
-        this.#commitAtOnce(appends, isLazy) ?? (await this.#write((store) => this.#commit(store, appends, isLazy)));
+      const { result: outcomes, synced } =
+        this.#commitAtOnce(appends, { bytes, isLazy }) ??
+        (await this.#inTurn((store) => this.#commit(store, appends), { bytes, isLazy }));
+      await synced;
       for (const [index, outcome] of outcomes.entries()) {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
       }
       this.#changes?.tell();
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      for (const { reject } of batch) reject(this.#explained(error));
     }
   }
 
   /**
    * Commits without the queue, whose promises take some microseconds. Returns `undefined` if the batch must wait: for
-   * other changes, or for another process's lock.
+   * other changes, for another process's lock, or while the log is full.
    */
-  #commitAtOnce(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] | undefined {
-    if (this.#pendingWrites > 0 || this.#isClosed) return undefined;
+  #commitAtOnce(
+    appends: readonly (Append | LogAppend)[],
+    { bytes, isLazy }: Written,
+  ): Change<readonly Outcome[]> | undefined {
+    if (this.#pendingWrites > 0 || this.#isClosed || this.#file.room !== undefined) return undefined;
     try {
-      return this.#file.change((store) => this.#commit(store, appends, isLazy), isLazy);
+      const result = this.#file.change((store) => this.#commit(store, appends), isLazy);
+      this.#file.wrote(bytes);
+      return { result, synced: isLazy ? undefined : this.#file.synced() };
     } catch (error) {
       if (isBusy(error)) return undefined;
-      throw this.#explained(error);
+      throw error;
     }
   }
 
-  #commit(
-    store: SqliteStore | undefined,
-    appends: readonly (Append | LogAppend)[],
-    isLazy: boolean,
-  ): readonly Outcome[] {
-    if (store !== undefined) return store.writer.commit(appends, isLazy);
+  #commit(store: SqliteStore | undefined, appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
+    if (store !== undefined) return store.writer.commit(appends);
     // These checks come first, because a refused append must not create a database.
     const outcomes = appends.map(tryFirst);
     const areRefused = outcomes.every((outcome) => "error" in outcome);
-    return areRefused ? outcomes : this.#file.orNew().writer.commit(appends, isLazy);
+    return areRefused ? outcomes : this.#file.orNew().writer.commit(appends);
   }
 
-  #write<Result>(work: (store: SqliteStore | undefined) => Result | Promise<Result>): Promise<Result> {
+  async #write<Result>(work: (store: SqliteStore | undefined) => Result | Promise<Result>): Promise<Result> {
     void this.#flush();
+    const { result, synced } = await this.#inTurn(work);
+    try {
+      await synced;
+    } catch (error) {
+      throw this.#explained(error);
+    }
+    return result;
+  }
+
+  /** Changes the store after the changes before it. The next one needn't wait for the sync. */
+  #inTurn<Result>(
+    work: (store: SqliteStore | undefined) => Result | Promise<Result>,
+    { bytes, isLazy }: Written = { bytes: 0, isLazy: false },
+  ): Promise<Change<Result>> {
     const calledMs = performance.now();
+    const change = async () => {
+      await this.#file.room;
+      const result = await this.#file.change(work, isLazy);
+      this.#file.wrote(bytes);
+      return { result, synced: isLazy ? undefined : this.#file.synced() };
+    };
     this.#pendingWrites += 1;
-    const written = this.#calls.inTurn("", () => this.#untilFree(() => this.#file.change(work), calledMs));
+    const written = this.#calls.inTurn("", () => this.#untilFree(change, calledMs));
     return written.finally(() => {
       this.#pendingWrites -= 1;
       this.#changes?.tell();
@@ -191,7 +231,7 @@ export class CallQueue {
 
   #explained(error: unknown): unknown {
     // The connection would stay read-only, so the next call opens the database again.
-    if (isReadOnly(error)) this.#file.close();
+    if (isReadOnly(error)) void this.#file.close();
     return explain(error, this.#path, this.#busyTimeoutMs);
   }
 }

@@ -1,5 +1,5 @@
 import { readCode } from "../../src/contract/errors.js";
-import { loadPackage } from "../../src/contract/load-package.js";
+import { loadPackage, resolvePackage } from "../../src/contract/load-package.js";
 import { processState } from "../../src/contract/process-state.js";
 import type { SqlRow } from "../sql/rows.js";
 import { driverFailure } from "./errors.js";
@@ -37,8 +37,6 @@ export type SqliteDriver = new (
 export class SqliteConnection {
   readonly database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
-  /** Whether a commit syncs the log, so that it survives a power cut. */
-  #isSynced = false;
 
   /**
    * @param timeoutMs - How long SQLite itself waits for a lock. This wait blocks the process.
@@ -59,28 +57,11 @@ export class SqliteConnection {
     this.database.close();
   }
 
-  /** Whether a commit syncs the log, so that it survives a power cut. */
-  get isSynced(): boolean {
-    return this.#isSynced;
-  }
-
-  /** With `full`, each commit syncs the log; with `normal`, the log is synced when it is copied into the database. */
-  setDurability(durability: "full" | "normal"): void {
-    this.#isSynced = durability === "full";
-    this.pragma(`synchronous = ${durability}`);
+  /** From now on, each commit syncs the log. Otherwise, it is synced when it is copied into the database. */
+  syncCommits(): void {
+    this.pragma("synchronous = FULL");
     // On macOS, fsync alone leaves data in the drive's cache, so this is needed. On other systems it does nothing.
-    if (this.#isSynced) this.pragma("fullfsync = ON");
-  }
-
-  /** Like {@link atomically}, without a sync. The work survives a power cut once a later commit is synced. */
-  lazily<Result>(work: () => Result): Result {
-    if (!this.#isSynced) return this.atomically(work);
-    this.pragma("synchronous = NORMAL");
-    try {
-      return this.atomically(work);
-    } finally {
-      this.pragma("synchronous = FULL");
-    }
+    this.pragma("fullfsync = ON");
   }
 
   /** Runs `work` in one transaction, so that all of it is stored, or nothing. */
@@ -134,17 +115,24 @@ export class SqliteConnection {
   }
 }
 
+/** The installed better-sqlite3, and its file, with which a thread loads the same one. */
+export interface InstalledDriver {
+  readonly driver: SqliteDriver;
+  readonly file: string;
+}
+
 /**
  * Loads better-sqlite3. All copies of this package in a process use the one that was loaded first: two SQLite libraries
  * in one process free each other's locks, and the first that closes a database removes the log that the other writes to.
  *
  * @throws {StorageError} It can't be loaded.
  */
-export function loadDriver(): SqliteDriver {
+export function loadDriver(): InstalledDriver {
   try {
     // The cast is needed, since only better-sqlite3's own declarations could prove this type.
-    const own = loadPackage("better-sqlite3") as SqliteDriver;
-    return processState("sqlite-driver.1", () => own);
+    const driver = loadPackage("better-sqlite3") as SqliteDriver;
+    const file = resolvePackage("better-sqlite3");
+    return processState("sqlite-driver.1", () => ({ driver, file }));
   } catch (cause) {
     throw driverFailure(cause);
   }

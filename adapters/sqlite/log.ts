@@ -40,7 +40,6 @@ const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", "
 const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_created_at, newest_status)
   VALUES (?, 0, 0, ?, '') ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_status = ''`;
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at > ?";
-const CHANGE = "UPDATE waymark_tasks SET last_sequence = last_sequence + ? WHERE task_id = ?";
 /** A damaged kind is in every range of kinds. */
 const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
   AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
@@ -96,10 +95,7 @@ export class SqliteLog {
   /** Inserts records after the last one, in the caller's transaction, and returns the last one's sequence. */
   insertNext({ taskId, records, condition, options: { firstSequence, dueAt } }: LogAppend): number {
     const stored = this.matchEvents(taskId, records);
-    if (stored !== undefined) {
-      this.#writePage(taskId);
-      return stored;
-    }
+    if (stored !== undefined) return stored;
     checkLeaseIn(this.#parts.database, taskId, condition);
     const numbering = this.readNumbering(taskId);
     this.requireNoEvent(taskId, condition);
@@ -166,11 +162,8 @@ export class SqliteLog {
     return { items, next: undefined };
   }
 
-  /** Syncs what was committed before, if the store promises to survive a power cut. */
-  sync(taskId: string): void {
-    const { database } = this.#parts;
-    if (database.isSynced) database.atomically(() => this.#writePage(taskId));
-  }
+  /** Changes nothing: the sync that follows each change serves what was committed before. */
+  sync(): void {}
 
   remove(taskId: string, selection: RecordSelection, condition: AppendCondition | undefined): number {
     return this.#parts.database.atomically(() => {
@@ -215,14 +208,6 @@ export class SqliteLog {
       const replaced = changes.filter((change) => this.#replacePayload(taskId, change));
       return replaced.map(({ sequence }) => sequence);
     });
-  }
-
-  /**
-   * Makes the transaction's commit sync SQLite's log, and with it what was committed before: a commit that writes no page
-   * doesn't. SQLite writes none for a row that stays the same, so the row is changed and changed back.
-   */
-  #writePage(taskId: string): void {
-    for (const by of [1, -1]) this.#parts.database.run(CHANGE, by, taskId);
   }
 
   #replacePayload(taskId: string, { sequence, payload, expectedSha256 }: PayloadChange): boolean {

@@ -1,4 +1,5 @@
-import { closeSync, fstatSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
+import { closeSync, fdatasync, fstatSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { unlessAbsent } from "../files/file-io.js";
 
 /**
@@ -11,13 +12,36 @@ export class OpenFiles {
   readonly #database: Stats;
   /** A descriptor of the log. (One of the database would free SQLite's locks when it is closed.) */
   readonly #log: number | undefined;
+  /** The sync that hasn't begun. */
+  #nextSync: Promise<boolean> | undefined;
+  /** Settles with the last sync. Never rejects. */
+  #lastSync: Promise<unknown> = Promise.resolve();
 
   /** @param hasLog - False for a copy, which nobody writes to. */
   constructor(path: string, hasLog: boolean) {
     this.#path = path;
     this.#database = statSync(path);
     // If the path is a link, SQLite puts the log beside the link's target.
-    this.#log = hasLog ? unlessAbsent(() => openSync(`${realpathSync(path)}-wal`, "r")) : undefined;
+    this.#log = hasLog ? unlessAbsent(() => openSync(`${realpathSync(path)}-wal`, "r+")) : undefined;
+  }
+
+  get hasLog(): boolean {
+    return this.#log !== undefined;
+  }
+
+  /**
+   * Syncs the log off the event loop. The sync begins after this call, and serves every commit before it, also those of
+   * other processes. Resolves to false if the log was deleted meanwhile.
+   */
+  syncLog(): Promise<boolean> {
+    this.#nextSync ??= this.#syncAfterLast();
+    return this.#nextSync;
+  }
+
+  /** Resolves once no sync is left. */
+  async idle(): Promise<void> {
+    while (this.#nextSync !== undefined) await this.#nextSync.catch(() => undefined);
+    await this.#lastSync;
   }
 
   get isLogDeleted(): boolean {
@@ -38,7 +62,28 @@ export class OpenFiles {
     return this.isOf(other.#database);
   }
 
+  /** Closes the log once no sync is left. */
   close(): void {
-    if (this.#log !== undefined) closeSync(this.#log);
+    const log = this.#log;
+    if (log !== undefined) void this.idle().then(() => closeSync(log));
+  }
+
+  async #syncAfterLast(): Promise<boolean> {
+    await this.#lastSync;
+    // Everything that is committed in this turn of the event loop shares the sync.
+    await nextTurn();
+    this.#nextSync = undefined;
+    const syncing = this.#sync();
+    this.#lastSync = syncing.catch(() => undefined);
+    return syncing;
+  }
+
+  async #sync(): Promise<boolean> {
+    const log = this.#log;
+    if (log === undefined) return true;
+    await new Promise<void>((resolve, reject) => {
+      fdatasync(log, (error) => (error === null ? resolve() : reject(error)));
+    });
+    return !this.isLogDeleted;
   }
 }

@@ -12,17 +12,22 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
-import { StorageError } from "../../src/contract/errors.js";
+import { isError, readCode, StorageError } from "../../src/contract/errors.js";
 import { assertCanBeMade, makeFoldersSync, syncFolderSync, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
 import { isBusy } from "./errors.js";
+import { FULL_AT_PAGES, LogCopier } from "./log-copier.js";
 import { OpenFiles } from "./open-files.js";
 
 /** A database's path, its settings and its tables. */
 export interface DatabaseFileOptions<Store> {
   /** Absolute. */
   readonly path: string;
-  readonly durability: "full" | "normal";
+  /**
+   * When the log is synced: by each commit, on the event loop; by {@link DatabaseFile.synced}, off it; or only when SQLite
+   * copies it into the database.
+   */
+  readonly syncs: "by-commit" | "later" | "never";
   /** How long SQLite itself waits for a lock, in milliseconds. This wait blocks the process. */
   readonly lockWaitMs: number;
   /** Default: the installed better-sqlite3. It is loaded when a database is opened. */
@@ -41,11 +46,10 @@ export interface DatabaseFileOptions<Store> {
 /** Calls check this often whether the database was removed or replaced. Each call checks whether the log was deleted. */
 const CHECK_AGAIN_MS = 100;
 /**
- * The size to which the log shrinks. SQLite copies the log into the database from 1,000 pages on, each of 4,096 bytes
- * and 24 of a header. With a smaller limit, SQLite would shorten the log each time, and the next saves would have to
- * extend it again.
+ * The size to which the log shrinks, a page of which has 4,096 bytes and 24 of a header. With a smaller limit, SQLite would
+ * shorten the log each time, and the next saves would have to extend it again.
  */
-const LOG_BYTES = 1100 * (4096 + 24);
+const LOG_BYTES = (FULL_AT_PAGES + 100) * (4096 + 24);
 
 /**
  * Connections to databases that were removed or replaced. They stay open, since SQLite would delete the log that has the
@@ -55,6 +59,14 @@ const ABANDONED = new Set<unknown>();
 /** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
+interface OpenDatabase<Store> {
+  readonly store: Store;
+  readonly database: SqliteConnection;
+  readonly files: OpenFiles;
+  /** `undefined` if SQLite itself copies the log. */
+  readonly copier: LogCopier | undefined;
+}
+
 /**
  * The database at a path. It is opened at its first use. If its files are removed or replaced, it is closed, and the
  * next call opens what is there.
@@ -62,8 +74,10 @@ const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 export class DatabaseFile<Store> {
   readonly #options: DatabaseFileOptions<Store>;
   readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
-  #open: { readonly store: Store; readonly database: SqliteConnection; readonly files: OpenFiles } | undefined;
+  #open: OpenDatabase<Store> | undefined;
   #checkAgainAtMs = 0;
+  /** A sync of the log has failed, and the log wasn't copied into the database since. */
+  #isSuspect = false;
 
   constructor(options: DatabaseFileOptions<Store>) {
     this.#options = options;
@@ -84,7 +98,7 @@ export class DatabaseFile<Store> {
     const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
     if (!isEmpty) return this.#connect({ mayCreate: false });
     // Opened once, so that a driver that can't be loaded is reported now.
-    const { driver = loadDriver() } = this.#options;
+    const { driver = loadDriver().driver } = this.#options;
     new SqliteConnection(driver, ":memory:", 0).close();
     assertCanBeMade(path);
     return undefined;
@@ -96,14 +110,76 @@ export class DatabaseFile<Store> {
   }
 
   /**
-   * Changes the store, which is undefined if there is none. Returns once a new process would find the change.
+   * Changes the store, which is undefined if there is none.
    *
    * @param isLazy - Doesn't look at the files: the task's next durable change does.
    * @throws {StorageError} The files were removed or replaced meanwhile.
    */
   change<Result>(work: (store: Store | undefined) => Result, isLazy = false): Result {
     const result = work(this.#open?.store ?? this.existing());
-    if (isLazy || this.#hasItsFiles()) return result;
+    if (!isLazy && !this.#syncsLater && !this.#hasItsFiles()) this.#refuse();
+    return result;
+  }
+
+  /**
+   * Call it in the turn of the change. With `syncs: "later"`, resolves once the changes so far survive a power cut.
+   *
+   * @throws {StorageError} The sync failed, or the files were removed or replaced meanwhile.
+   */
+  async synced(): Promise<void> {
+    const { files } = this.#open ?? {};
+    if (files === undefined || !this.#syncsLater) return;
+    if (!this.#hasItsFiles()) this.#refuse();
+    const isNamed = await files.syncLog().catch((cause: unknown) => this.#failSync(files, cause));
+    if (!isNamed) this.#refuse();
+  }
+
+  /** Resolves once no sync is under way. */
+  async idle(): Promise<void> {
+    await this.#open?.files.idle();
+  }
+
+  /** Given while the log is full: changes should wait for it. It never rejects. */
+  get room(): Promise<void> | undefined {
+    return this.#open?.copier?.room;
+  }
+
+  /** Call it after each change. @param bytes - Of the payloads that it stored. */
+  wrote(bytes: number): void {
+    this.#open?.copier?.wrote(bytes);
+  }
+
+  /** Closes the connection. Its thread, if it has one, has ended once the result has resolved. */
+  close(): Promise<void> | undefined {
+    OPEN.delete(this.#self);
+    const { database, files, copier } = this.#open ?? {};
+    this.#open = undefined;
+    files?.close();
+    if (files?.isNamed === false) {
+      ABANDONED.add(database);
+      return undefined;
+    }
+    database?.close();
+    return copier?.end();
+  }
+
+  get #syncsLater(): boolean {
+    return this.#options.syncs === "later" && this.#open?.files.hasLog === true;
+  }
+
+  /** Closes the database, since a later sync wouldn't include what this one has lost. */
+  #failSync(files: OpenFiles, cause: unknown): never {
+    this.#isSuspect = true;
+    if (this.#open?.files === files) this.#closeAll();
+    throw new StorageError(
+      `The log of the database ${this.#options.path} could not be synced: ${isError(cause) ? cause.message : String(cause)}. This change may be ` +
+        "stored, but might not survive a power cut. Earlier checkpoints are intact. The next call opens the database again. " +
+        "Check the disk and its free space, then try again.",
+      { cause, retryable: ["ENOSPC", "EDQUOT"].includes(readCode(cause)) },
+    );
+  }
+
+  #refuse(): never {
     this.#closeAll();
     throw new StorageError(
       `The database ${this.#options.path}, or the log beside it, was deleted or replaced while it was open. This change, and ` +
@@ -111,15 +187,6 @@ export class DatabaseFile<Store> {
         "there now; `waymark verify` shows whether it is whole.",
       { retryable: true },
     );
-  }
-
-  close(): void {
-    OPEN.delete(this.#self);
-    const { database, files } = this.#open ?? {};
-    this.#open = undefined;
-    files?.close();
-    if (files?.isNamed === false) ABANDONED.add(database);
-    else database?.close();
   }
 
   /** Whether the files that are open are those at the path. */
@@ -136,13 +203,14 @@ export class DatabaseFile<Store> {
   #closeAll(): void {
     const { files } = this.#open ?? {};
     const connected = [...opened()];
-    for (const other of connected) if (other.#open !== undefined && files?.isSame(other.#open.files)) other.close();
+    for (const other of connected)
+      if (other.#open !== undefined && files?.isSame(other.#open.files)) void other.close();
   }
 
   #connect(options: { readonly mayCreate: true }): Store;
   #connect(options: { readonly mayCreate: boolean }): Store | undefined;
   #connect({ mayCreate }: { readonly mayCreate: boolean }): Store | undefined {
-    const { path, store } = this.#options;
+    const { path, store, syncs } = this.#options;
     if (mayCreate) {
       makeFoldersSync(dirname(path));
       // "a" keeps the content that another process may have written by now. The file is only opened if it is missing,
@@ -152,12 +220,15 @@ export class DatabaseFile<Store> {
     const file = statSync(path);
     // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
     // an outdated view are closed first.
-    for (const other of opened()) if (other.#open?.files.isOf(file) && !other.#hasItsFiles()) other.close();
+    for (const other of opened()) if (other.#open?.files.isOf(file) && !other.#hasItsFiles()) void other.close();
     const database = this.#openFile(mayCreate);
     if (database === undefined) return undefined;
     const isCopy = database.pragma("query_only") === 1;
     try {
-      this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
+      const files = new OpenFiles(path, !isCopy);
+      const copier = isCopy || syncs === "by-commit" ? undefined : this.#makeCopier(database);
+      this.#open = { store: store(database, path), database, files, copier };
+      if (syncs === "later" && !isCopy && !files.hasLog) this.#syncOnLoop(database);
     } finally {
       if (this.#open === undefined) database.close();
     }
@@ -166,9 +237,28 @@ export class DatabaseFile<Store> {
     return this.#open.store;
   }
 
+  /** Another driver than the installed one can't be loaded in a thread. */
+  #makeCopier(database: SqliteConnection): LogCopier | undefined {
+    const { path, driver } = this.#options;
+    if (driver !== undefined) return undefined;
+    database.pragma("wal_autocheckpoint = 0");
+    const { file } = loadDriver();
+    return new LogCopier({ path, driver: file, limitBytes: LOG_BYTES }, () =>
+      database.pragma("wal_autocheckpoint = 1000"),
+    );
+  }
+
+  #syncOnLoop(database: SqliteConnection): void {
+    database.syncCommits();
+    process.emitWarning(
+      `The log beside the database ${this.#options.path} can't be opened, so each save blocks the event loop while SQLite syncs it.`,
+      { code: "WAYMARK_SYNC_ON_LOOP" },
+    );
+  }
+
   /** Opens the file. Returns `undefined` if it has no tables and `mayCreate` is false. */
   #openFile(mayCreate: boolean): SqliteConnection | undefined {
-    const { path, durability, isPresent, makeTables } = this.#options;
+    const { path, syncs, isPresent, makeTables } = this.#options;
     try {
       return this.#connection(path, (database) => {
         // This check must come before any write, since it refuses a database of another program.
@@ -177,7 +267,10 @@ export class DatabaseFile<Store> {
         // made, so that a power loss can't leave a log without its database.
         syncFolderSync(dirname(path));
         writeAhead(database, path);
-        database.setDurability(durability);
+        database.pragma("synchronous = NORMAL");
+        if (syncs === "by-commit") database.syncCommits();
+        if (this.#isSuspect) emptyLog(database, path);
+        this.#isSuspect = false;
         // If many saves have made the log large, it shrinks to this size once it is copied.
         database.pragma(`journal_size_limit = ${LOG_BYTES}`);
         makeTables(database, path);
@@ -213,7 +306,7 @@ export class DatabaseFile<Store> {
 
   /** @param prepare - Returns true if the connection is wanted. If not, it is closed. */
   #connection(path: string, prepare: (database: SqliteConnection) => boolean): SqliteConnection | undefined {
-    const { lockWaitMs, driver = loadDriver() } = this.#options;
+    const { lockWaitMs, driver = loadDriver().driver } = this.#options;
     const database = new SqliteConnection(driver, path, lockWaitMs);
     let isWanted = false;
     try {
@@ -275,6 +368,15 @@ function writeAhead(database: SqliteConnection, path: string): void {
     `The database ${path} can't be switched to write-ahead logging: it stays in the mode "${String(mode)}". ` +
       "Nothing was written. Put it on a local disk, since SQLite needs shared memory beside the file.",
   );
+}
+
+/**
+ * Copies the log into the database, with syncs, and empties it. After a failed sync the log may have a hole that no later
+ * sync would fill.
+ */
+function emptyLog(database: SqliteConnection, path: string): void {
+  if (database.pragma("wal_checkpoint(TRUNCATE)") === 0) return;
+  throw Object.assign(new Error(`The log of ${path} is in use`), { code: "SQLITE_BUSY" });
 }
 
 function isWritable(folder: string): boolean {

@@ -44,12 +44,6 @@ export interface SqliteAdapterOptions {
 }
 
 /**
- * How long SQLite itself waits for a lock, which blocks this process. Then the queue waits longer, without blocking the
- * event loop.
- */
-const LOCK_SLICE_MS = 3;
-
-/**
  * Stores checkpoints in one SQLite database, for one machine. Many processes may use it at once. Acknowledged
  * checkpoints survive killed processes and power losses. Needs the package better-sqlite3.
  *
@@ -106,7 +100,9 @@ export class SqliteAdapter extends SqlAdapter {
     checkOptions(options);
     const { durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, driver } = options;
     const path = resolve(options.path);
-    const place = { path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
+    const syncs = durability === "full" ? "later" : "never";
+    // SQLite's own wait would block the event loop, so the queue waits.
+    const place = { path, syncs, lockWaitMs: 0, driver } as const;
     const file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, makeTables, store: storeIn });
     this.tableCalls = new CallQueue(file, path, busyTimeoutMs);
     this.log = new SqlLog(this.tableCalls, PAGE_ROWS);

@@ -103,11 +103,10 @@ export class SqliteWriter {
    * Makes all appends in one transaction. If that fails, makes each in a transaction of its own. Each append has its
    * own outcome. So if one is refused, it writes nothing, and the others are stored.
    */
-  commit(appends: readonly (Append | LogAppend)[], isLazy: boolean): readonly Outcome[] {
+  commit(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
     const { database } = this.#parts;
-    const insertAll = () => appends.map((append) => this.#insert(append));
     try {
-      return isLazy ? database.lazily(insertAll) : database.atomically(insertAll);
+      return database.atomically(() => appends.map((append) => this.#insert(append)));
     } catch (error) {
       if (isBusy(error) || appends.length === 1) throw error;
       return appends.map((append) => this.#commitOne(append));

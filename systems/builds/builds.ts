@@ -57,7 +57,7 @@ export class Builds {
     this.#file = new DatabaseFile({
       ...BUILD_FORMAT,
       path: this.#path,
-      durability: "full",
+      syncs: "by-commit",
       lockWaitMs: busyTimeoutMs,
       driver: options.driver,
     });

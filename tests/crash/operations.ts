@@ -192,7 +192,22 @@ const SESSION_OF_RECORDS: Operation = {
   ],
 };
 
-export const SESSIONS: readonly Operation[] = [SESSION, SESSION_OF_RECORDS];
+/**
+ * On SQLite a thread copies the log after the first append, since its text is long, and the log begins anew. In the
+ * database the text is short, because it is compressed.
+ */
+const SESSION_OF_COPIES: Operation = {
+  name: "session whose log is copied",
+  before: "nothing",
+  calls: [
+    ["append", draft("t", "s1", { body: JSON.stringify("k".repeat(4_300_000)) })],
+    ["remove", "t", "all"],
+    ...Array.from({ length: 12 }, (_, at): Call => ["append", draft("u", `s${at}`)]),
+  ],
+  only: ["sqlite"],
+};
+
+export const SESSIONS: readonly Operation[] = [SESSION, SESSION_OF_RECORDS, SESSION_OF_COPIES];
 
 /** The content of a store before an operation on a history. */
 export const HISTORY: readonly Call[] = [

@@ -21,6 +21,7 @@ const CALLS = [
     "utimesSync",
     "chmodSync",
     "fsync",
+    "fdatasync",
   ],
 ];
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -162,15 +162,6 @@ describe("a database that is removed or replaced", () => {
     expect(found.length).toBeGreaterThan(1);
     expect(await adapter.append(draft("t", "c3"))).toBe(found.length + 1);
   });
-});
-
-it("the log of a burst is truncated once it is copied", async () => {
-  const { adapter, path } = await newStore({ durability: "normal" });
-  const body = JSON.stringify("x".repeat(9_000_000));
-  await adapter.append(draft("t", "large", { body }));
-  expect(statSync(`${path}-wal`).size).toBeGreaterThan(8_900_000);
-  for (let number = 1; number <= 4; number++) await adapter.append(draft("t", `c${number}`));
-  expect(statSync(`${path}-wal`).size).toBeLessThan(5_000_000);
 });
 
 it("a moved database has all its saves", async () => {

@@ -48,21 +48,6 @@ describe("options", () => {
     const { adapter } = await newStore({ durability: undefined, busyTimeoutMs: undefined, driver: undefined });
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
   });
-
-  it.each([
-    ["full", 2],
-    ["normal", 1],
-  ] as const)("writes ahead and syncs as durability %s says", async (durability, synchronous) => {
-    const connections = new Set<Database.Database>();
-    const { adapter } = await newStore({
-      durability,
-      driver: spyingDriver({ prepared: (_sql, database) => connections.add(database) }),
-    });
-    await adapter.append(draft("t", "c1"));
-    const [connection] = connections;
-    expect(connection?.pragma("journal_mode", { simple: true })).toBe("wal");
-    expect(connection?.pragma("synchronous", { simple: true })).toBe(synchronous);
-  });
 });
 
 describe("the file", () => {

@@ -1,0 +1,133 @@
+import { Worker } from "node:worker_threads";
+
+/** After so many pages, the log is copied into the database. */
+const COPY_AT_PAGES = 1000;
+/** If the log has so many pages, writes wait until all of it is copied, so that SQLite begins it anew. */
+export const FULL_AT_PAGES = 4000;
+/** About the pages that a small change writes. */
+const PAGES_OF_A_CHANGE = 5;
+const PAGE_BYTES = 4096;
+
+interface LogCopierParts {
+  /** Of the database. */
+  readonly path: string;
+  /** The file of better-sqlite3 that the process uses. */
+  readonly driver: string;
+  /** The size to which the log shrinks. */
+  readonly limitBytes: number;
+}
+
+/**
+ * The thread's program. A passive copy takes no lock that another connection waits for; it syncs the log first, and the
+ * database afterwards.
+ */
+const PROGRAM = `
+const { parentPort, workerData } = require("node:worker_threads");
+const Database = require(workerData.driver);
+const database = new Database(workerData.path, { fileMustExist: true, timeout: 0 });
+database.pragma("synchronous = NORMAL");
+database.pragma("checkpoint_fullfsync = ON");
+database.pragma("journal_size_limit = " + workerData.limitBytes);
+parentPort.on("message", (message) => {
+  if (message === "close") {
+    database.close();
+    parentPort.close();
+    return;
+  }
+  let pages = 0;
+  try {
+    pages = database.pragma("wal_checkpoint(PASSIVE)")[0].log;
+  } catch {
+    // The log stays as it is. If the disk is full, the saves that follow say so.
+  }
+  parentPort.postMessage(pages);
+});`;
+
+/**
+ * Copies SQLite's log into the database (in SQLite's word: a checkpoint) in a thread, since that takes milliseconds, and
+ * syncs. The thread starts when the log is first long enough.
+ */
+export class LogCopier {
+  readonly #parts: LogCopierParts;
+  readonly #failed: () => void;
+  #thread: Worker | undefined;
+  #exited: Promise<unknown> | undefined;
+  #answered: ((pages: number) => void) | undefined;
+  /** The pages, by estimate, that were written since the last copy began. */
+  #pages = 0;
+  #copying: Promise<void> | undefined;
+  #isFull = false;
+  #isEnded = false;
+
+  /** @param failed - Called if the thread can't copy. From then on, this class does nothing. */
+  constructor(parts: LogCopierParts, failed: () => void) {
+    this.#parts = parts;
+    this.#failed = failed;
+  }
+
+  /** Given while the log is full, or the thread hasn't answered for long: writes wait for it. It never rejects. */
+  get room(): Promise<void> | undefined {
+    return this.#isFull || this.#pages >= FULL_AT_PAGES ? this.#copying : undefined;
+  }
+
+  /** Call it after each change. @param bytes - Of the payloads that it stored. */
+  wrote(bytes: number): void {
+    this.#pages += PAGES_OF_A_CHANGE + bytes / PAGE_BYTES;
+    if (this.#pages < COPY_AT_PAGES || this.#isEnded) return;
+    this.#copying ??= this.#copy();
+  }
+
+  /** Resolves once the thread has closed its connection, the last one, and so has copied what is left. */
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    this.#thread?.ref();
+    this.#thread?.postMessage("close");
+    await this.#exited;
+  }
+
+  async #copy(): Promise<void> {
+    this.#isFull = (await this.#ask()) + this.#pages >= FULL_AT_PAGES;
+    if (this.#isFull && !this.#isEnded) await this.#ask();
+    this.#isFull = false;
+    this.#copying = undefined;
+  }
+
+  /** Copies what is in the log now. Resolves to the log's pages; 0 if nothing could be copied. */
+  #ask(): Promise<number> {
+    this.#pages = 0;
+    return new Promise((resolve) => {
+      this.#answered = resolve;
+      try {
+        this.#thread ??= this.#start();
+        this.#thread.ref();
+        this.#thread.postMessage("copy");
+      } catch {
+        this.#fail();
+      }
+    });
+  }
+
+  #start(): Worker {
+    const thread = new Worker(PROGRAM, { eval: true, workerData: this.#parts, execArgv: [], env: {} });
+    thread.on("message", (pages: number) => {
+      // An idle thread doesn't keep the process alive.
+      if (!this.#isEnded) thread.unref();
+      this.#answered?.(pages);
+    });
+    thread.on("error", () => this.#fail());
+    this.#exited = new Promise((resolve) => {
+      thread.on("exit", () => {
+        this.#fail();
+        resolve(undefined);
+      });
+    });
+    return thread;
+  }
+
+  /** The thread can't be started, or has ended. */
+  #fail(): void {
+    if (!this.#isEnded) this.#failed();
+    this.#isEnded = true;
+    this.#answered?.(0);
+  }
+}
