@@ -12,10 +12,11 @@ import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import { CallQueue, storeIn } from "./call-queue.js";
 import type { SqliteDriver } from "./connection.js";
+import { DatabaseFile } from "./database-file.js";
 import { claimDue, countDue, nextDue } from "./due.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
-import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
+import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { isWaymarkDatabase, makeTables } from "./schema.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";

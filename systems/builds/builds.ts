@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { types } from "node:util";
+import { DatabaseFile } from "../../adapters/sqlite/database-file.js";
 import { explain, isReadOnly } from "../../adapters/sqlite/errors.js";
-import { DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/opening.js";
+import { DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/opening.js";
 import { checkId, checkInteger } from "../../src/contract/arguments.js";
 import { isPromiseLike } from "../../src/contract/built-ins.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
@@ -179,7 +180,7 @@ export class Builds {
   close(): void {
     this.#isClosed = true;
     this.#autoSaves.stopAll();
-    this.#file.close();
+    void this.#file.close();
   }
 
   #autoSave(buildId: string, getState: () => BuildProgress | undefined): void {
@@ -285,7 +286,7 @@ export class Builds {
       return work();
     } catch (error) {
       // If the connection has become read-only, it is closed, and the next call opens the database again.
-      if (isReadOnly(error)) this.#file.close();
+      if (isReadOnly(error)) void this.#file.close();
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }
   }
