@@ -134,7 +134,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The newest intact checkpoint that matches the filter, or `undefined`.
+   * The newest intact checkpoint that matches the filter, or `undefined`. Like every read but `result`, it may return what
+   * another caller has stored and what doesn't survive a power cut yet.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    * @throws {StateInvalidError} The schema refuses the newest checkpoint. Since that isn't damage, the checkpoint isn't
@@ -259,7 +260,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return firstWhere(this.#openReader, resolveSearchRange(taskId, query), predicate);
   }
 
-  /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. */
+  /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. See {@link latest} on power cuts. */
   async list(taskId: string, query: ListQuery = {}): Promise<CheckpointSummary[]> {
     return this.#openReader.list(resolveListQuery(taskId, query));
   }
@@ -271,7 +272,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Reads the task's log as it is stored, one item at a time, in constant memory: the decoded records, and checkpoints
-   * as summaries. By default the oldest first. Damaged items are reported and skipped.
+   * as summaries. By default the oldest first. Damaged items are reported and skipped. See {@link latest} on power cuts.
    *
    * @throws {CheckpointCorruptError} Items are damaged, and the task has nothing intact.
    * @throws {UnsupportedOperationError} The storage keeps no log.

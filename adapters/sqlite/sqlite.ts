@@ -28,8 +28,9 @@ export interface SqliteAdapterOptions {
    */
   readonly path: string;
   /**
-   * The durability that `save` waits for. With `full`, the default, the checkpoint survives a power loss. With
-   * `normal`, it survives a killed process; a power loss may take the last checkpoints, but never the database.
+   * The durability that `save` waits for. With `full`, the default, the checkpoint survives a power loss: SQLite's log is
+   * synced, off the event loop. With `normal`, it survives a killed process; a power loss may take the last checkpoints,
+   * but never the database.
    */
   readonly durability?: "full" | "normal" | undefined;
   /**
@@ -39,7 +40,8 @@ export interface SqliteAdapterOptions {
   readonly busyTimeoutMs?: number | undefined;
   /**
    * better-sqlite3's `Database`, or a class that works like it. Default: the installed better-sqlite3. Pass it if
-   * Waymark can't find it, in a bundle for example: `import Database from "better-sqlite3"`.
+   * Waymark can't find it, in a bundle for example: `import Database from "better-sqlite3"`. Then SQLite copies its log
+   * into the database on the event loop, every 1,000 pages, instead of in a thread.
    */
   readonly driver?: SqliteDriver | undefined;
 }

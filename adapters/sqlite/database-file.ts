@@ -1,0 +1,225 @@
+import { closeSync, existsSync, openSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { isError, readCode, StorageError } from "../../src/contract/errors.js";
+import { assertCanBeMade, makeFoldersSync, unlessAbsent } from "../files/file-io.js";
+import { loadDriver, SqliteConnection } from "./connection.js";
+import { LogCopier } from "./log-copier.js";
+import { OpenFiles } from "./open-files.js";
+import { type DatabaseFileOptions, LOG_BYTES, openDatabase } from "./opening.js";
+
+/** Calls check this often whether the database was removed or replaced. Each call checks whether the log was deleted. */
+const CHECK_AGAIN_MS = 100;
+/**
+ * Connections to databases that were removed or replaced. They stay open, since SQLite would delete the log that has the
+ * name now, perhaps that of another process.
+ */
+const ABANDONED = new Set<unknown>();
+/** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
+const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
+
+interface OpenDatabase<Store> {
+  readonly store: Store;
+  readonly database: SqliteConnection;
+  readonly files: OpenFiles;
+  /** `undefined` if SQLite itself copies the log. */
+  readonly copier: LogCopier | undefined;
+}
+
+/**
+ * The database at a path. It is opened at its first use. If its files are removed or replaced, it is closed, and the
+ * next call opens what is there.
+ */
+export class DatabaseFile<Store> {
+  readonly #options: DatabaseFileOptions<Store>;
+  readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
+  #open: OpenDatabase<Store> | undefined;
+  #checkAgainAtMs = 0;
+  /** A sync of the log has failed, and the log wasn't copied into the database since. */
+  #isSuspect = false;
+
+  constructor(options: DatabaseFileOptions<Store>) {
+    this.#options = options;
+  }
+
+  /**
+   * The store, if there is one. Creates nothing.
+   *
+   * @throws There is no database, and none could be made. This is thrown now, since the first save may come an hour
+   *   later.
+   */
+  existing(): Store | undefined {
+    if (!this.#hasItsFiles()) this.#closeAll();
+    if (this.#open !== undefined) return this.#open.store;
+    const { path } = this.#options;
+    const file = unlessAbsent(() => statSync(path));
+    // A file of one byte counts as empty too, as in SQLite.
+    const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
+    if (!isEmpty) return this.#connect({ mayCreate: false });
+    // Opened once, so that a driver that can't be loaded is reported now.
+    const { driver = loadDriver().driver } = this.#options;
+    new SqliteConnection(driver, ":memory:", 0).close();
+    assertCanBeMade(path);
+    return undefined;
+  }
+
+  /** The store. If there is none, creates it and the folders above it, so that only their owner can read them. */
+  orNew(): Store {
+    return this.existing() ?? this.#connect({ mayCreate: true });
+  }
+
+  /**
+   * Changes the store, which is undefined if there is none.
+   *
+   * @param isLazy - Doesn't look at the files: the task's next durable change does.
+   * @throws {StorageError} The files were removed or replaced meanwhile.
+   */
+  change<Result>(work: (store: Store | undefined) => Result, isLazy = false): Result {
+    const result = work(this.#open?.store ?? this.existing());
+    if (!isLazy && !this.#syncsLater && !this.#hasItsFiles()) this.#refuse();
+    return result;
+  }
+
+  /**
+   * Call it in the turn of the change. With `syncs: "later"`, resolves once the changes so far survive a power cut.
+   *
+   * @throws {StorageError} The sync failed, or the files were removed or replaced meanwhile.
+   */
+  async synced(): Promise<void> {
+    const { files } = this.#open ?? {};
+    if (files === undefined || !this.#syncsLater) return;
+    if (!this.#hasItsFiles()) this.#refuse();
+    const isNamed = await files.syncLog().catch((cause: unknown) => this.#failSync(files, cause));
+    if (!isNamed) this.#refuse();
+  }
+
+  /** Resolves once no sync is under way. */
+  async idle(): Promise<void> {
+    await this.#open?.files.idle();
+  }
+
+  /** Given while the log is full: changes should wait for it. It never rejects. */
+  get room(): Promise<void> | undefined {
+    return this.#open?.copier?.room;
+  }
+
+  /** Call it after each change. @param bytes - Of the payloads that it stored. */
+  wrote(bytes: number): void {
+    this.#open?.copier?.wrote(bytes);
+  }
+
+  /** Closes the connection. Its thread, if it has one, has ended once the result has resolved. */
+  close(): Promise<void> | undefined {
+    OPEN.delete(this.#self);
+    const { database, files, copier } = this.#open ?? {};
+    this.#open = undefined;
+    files?.close();
+    if (files?.isNamed === false) {
+      ABANDONED.add(database);
+      return undefined;
+    }
+    database?.close();
+    return copier?.end();
+  }
+
+  get #syncsLater(): boolean {
+    return this.#options.syncs === "later" && this.#open?.files.hasLog === true;
+  }
+
+  /** Closes the database, since a later sync wouldn't include what this one has lost. */
+  #failSync(files: OpenFiles, cause: unknown): never {
+    this.#isSuspect = true;
+    if (this.#open?.files === files) this.#closeAll();
+    throw new StorageError(
+      `The log of the database ${this.#options.path} could not be synced: ${isError(cause) ? cause.message : String(cause)}. This change may be ` +
+        "stored, but might not survive a power cut. Earlier checkpoints are intact. The next call opens the database again. " +
+        "Check the disk and its free space, then try again.",
+      { cause, retryable: ["ENOSPC", "EDQUOT"].includes(readCode(cause)) },
+    );
+  }
+
+  #refuse(): never {
+    this.#closeAll();
+    throw new StorageError(
+      `The database ${this.#options.path}, or the log beside it, was deleted or replaced while it was open. This change, and ` +
+        "earlier ones that were in the log alone, may be lost. Find the program that does that. The next call opens what is " +
+        "there now; `waymark verify` shows whether it is whole.",
+      { retryable: true },
+    );
+  }
+
+  /** Whether the files that are open are those at the path. */
+  #hasItsFiles(): boolean {
+    if (this.#open === undefined) return true;
+    if (this.#open.files.isLogDeleted) return false;
+    const nowMs = performance.now();
+    if (nowMs < this.#checkAgainAtMs) return true;
+    this.#checkAgainAtMs = nowMs + CHECK_AGAIN_MS;
+    return this.#open.files.isNamed;
+  }
+
+  /** Closes all connections of this process to the file: an open one would pass its view of the old log on to the next. */
+  #closeAll(): void {
+    const { files } = this.#open ?? {};
+    const connected = [...opened()];
+    for (const other of connected)
+      if (other.#open !== undefined && files?.isSame(other.#open.files)) void other.close();
+  }
+
+  #connect(options: { readonly mayCreate: true }): Store;
+  #connect(options: { readonly mayCreate: boolean }): Store | undefined;
+  #connect({ mayCreate }: { readonly mayCreate: boolean }): Store | undefined {
+    const { path, store, syncs } = this.#options;
+    if (mayCreate) {
+      makeFoldersSync(dirname(path));
+      // "a" keeps the content that another process may have written by now. The file is only opened if it is missing,
+      // because closing a file that SQLite has open in this process would free SQLite's locks.
+      if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+    }
+    const file = statSync(path);
+    // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
+    // an outdated view are closed first.
+    for (const other of opened()) if (other.#open?.files.isOf(file) && !other.#hasItsFiles()) void other.close();
+    const database = openDatabase(this.#options, { mayCreate, isSuspect: this.#isSuspect });
+    if (database === undefined) return undefined;
+    this.#isSuspect = false;
+    const isCopy = database.pragma("query_only") === 1;
+    try {
+      const files = new OpenFiles(path, !isCopy);
+      const copier = isCopy || syncs === "by-commit" ? undefined : this.#makeCopier(database);
+      this.#open = { store: store(database, path), database, files, copier };
+      if (syncs === "later" && !isCopy && !files.hasLog) this.#syncOnLoop(database);
+    } finally {
+      if (this.#open === undefined) database.close();
+    }
+    OPEN.add(this.#self);
+    this.#checkAgainAtMs = performance.now() + CHECK_AGAIN_MS;
+    return this.#open.store;
+  }
+
+  /** Another driver than the installed one can't be loaded in a thread. */
+  #makeCopier(database: SqliteConnection): LogCopier | undefined {
+    const { path, driver } = this.#options;
+    if (driver !== undefined) return undefined;
+    database.pragma("wal_autocheckpoint = 0");
+    const { file } = loadDriver();
+    return new LogCopier({ path, driver: file, limitBytes: LOG_BYTES }, () =>
+      database.pragma("wal_autocheckpoint = 1000"),
+    );
+  }
+
+  #syncOnLoop(database: SqliteConnection): void {
+    database.syncCommits();
+    process.emitWarning(
+      `The log beside the database ${this.#options.path} can't be opened, so each save blocks the event loop while SQLite syncs it.`,
+      { code: "WAYMARK_SYNC_ON_LOOP" },
+    );
+  }
+}
+
+function* opened(): Generator<DatabaseFile<unknown>> {
+  for (const one of OPEN) {
+    const file = one.deref();
+    if (file === undefined) OPEN.delete(one);
+    else yield file;
+  }
+}
