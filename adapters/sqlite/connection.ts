@@ -2,6 +2,7 @@ import { readCode } from "../../src/contract/errors.js";
 import { loadPackage, resolvePackage } from "../../src/contract/load-package.js";
 import { processState } from "../../src/contract/process-state.js";
 import type { SqlRow } from "../sql/rows.js";
+import { type BuiltInDriver, builtInDriver } from "./built-in-drivers.js";
 import { driverFailure } from "./errors.js";
 
 /** The part of better-sqlite3's `Statement` that the adapter uses. */
@@ -43,11 +44,10 @@ export class SqliteConnection {
    * @throws {StorageError} The driver can't be loaded.
    */
   constructor(driver: SqliteDriver, path: string, timeoutMs: number) {
-    // When the first database is opened, better-sqlite3 loads its native part here.
     try {
       this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
     } catch (error) {
-      throw readCode(error).startsWith("SQLITE_") ? error : driverFailure(error);
+      throw readCode(error).startsWith("SQLITE_") ? error : driverFailure(error, "The driver");
     }
     // The application's class may have turned it on, and then every row would look damaged.
     this.database.defaultSafeIntegers?.(false);
@@ -115,25 +115,49 @@ export class SqliteConnection {
   }
 }
 
-/** The installed better-sqlite3, and its file, with which a thread loads the same one. */
-export interface InstalledDriver {
+/** The name of a driver that can be chosen. */
+export type SqliteDriverName = "better-sqlite3" | BuiltInDriver;
+
+/** A driver, and what a thread requires to load the same one. */
+export interface LoadedDriver {
   readonly driver: SqliteDriver;
-  readonly file: string;
+  readonly module: string;
 }
 
 /**
- * Loads better-sqlite3. All copies of this package in a process use the one that was loaded first: two SQLite libraries
- * in one process free each other's locks, and the first that closes a database removes the log that the other writes to.
+ * Loads a driver. Default: better-sqlite3 if it can be loaded, else the runtime's own SQLite. All copies of this package in a
+ * process use the one that was loaded first: two SQLite libraries in one process free each other's locks, and the first
+ * that closes a database removes the log that the other writes to.
  *
  * @throws {StorageError} It can't be loaded.
  */
-export function loadDriver(): InstalledDriver {
+export function loadDriver(name?: SqliteDriverName): LoadedDriver {
+  if (name === undefined) return processState("sqlite-driver.1", loadFirst);
+  if (name === "better-sqlite3") return loadBetterSqlite();
+  const driver = builtInDriver(name);
+  if (driver !== undefined) return { driver, module: name };
+  throw driverFailure(new Error(`this runtime has no ${name} that returns rows as arrays`), name);
+}
+
+function loadFirst(): LoadedDriver {
+  try {
+    return loadBetterSqlite();
+  } catch (error) {
+    const module = "bun" in process.versions ? "bun:sqlite" : "node:sqlite";
+    const driver = builtInDriver(module);
+    if (driver === undefined) throw error;
+    return { driver, module };
+  }
+}
+
+function loadBetterSqlite(): LoadedDriver {
   try {
     // The cast is needed, since only better-sqlite3's own declarations could prove this type.
     const driver = loadPackage("better-sqlite3") as SqliteDriver;
-    const file = resolvePackage("better-sqlite3");
-    return processState("sqlite-driver.1", () => ({ driver, file }));
+    // The native part is loaded with the first database.
+    new driver(":memory:", { fileMustExist: false, timeout: 0 }).close();
+    return { driver, module: resolvePackage("better-sqlite3") };
   } catch (cause) {
-    throw driverFailure(cause);
+    throw driverFailure(cause, "better-sqlite3");
   }
 }

@@ -55,9 +55,10 @@ export class DatabaseFile<Store> {
     // A file of one byte counts as empty too, as in SQLite.
     const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
     if (!isEmpty) return this.#connect({ mayCreate: false });
-    // Opened once, so that a driver that can't be loaded is reported now.
-    const { driver = loadDriver().driver } = this.#options;
-    new SqliteConnection(driver, ":memory:", 0).close();
+    // So a driver that can't be loaded is reported now.
+    const { driver } = this.#options;
+    if (typeof driver === "function") new SqliteConnection(driver, ":memory:", 0).close();
+    else loadDriver(driver);
     assertCanBeMade(path);
     return undefined;
   }
@@ -196,15 +197,13 @@ export class DatabaseFile<Store> {
     return this.#open.store;
   }
 
-  /** Another driver than the installed one can't be loaded in a thread. */
+  /** A class can't be passed to a thread. */
   #makeCopier(database: SqliteConnection): LogCopier | undefined {
     const { path, driver } = this.#options;
-    if (driver !== undefined) return undefined;
+    if (typeof driver === "function") return undefined;
     database.pragma("wal_autocheckpoint = 0");
-    const { file } = loadDriver();
-    return new LogCopier({ path, driver: file, limitBytes: LOG_BYTES }, () =>
-      database.pragma("wal_autocheckpoint = 1000"),
-    );
+    const { module } = loadDriver(driver);
+    return new LogCopier({ path, module, limitBytes: LOG_BYTES }, () => database.pragma("wal_autocheckpoint = 1000"));
   }
 
   #syncOnLoop(database: SqliteConnection): void {

@@ -16,15 +16,15 @@ export function isDamaged(error: unknown): boolean {
   return readCode(error).startsWith("SQLITE_CORRUPT");
 }
 
-/** The error for a driver that can't be loaded, or whose native part can't be. */
-export function driverFailure(cause: unknown): StorageError {
+/** The error for a driver that can't be loaded, or whose native part can't be. @param name - Of the driver. */
+export function driverFailure(cause: unknown, name: string): StorageError {
   const { version, platform, arch } = process;
   const [reason = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
   return new StorageError(
-    `better-sqlite3 can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.replace(/[.:]?$/, ".")} Nothing was read or ` +
-      "written. If it isn't installed, run `npm install better-sqlite3`. If it is, its native build is missing or was made " +
-      "for another Node: run `npm rebuild better-sqlite3`, with install scripts allowed. For a bundle, install it where " +
-      "the bundle runs, or mark it as external and pass it as `driver`.",
+    `${name} can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.replace(/[.:]?$/, ".")} Nothing was read or ` +
+      "written. Node 22.16 and newer has an SQLite of its own. For an older one, run `npm install better-sqlite3`; if it is installed, " +
+      "its native build is missing or was made for another Node: run `npm rebuild better-sqlite3`, with install scripts allowed. For " +
+      "a bundle, install it where the bundle runs, or mark it as external and pass it as `driver`.",
     { cause },
   );
 }

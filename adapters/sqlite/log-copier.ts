@@ -11,8 +11,8 @@ const PAGE_BYTES = 4096;
 interface LogCopierParts {
   /** Of the database. */
   readonly path: string;
-  /** The file of better-sqlite3 that the process uses. */
-  readonly driver: string;
+  /** What the thread requires: the file of better-sqlite3 that the process uses, or the runtime's own module. */
+  readonly module: string;
   /** The size to which the log shrinks. */
   readonly limitBytes: number;
 }
@@ -22,12 +22,19 @@ interface LogCopierParts {
  * database afterwards.
  */
 const PROGRAM = `
+// Of an SQLite that is experimental: the program has been told.
+process.emitWarning = () => undefined;
 const { parentPort, workerData } = require("node:worker_threads");
-const Database = require(workerData.driver);
-const database = new Database(workerData.path, { fileMustExist: true, timeout: 0 });
-database.pragma("synchronous = NORMAL");
-database.pragma("checkpoint_fullfsync = ON");
-database.pragma("journal_size_limit = " + workerData.limitBytes);
+const { pathToFileURL } = require("node:url");
+const { module, path, limitBytes } = workerData;
+const loaded = require(module);
+const database =
+  module === "node:sqlite" ? new loaded.DatabaseSync(new URL(pathToFileURL(path) + "?mode=rw")) :
+  module === "bun:sqlite" ? new loaded.Database(path, { readwrite: true, create: false }) :
+  new loaded(path, { fileMustExist: true });
+for (const setting of ["busy_timeout = 0", "synchronous = NORMAL", "checkpoint_fullfsync = ON"]) database.exec("PRAGMA " + setting);
+database.exec("PRAGMA journal_size_limit = " + limitBytes);
+const copy = database.prepare("PRAGMA wal_checkpoint(PASSIVE)");
 parentPort.on("message", (message) => {
   if (message === "close") {
     database.close();
@@ -36,7 +43,7 @@ parentPort.on("message", (message) => {
   }
   let pages = 0;
   try {
-    pages = database.pragma("wal_checkpoint(PASSIVE)")[0].log;
+    pages = copy.get().log;
   } catch {
     // The log stays as it is. If the disk is full, the saves that follow say so.
   }

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { syncFolderSync, unlessAbsent } from "../files/file-io.js";
-import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
+import { loadDriver, SqliteConnection, type SqliteDriver, type SqliteDriverName } from "./connection.js";
 import { isBusy } from "./errors.js";
 import { FULL_AT_PAGES } from "./log-copier.js";
 
@@ -19,8 +19,8 @@ export interface DatabaseFileOptions<Store> {
   readonly syncs: "by-commit" | "later" | "never";
   /** How long SQLite itself waits for a lock, in milliseconds. This wait blocks the process. */
   readonly lockWaitMs: number;
-  /** Default: the installed better-sqlite3. It is loaded when a database is opened. */
-  readonly driver: SqliteDriver | undefined;
+  /** Default: see {@link loadDriver}. It is loaded when a database is opened. */
+  readonly driver: SqliteDriver | SqliteDriverName | undefined;
   /**
    * Whether the database has Waymark's tables. If not, they may be added.
    *
@@ -96,11 +96,12 @@ function openCopy<Store>(options: DatabaseFileOptions<Store>): SqliteConnection 
 
 /** @param prepare - Returns true if the connection is wanted. If not, it is closed. */
 function connect<Store>(
-  { lockWaitMs, driver = loadDriver().driver }: DatabaseFileOptions<Store>,
+  { lockWaitMs, driver }: DatabaseFileOptions<Store>,
   path: string,
   prepare: (database: SqliteConnection) => boolean,
 ): SqliteConnection | undefined {
-  const database = new SqliteConnection(driver, path, lockWaitMs);
+  const open = typeof driver === "function" ? driver : loadDriver(driver).driver;
+  const database = new SqliteConnection(open, path, lockWaitMs);
   let isWanted = false;
   try {
     isWanted = prepare(database);
@@ -125,11 +126,16 @@ export function checkDatabaseOptions(
   }
   checkInteger(`${what}.busyTimeoutMs`, busyTimeoutMs, 0, MAX_DELAY_MS);
   if (driver !== undefined && !isDriver(driver)) {
-    throw new TypeError(`${what}.driver must be better-sqlite3's Database, or a class with the same methods.`);
+    throw new TypeError(
+      `${what}.driver must be one of ${DRIVER_NAMES.join(", ")}, or better-sqlite3's Database, or a class with the same methods.`,
+    );
   }
 }
 
+const DRIVER_NAMES: readonly string[] = ["better-sqlite3", "node:sqlite", "bun:sqlite"] satisfies SqliteDriverName[];
+
 function isDriver(driver: unknown): boolean {
+  if (typeof driver === "string") return DRIVER_NAMES.includes(driver);
   const methods = Object(typeof driver === "function" ? driver.prototype : undefined);
   return ["prepare", "exec", "pragma", "close"].every((name) => typeof methods[name] === "function");
 }

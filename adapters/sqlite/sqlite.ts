@@ -11,7 +11,7 @@ import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import { CallQueue, storeIn } from "./call-queue.js";
-import type { SqliteDriver } from "./connection.js";
+import type { SqliteDriver, SqliteDriverName } from "./connection.js";
 import { DatabaseFile } from "./database-file.js";
 import { claimDue, countDue, nextDue } from "./due.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
@@ -19,7 +19,7 @@ import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { isWaymarkDatabase, makeTables } from "./schema.js";
 
-export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
+export type { SqliteDatabase, SqliteDriver, SqliteDriverName, SqliteStatement } from "./connection.js";
 
 export interface SqliteAdapterOptions {
   /**
@@ -39,16 +39,18 @@ export interface SqliteAdapterOptions {
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
-   * better-sqlite3's `Database`, or a class that works like it. Default: the installed better-sqlite3. Pass it if
-   * Waymark can't find it, in a bundle for example: `import Database from "better-sqlite3"`. Then SQLite copies its log
-   * into the database on the event loop, every 1,000 pages, instead of in a thread.
+   * The SQLite to use: `better-sqlite3`, `node:sqlite` (Node 22.16 and newer), `bun:sqlite`, or better-sqlite3's `Database`, or a
+   * class that works like it. Default: better-sqlite3 if it is installed, else the runtime's own. Pass the class if Waymark
+   * can't find the package, in a bundle for example: `import Database from "better-sqlite3"`. With a class, SQLite copies its
+   * log into the database on the event loop, every 1,000 pages, instead of in a thread.
    */
-  readonly driver?: SqliteDriver | undefined;
+  readonly driver?: SqliteDriver | SqliteDriverName | undefined;
 }
 
 /**
  * Stores checkpoints in one SQLite database, for one machine. Many processes may use it at once. Acknowledged
- * checkpoints survive killed processes and power losses. Needs the package better-sqlite3.
+ * checkpoints survive killed processes and power losses. Uses the
+ * package better-sqlite3 if it is installed, else the SQLite of Node (22.16 and newer) or Bun.
  *
  * @example
  * ```ts

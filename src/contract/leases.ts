@@ -1,5 +1,6 @@
 import { LeaseLostError } from "./errors.js";
 import { holderHasEnded } from "./holder.js";
+import { CLOCK_SKEW_MS } from "./runtime.js";
 
 /**
  * Gives leases: the right to run a task. An optional part of a `StorageAdapter`.
@@ -223,11 +224,11 @@ export function isDue(now: TimedLease, dueAt: string, dueBy: string, hasDied?: (
 }
 
 /**
- * The lease that is held at `nowMs`. If its renewal lies in the future, it was made before a reboot, so it counts as
- * ended.
+ * The lease that is held at `nowMs`. If its renewal lies in the future, by more than the clocks of two processes may differ,
+ * it was made before a reboot, so it counts as ended.
  */
 function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
-  if (lease === undefined || nowMs < lease.renewedAtMs || nowMs >= lease.expiresAtMs) return undefined;
+  if (lease === undefined || nowMs < lease.renewedAtMs - CLOCK_SKEW_MS || nowMs >= lease.expiresAtMs) return undefined;
   const { holder, token, expiresAtMs } = lease;
   return { holder, token, remainingMs: expiresAtMs - nowMs };
 }

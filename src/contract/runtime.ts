@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { uptime } from "node:os";
 // Vitest's fake timers don't replace it, so that calls finish although nobody advances the fake time.
 import { setImmediate } from "node:timers";
 
@@ -42,9 +44,15 @@ export const realRuntime: Runtime = {
   randomUUID: () => randomUUID(),
 };
 
+/** By so much {@link monotonicMs} may differ between two processes. In Node it doesn't; Bun knows the time since the boot in seconds. */
+export const CLOCK_SKEW_MS = "bun" in process.versions ? 1000 : 0;
+
+/** In Bun, `hrtime` begins with the process; in Node, with the boot. */
+const BEGAN_MS = "bun" in process.versions ? Math.round(readUptime() * 1000 - performance.now()) : 0;
+
 /** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */
 export function monotonicMs(): number {
-  return Number(process.hrtime.bigint() / 1_000_000n);
+  return BEGAN_MS + Number(process.hrtime.bigint() / 1_000_000n);
 }
 
 /** Resolves in the next turn of the event loop. */
@@ -67,4 +75,14 @@ export function repeat(runtime: Runtime, call: () => void, ms: number): () => vo
   };
   wait();
   return () => cancel();
+}
+
+/** The time since the boot, in seconds. Bun's own `uptime` knows whole ones. */
+function readUptime(): number {
+  try {
+    return Number.parseFloat(readFileSync("/proc/uptime", "latin1"));
+  } catch {
+    // Only Linux has this file.
+    return uptime();
+  }
 }

@@ -1,4 +1,4 @@
-import type { SqliteDriver } from "../../adapters/sqlite/connection.js";
+import type { SqliteDriver, SqliteDriverName } from "../../adapters/sqlite/connection.js";
 import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
 import { checkFunction, checkInteger, checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
@@ -26,7 +26,7 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
   /** A pino logger, or one of the same shape. Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;
   /** better-sqlite3's `Database`, or a compatible class. Default: the installed better-sqlite3. */
-  readonly driver?: SqliteDriver | undefined;
+  readonly driver?: SqliteDriver | SqliteDriverName | undefined;
 }
 
 const NAME = "BuildCheckpointsOptions";

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import Module, { createRequire } from "node:module";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "waymark";
 import type { SqliteAdapter, SqliteDriver } from "waymark/adapters/sqlite";
+import { builtInDriver } from "../../../adapters/sqlite/built-in-drivers.js";
 import { draft } from "../../../conformance/drafts.js";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -154,7 +155,7 @@ describe("a failing disk or folder", () => {
 describe("the driver", () => {
   it("that isn't installed makes the first call fail with an error that says how to install it", async () => {
     hideFromRequire("better-sqlite3");
-    const { adapter } = await newStore();
+    const { adapter } = await newStore({ driver: "better-sqlite3" });
     for (const call of firstCalls(adapter)) {
       await expect(call()).rejects.toThrow(StorageError);
       await expect(call()).rejects.toThrow(/Cannot find module 'better-sqlite3'.*npm install better-sqlite3/);
@@ -168,6 +169,23 @@ describe("the driver", () => {
       await expect(call()).rejects.toThrow(/can't be loaded.*bindings file.*npm rebuild/);
     }
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("that isn't installed is replaced by the SQLite of Node, if this Node has one", async () => {
+    const path = join(await tempFolder(), "checkpoints.db");
+    const error = errorOfProgram(`
+      const { Module } = await import("node:module");
+      const resolve = Module._resolveFilename;
+      Module._resolveFilename = (name, ...rest) => resolve(name === "better-sqlite3" ? "no-such-package" : name, ...rest);
+      const { CheckpointManager } = await import("waymark");
+      const { SqliteAdapter } = await import("waymark/adapters/sqlite");
+      const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ${JSON.stringify(path)} }) });
+      await manager.save("t", { n: 1 });
+      await manager.close();
+    `);
+    const isMissing = builtInDriver("node:sqlite") === undefined;
+    expect(error).toEqual(isMissing ? expect.objectContaining({ code: "STORAGE_FAILED" }) : undefined);
+    expect(existsSync(path)).toBe(!isMissing);
   });
 
   it("may be a class of your own", async () => {
