@@ -77,6 +77,7 @@ await runSteps([
     { name: "the example of a custom adapter", command: "npm run examples -w waymark-example-custom-adapter" },
     { name: "the example of an adapter for Redis", command: "npm run examples -w waymark-example-redis-adapter" },
   ],
+  { name: "Bun: the conformance suite with its SQLite", command: "node tests/bun/run.mjs" },
   // Runs by itself, because it builds anew and the other steps load the build.
   { name: "the packages: publint, attw, installed elsewhere", command: "npm run package" },
 ]);

@@ -59,6 +59,12 @@ try {
         env: ltsEnv,
       },
     ],
+    {
+      name: `crashes with the SQLite of Node ${NEWEST_LTS_MAJOR}: every kill, and a tenth of the power losses`,
+      command: 'npx vitest run tests/crash/kills.test.ts tests/crash/power-loss.slow.test.ts -t "sqlite\'s"',
+      cwd: ltsClone,
+      env: { ...ltsEnv, WAYMARK_TESTS: "slow", WAYMARK_CRASH_TENTH: "5", WAYMARK_SQLITE_DRIVER: "node:sqlite" },
+    },
     { name: "checks", command: "npm run check -- --after-tests", cwd: clone },
   ]);
 } finally {

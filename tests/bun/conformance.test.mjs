@@ -1,4 +1,4 @@
-// Bun's own SQLite: `bun test ./tests/bun/conformance.mjs`, after `npm run bundle`.
+// Run by run.mjs.
 import { describe, it } from "bun:test";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";

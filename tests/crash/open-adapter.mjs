@@ -13,5 +13,7 @@ export async function openAdapter(kind, folder) {
   }
   const { SqliteAdapter } = await import("waymark/adapters/sqlite");
   const durability = kind === "sqlite-normal" ? "normal" : "full";
-  return new SqliteAdapter({ path: join(folder, "checkpoints.db"), durability });
+  // `.ci/run` also tries Node's own SQLite.
+  const driver = process.env["WAYMARK_SQLITE_DRIVER"] === "node:sqlite" ? "node:sqlite" : undefined;
+  return new SqliteAdapter({ path: join(folder, "checkpoints.db"), durability, driver });
 }
