@@ -23,7 +23,7 @@ it("a run can be forked at each of its records, and runs the steps after that re
   let recorded = 0;
   const ranAgain: string[][] = [];
   const items = await collect(manager.records("t"));
-  for (const { sequence, kind } of items.slice(items.findIndex((item) => item.kind === "checkpoint"))) {
+  for (const { sequence, kind } of items) {
     if (kind === "step") recorded += 1;
     await manager.fork("t", sequence, `fork-${sequence}`);
     expect(await program(`fork-${sequence}`)).toBe("done");
@@ -32,6 +32,46 @@ it("a run can be forked at each of its records, and runs the steps after that re
   }
   // From a run that has ended, the last turn runs again.
   expect(ranAgain.at(-1)).toEqual(["2a", "2b"]);
+});
+
+it("a run can be forked and rewound at each record that a fork or a rewind has carried", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = async (taskId: string) => {
+    await manager.run(
+      taskId,
+      async (run: Run<number, number, string>) => {
+        for (const name of ["a", "b", "c"]) await run.step(name, () => ran.push(`${run.state}${name}`));
+        return run.state === 1 ? run.input : run.next(run.state + 1);
+      },
+      { initialState: 0, input: "in" },
+    );
+    return ran.splice(0).join(" ");
+  };
+  const all = ["0a", "0b", "0c", "1a", "1b", "1c"];
+  await manager.send("t", "early", 1);
+  await program("t");
+  const [first, second] = await collect(manager.records("t", { kinds: ["step"] }));
+  expect(first).toMatchObject({ sequence: 5, name: "a" });
+  await manager.fork("t", second?.sequence ?? 0, "fork");
+  await manager.rewind("t", second?.sequence ?? 0);
+  const begin = (await manager.latest("t"))?.sequence ?? 0;
+  const ofBranch = [
+    ["fork", await collect(manager.records("fork"))],
+    ["t", await collect(manager.records("t", { afterSequence: begin - 4 }))],
+  ] as const;
+  for (const [taskId, records] of ofBranch) {
+    const left: string[] = [];
+    for (const { sequence } of records) {
+      await manager.fork(taskId, sequence, `${taskId}-${sequence}`);
+      left.push(await program(`${taskId}-${sequence}`));
+    }
+    const [fromA, fromB, fromC] = [0, 1, 2].map((from) => all.slice(from).join(" "));
+    // The events, the steps a and b, the input, and the checkpoint.
+    expect(left).toEqual([...(taskId === "fork" ? [fromA] : []), fromB, fromC, fromC, fromC]);
+  }
+  await manager.rewind("t", begin - 3);
+  expect(await program("t")).toBe(all.slice(1).join(" "));
 });
 
 it("a fork of a failed run doesn't count the attempts of its steps that had ended", async () => {
