@@ -5,11 +5,9 @@ import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError, CheckpointNotFoundError } from "../contract/errors.js";
 import { isRecord, type LogRecord, type RecordDraft, type RecordHeader } from "../contract/log.js";
 import {
-  addReceived,
   findTurnStart,
   isReceived,
   leaveTurn,
-  NOTHING_RECEIVED,
   type ReceivedEvents,
   type RunNote,
   readRunNote,
@@ -224,19 +222,25 @@ export class Branches {
     const note = newest && readRunNote(newest);
     if (newest === undefined || note === undefined) return undefined;
     const received = await readReceived(this.#store, newest, note);
-    const settled: { sequence: number; name: string }[] = [];
-    const pending = new Map<string, number>();
-    let readTo = 0;
+    let range: [number, number] = [0, 0];
+    const ranges = [range];
+    let isPending = false;
     const query = { taskId, order: "oldest", kinds: ["event"], headersOnly: true } as const;
-    for await (const { sequence, name = "" } of this.#store.records(query)) {
+    for await (const { sequence } of this.#store.records(query)) {
       const newSequence = renamed === undefined ? sequence : renamed.get(sequence);
       if (newSequence === undefined) continue;
-      readTo = newSequence;
-      if (isReceived(received, sequence, name) && !receipts.has(sequence))
-        settled.push({ sequence: newSequence, name });
-      else if (!pending.has(name)) pending.set(name, newSequence);
+      if (!isReceived(received, sequence) || receipts.has(sequence)) {
+        isPending = true;
+        continue;
+      }
+      if (isPending) {
+        range = [newSequence, newSequence];
+        ranges.push(range);
+        isPending = false;
+      }
+      range[1] = newSequence;
     }
-    return readTo === 0 ? undefined : addReceived(NOTHING_RECEIVED, settled, pending, readTo);
+    return range[1] === 0 ? undefined : ranges;
   }
 
   /** The task's events for a fork, which has them as its first records, and their new sequences. */

@@ -62,7 +62,7 @@ export async function readEventHeaders(
   for await (const header of read({ ...query, kinds: ["event"] })) {
     const { id = "", name = "", sequence, createdAt: sentAt, recordKey: key } = header;
     const refusal = refusals.get(sequence);
-    const isTaken = receipts.has(sequence) || isReceived(received, sequence, name);
+    const isTaken = receipts.has(sequence) || isReceived(received, sequence);
     const status = refusal !== undefined ? "refused" : isTaken ? "received" : "pending";
     const isForOne = status === "pending" && key !== undefined;
     if (isForOne && !openWaits.has(name)) {

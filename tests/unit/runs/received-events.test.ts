@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import type { Run, StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { readRunNote } from "../../../src/contract/run-note.js";
 import { listEventHeaders } from "../../../src/runs/event-headers.js";
 import { collect } from "../../support/collect.js";
 import { deferred } from "../../support/deferred.js";
@@ -167,4 +168,37 @@ it("a run that is suspended while its wait reads an event is due for it", async 
   expect(await manager.result("q/t")).toBe("A");
   drain.abort();
   await working;
+});
+
+it.each<[string, string, string | undefined]>([
+  ["a stale event", "old", undefined],
+  ["an event for one wait", "msg", "another"],
+])("beside %s, checkpoints stay small for 500 turns, and a resume reads few events again", async (_, name, wait) => {
+  const TURNS = 500;
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.send("t", name, "stale", { wait });
+  const program = async (run: Run<number>) => {
+    if (run.state === TURNS) throw new Error("stop");
+    await manager.send("t", "msg", run.state);
+    return run.next((await run.waitFor<number>("msg")).value + 1);
+  };
+  await expect(manager.run("t", program, { initialState: 0 })).rejects.toThrow("stop");
+  const newest = (await manager.latest("t")) ?? expect.fail();
+  expect(newest.state).toBe(TURNS);
+  expect(readRunNote(newest)?.received).toHaveLength(2);
+  await manager.send("t", "msg", "new");
+  const read = storage.log.read.bind(storage.log);
+  let events = 0;
+  storage.log.read = async function* (query) {
+    for await (const item of read(query)) {
+      events += Number("kind" in item && item.kind === "event");
+      yield item;
+    }
+  };
+  const values = await manager.run("t", async (run) => [await nextValue(run), await nextValue(run)]);
+  expect(values).toEqual(["new", undefined]);
+  expect(events).toBeLessThan(10);
+  const left = (await manager.events("t")).filter(({ status }) => status === "pending");
+  expect(left).toMatchObject([{ name, value: "stale" }]);
 });
