@@ -113,7 +113,7 @@ export function keptErrorsText(failed: readonly Pick<StepRecord, "name" | "occur
 
 /**
  * A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`,
- * `approve · waits · May it go out?`.
+ * `approve · waits · May it go out?`, `pay · interrupted`.
  */
 export function stepText({
   name,
@@ -133,5 +133,5 @@ export function stepText({
       ? ""
       : ` · ${durationMs < 1000 ? `${durationMs} ms` : `${(durationMs / 1000).toFixed(1)} s`}`;
   const end = status === "failed" ? ` · failed${attempts === 1 ? "" : ` after ${attempts} tries`}` : "";
-  return `${title}${time}${end}`;
+  return `${title}${time}${end}${status === "interrupted" ? " · interrupted" : ""}`;
 }

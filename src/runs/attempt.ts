@@ -304,7 +304,7 @@ export class Attempt {
     const [failed] = dropped;
     const fields = {
       type: "failed",
-      dropped: dropped.map(({ sequence }) => [sequence, sequence]),
+      dropped: dropped.flatMap(({ sequence, isInterrupted }) => (isInterrupted ? [] : [[sequence, sequence]])),
       kept: kept.map(({ name, occurrence }) => ({ name, occurrence })),
     };
     await journal.save({

@@ -79,6 +79,25 @@ it("names the step that was running when a task had ended too many workers", asy
   }
 });
 
+it("names a step that was interrupted and runs at most once, and how to run it again", async () => {
+  const { cwd, run, manager } = await newPlace();
+  onTestFinished(() => manager.close());
+  killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
+  const program = () =>
+    manager.run("t", async (on) => {
+      await on.step("plan", () => 1);
+      return on.step("build", () => "built", { atMostOnce: true });
+    });
+  await expect(program()).rejects.toThrow("was interrupted");
+  const { stdout } = await run("show", "t");
+  expect(stdout).toMatch(/^retry +waymark retry --from build t, if build hasn't done its work$/m);
+  expect(stdout).toMatch(/^steps +plan · .*\n +build · interrupted$/m);
+  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ build · interrupted$/m);
+  expect((await run("tasks")).stdout).toContain("Run failed in build");
+  await run("retry", "t", "--from", "build");
+  expect(await program()).toBe("built");
+});
+
 it("retry --from runs a failed task's steps again from that one on", async () => {
   const { manager, run } = await newPlace();
   const ran: string[] = [];

@@ -368,8 +368,14 @@ describe("atMostOnce", () => {
     const program = (manager: CheckpointManager) =>
       manager.run("t", (run) => run.step("pay", () => ran.push("pay"), { atMostOnce: true }));
     await expect(program(managerOn(dyingAfter(2, storage)).manager)).rejects.toThrow(StorageError);
-    const { manager } = managerOn(storage);
-    for (let again = 0; again < 2; again++) await expect(program(manager)).rejects.toThrow(StepInterruptedError);
+    const { manager, logger } = managerOn(storage);
+    for (let again = 0; again < 3; again++) {
+      await expect(program(manager)).rejects.toThrow(/retry\("t", \{ from: "pay" \}\)/);
+      expect(await manager.latest("t")).toMatchObject({ label: "Run failed in pay" });
+      expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "pay", status: "interrupted" }]);
+      if (again === 1) await manager.retry("t");
+    }
+    expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
     expect(ran).toEqual(["pay"]);
     const handled = await manager.run("t", async (run) => {
       try {
@@ -380,6 +386,18 @@ describe("atMostOnce", () => {
       }
     });
     expect(handled).toBe("pay");
+  });
+
+  it("runs an interrupted step again after retry from it", async () => {
+    const storage = new MemoryAdapter();
+    const ran: number[] = [];
+    const program = (manager: CheckpointManager) =>
+      manager.run("t", (run) => run.step("pay", ({ attempt }) => ran.push(attempt), { atMostOnce: true }));
+    await expect(program(managerOn(dyingAfter(2, storage)).manager)).rejects.toThrow(StorageError);
+    const { manager } = managerOn(storage);
+    await expect(program(manager)).rejects.toThrow(StepInterruptedError);
+    await manager.retry("t", { from: "pay" });
+    expect(await program(manager)).toBe(2);
   });
 
   it("that was interrupted doesn't win a race that a recorded result has won", async () => {
