@@ -63,6 +63,9 @@ export interface RunRecord {
   >;
 }
 
+/** The name of the error of a run that ended its workers. The steps that it had started have no end. */
+export const ATTEMPTS_ERROR = "AttemptsError";
+
 /** The name of the mark of an attempt that pauses. Unlike the mark of a step, it has no occurrence. */
 export const PAUSING = "pausing";
 

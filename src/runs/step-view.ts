@@ -3,7 +3,7 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { isRecord } from "../contract/log.js";
 import { readRunNote } from "../contract/run-note.js";
-import { parseRunKey, type RunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
+import { ATTEMPTS_ERROR, parseRunKey, type RunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
 import type { RecordsQuery } from "../manager/queries.js";
 import type { TaskRecord } from "../manager/records.js";
 import { isStepValue, readDropped } from "./recorded-turn.js";
@@ -141,17 +141,17 @@ export async function readLastSteps(
 }
 
 /**
- * The steps in the order in which they ended, then those that haven't. Once the run has ended, none is running; while it
- * is paused, none but its waits.
+ * The steps in the order in which they ended, then those that haven't. Once the run has ended, there are none of these,
+ * unless it ended its workers; while it is paused, none but its waits.
  *
  * @param hasDropped - Whether results that were dropped are among them. A resume doesn't see those.
  */
 export function collectSteps(
   entries: readonly LogEntry[],
-  { status, sequence: saved }: Pick<CheckpointSummary, "status" | "sequence">,
+  { status, sequence: saved, error }: Pick<CheckpointSummary, "status" | "sequence" | "error">,
   hasDropped = false,
 ): readonly RecordedStep[] {
-  const hasEnded = status === "completed" || status === "failed";
+  const hasEnded = status === "completed" || (status === "failed" && error?.name !== ATTEMPTS_ERROR);
   const ended = new Map<string | number, RecordedStep>();
   const started = new Map<string, RecordedStep>();
   for (const entry of entries) {

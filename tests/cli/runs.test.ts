@@ -75,8 +75,14 @@ it("names the step that was running when a task had ended too many workers", asy
   const options = { prefix: "w/", maxAttempts: 2, signal: drained.signal, onError: () => undefined };
   await manager.work(options, (its) => its.step("build", () => 1));
   for (const command of [["resume"], ["show", "w/1"]]) {
-    expect((await run(...command)).stdout).toMatch(/2 attempts in a row .* The last one ended in step "build"/);
+    const { stdout } = await run(...command);
+    expect(stdout).toMatch(/2 attempts in a row .* The last one ended in step "build"/);
+    expect(stdout).toContain("Run failed in build");
   }
+  expect((await run("show", "w/1")).stdout).toMatch(/^steps +plan · .*\n +build · started /m);
+  await expect(manager.result("w/1")).rejects.toThrow(
+    /Find the reason in the workers' logs\. Its recorded steps are kept; run it again, or put it back with `manager\.retry`\.$/,
+  );
 });
 
 it("names a step that was interrupted and runs at most once, and how to run it again", async () => {

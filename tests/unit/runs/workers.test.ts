@@ -482,7 +482,10 @@ it.each<[string, (run: Run, render: () => void) => unknown]>([
   const worker = working(manager, (run) => run.step("render", () => 1), { maxAttempts: 2 });
   await failed;
   await worker.drain();
-  expect((await manager.latest("q/t"))?.error?.message).toMatch(/^2 attempts .* The last one ended in step "render"/);
+  const newest = await manager.latest("q/t");
+  expect(newest?.label).toBe("Run failed in render");
+  expect(newest?.error?.message).toMatch(/^2 attempts .* The last one ended in step "render"/);
+  expect((await runOf(manager, "q/t"))?.steps.at(-1)).toMatchObject({ name: "render", status: "started" });
 });
 
 it("retry from a step drops its result and the later ones, and keeps those before it and the keys", async () => {
