@@ -165,7 +165,9 @@ export function collectSteps(
       started.delete(key);
       const { waitsFor, until, ask } = isFields(value) ? value : {};
       const isWait = waitsFor === "sleep" || waitsFor === "event";
-      if (hasEnded || (status === "paused" && !isWait && sequence < saved)) continue;
+      // A fork or a rewind carries starts. Nothing runs there until an attempt starts the step itself.
+      const isOver = runAttempt === 0 || (status === "paused" && sequence < saved);
+      if (hasEnded || (isOver && !isWait)) continue;
       const wait = isWait
         ? { waitsFor, ...(typeof until === "string" && { until }), ...(isQuestion(ask) && { ask }) }
         : {};

@@ -1,8 +1,8 @@
 // Forks of runs.
 import { expect, it } from "vitest";
-import type { Run } from "waymark";
+import { CheckpointConflictError, type Run } from "waymark";
 import { collect } from "../../support/collect.js";
-import { managerOn } from "./run-support.js";
+import { managerOn, runOf } from "./run-support.js";
 
 it("a run can be forked at each of its records, and runs the steps after that record again", async () => {
   const { manager } = managerOn();
@@ -89,6 +89,31 @@ it("a fork of a failed run doesn't count the attempts of its steps that had ende
   await expect(program("copy")).rejects.toThrow("stop");
   await expect(program("t")).rejects.toThrow("stop");
   expect(attempts).toEqual([1, 1, 2]);
+});
+
+it("a step that a fork or a rewind found running isn't shown as running there, and its start counts", async () => {
+  const { manager, storage } = managerOn();
+  const other = managerOn(storage).manager;
+  const attempts: number[] = [];
+  let isKilled = true;
+  const program = (taskId: string) =>
+    manager.run(taskId, async (run) => {
+      await run.step("plan", () => 1);
+      await run.step("build", async ({ attempt }) => {
+        attempts.push(attempt);
+        if (!isKilled) return;
+        isKilled = false;
+        await other.fork("t", 4, "fork");
+        await other.rewind("t", 4);
+      });
+    });
+  await expect(program("t")).rejects.toThrow(CheckpointConflictError);
+  for (const taskId of ["fork", "t"]) {
+    expect((await manager.latest(taskId))?.label).toBe("Run started");
+    expect((await runOf(manager, taskId))?.steps).toMatchObject([{ name: "plan", status: "completed" }]);
+    await program(taskId);
+  }
+  expect(attempts).toEqual([1, 2, 2]);
 });
 
 it("an event whose receipt a fork has, and whose wait its function no longer has, is received by the next turn", async () => {
