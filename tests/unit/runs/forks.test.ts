@@ -1,6 +1,7 @@
 // Forks of runs.
 import { expect, it } from "vitest";
 import { CheckpointConflictError, type Run } from "waymark";
+import { readRun } from "../../../src/runs/run-view.js";
 import { collect } from "../../support/collect.js";
 import { managerOn, runOf } from "./run-support.js";
 
@@ -134,6 +135,29 @@ it("an event whose receipt a fork has, and whose wait its function no longer has
   };
   await expect(manager.run("copy", changed)).rejects.toThrow("stop");
   expect(await manager.run("copy", changed)).toBe("hello");
+});
+
+it("a fork of a completed run begins its next turn", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", (run) => run.step("work", () => 1));
+  expect(await runOf(manager, "t")).toMatchObject({ turn: 1 });
+  await manager.fork("t", (await manager.latest("t"))?.id ?? "", "fork");
+  expect(await runOf(manager, "fork")).toMatchObject({ turn: 2, steps: [] });
+});
+
+it("the first checkpoint of a fork shows the steps that it has carried, also once the run goes on", async () => {
+  const { manager } = managerOn();
+  const program = (taskId: string) =>
+    manager.run(taskId, async (run) => {
+      if (run.state === undefined) return run.next(1);
+      await run.step("work", () => 1);
+      return run.step("end", () => 2);
+    });
+  await program("t");
+  const [work] = await collect(manager.records("t", { kinds: ["step"] }));
+  const first = await manager.fork("t", work?.sequence ?? 0, "fork");
+  await program("fork");
+  expect(await readRun(manager, first)).toMatchObject({ turn: 2, isTurnOver: false, steps: [{ name: "work" }] });
 });
 
 it("a completed run's checkpoint names no time to continue, and a fork or rewind of it does", async () => {

@@ -68,12 +68,41 @@ it.each(["a changed input", "retry from a step"])(
   },
 );
 
+it.each(["a save", "a restart", "a rewind"])(
+  "an event that a failed run has received stays received after %s",
+  async (how) => {
+    const { manager } = managerOn();
+    let fails = true;
+    const attempt = (restart = false) =>
+      manager.run(
+        "t",
+        async (run) => {
+          const value = await nextValue(run);
+          await run.step("work", () => {
+            if (fails) throw new Error("stop");
+          });
+          return value;
+        },
+        { restart },
+      );
+    await manager.send("t", "msg", "A");
+    await expect(attempt()).rejects.toThrow("stop");
+    fails = false;
+    if (how === "a save") await manager.save("t", {});
+    if (how === "a rewind") await manager.rewind("t", (await manager.list("t")).at(-1)?.sequence ?? 0);
+    expect(await attempt(how === "a restart")).toBeUndefined();
+    expect(await manager.events("t")).toMatchObject([{ status: "received" }]);
+  },
+);
+
 it("an event whose wait is gone from the changed function is pending again in the next turn", async () => {
   const { manager } = managerOn();
+  const statuses: unknown[] = [];
   const attempt = (isChanged: boolean) =>
     manager.run(
       "t",
       async (run: Run<{ readonly turn: number }>) => {
+        if (run.state.turn === 1) statuses.push(...(await manager.events("t")).map(({ status }) => status));
         if (run.state.turn === 1) return nextValue(run);
         if (!isChanged) await nextValue(run);
         if (!isChanged) throw new Error("stop");
@@ -84,20 +113,27 @@ it("an event whose wait is gone from the changed function is pending again in th
   await manager.send("t", "msg", "A");
   await expect(attempt(false)).rejects.toThrow("stop");
   expect(await attempt(true)).toBe("A");
+  expect(statuses).toEqual(["pending"]);
 });
 
-it("an event that a schema has refused is received by no wait after a resume either", async () => {
+it("an event that a schema has refused is received by no wait after a resume or in a fork either", async () => {
   const { manager } = managerOn();
-  const attempt = () =>
-    manager.run("t", async (run) => {
+  let fails = true;
+  const attempt = (taskId: string) =>
+    manager.run(taskId, async (run) => {
       await run.waitFor("msg", { schema: z.number(), timeoutMs: 0 });
-      if (run.attempt === 1) throw new Error("stop");
+      if (fails) throw new Error("stop");
       return nextValue(run);
     });
   await manager.send("t", "msg", "A");
-  await expect(attempt()).rejects.toThrow("stop");
-  expect(await attempt()).toBeUndefined();
-  expect(await manager.events("t")).toMatchObject([{ status: "refused" }]);
+  await expect(attempt("t")).rejects.toThrow("stop");
+  fails = false;
+  await manager.fork("t", (await manager.latest("t"))?.id ?? "", "fork");
+  for (const taskId of ["t", "fork"]) {
+    expect(await manager.events(taskId)).toMatchObject([{ status: "refused" }]);
+    expect(await attempt(taskId)).toBeUndefined();
+    expect(await manager.events(taskId)).toMatchObject([{ status: "refused" }]);
+  }
 });
 
 it("a wait receives an event that comes while it reads the log, before another record of its run", async () => {

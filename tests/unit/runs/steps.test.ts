@@ -267,6 +267,20 @@ it("another input of a step makes it and all later recorded steps run again", as
   expect(ran).toHaveLength(5);
 });
 
+it("another input of a step leaves the later results that the function has called before it", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = (input: number, names: readonly string[]) =>
+    manager.run("t", async (run) => {
+      for (const name of names) await run.step(name, () => ran.push(name), name === "a" ? { input } : {});
+      throw new Error("stop");
+    });
+  await expect(program(1, ["a", "b", "c"])).rejects.toThrow("stop");
+  await expect(program(2, ["b", "a", "c"])).rejects.toThrow("stop");
+  await expect(program(2, ["b", "a", "c"])).rejects.toThrow("stop");
+  expect(ran.join("")).toBe("abcac");
+});
+
 it("a step gets another key for another input, because it does something else then", async () => {
   const { manager } = managerOn();
   const keys: string[] = [];

@@ -517,6 +517,22 @@ it("retry from a step drops its result and the later ones, and keeps those befor
   expect(keys.size).toBe(4);
 });
 
+it("retry from a step drops a milestone of run.save after the last step, too", async () => {
+  const { manager } = managerOn();
+  let isMended = false;
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("plan", () => 1);
+      await run.save({}, { stage: "planned" });
+      if (!isMended) throw new Error("no");
+    });
+  await expect(program()).rejects.toThrow("no");
+  await manager.retry("t", { from: "plan" });
+  isMended = true;
+  await program();
+  expect(await manager.list("t", { stage: "planned", status: ["running"] })).toHaveLength(2);
+});
+
 it("retry can begin with the step that failed, or that was running when its worker ended", async () => {
   const { manager } = managerOn();
   const ran: string[] = [];
