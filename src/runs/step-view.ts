@@ -20,7 +20,7 @@ export interface LogReader {
 export type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
 
 /** A step with the sequence of its record. */
-export interface RecordedStep {
+export interface ViewedStep {
   readonly step: StepRecord;
   readonly sequence: number;
 }
@@ -32,7 +32,7 @@ interface ViewedTurn {
   /** The last attempt at it. */
   readonly attempt: number;
   /** Those that have ended come first, in their order, also those whose results were dropped. Without their results. */
-  readonly steps: readonly RecordedStep[];
+  readonly steps: readonly ViewedStep[];
   readonly seen: readonly SeenAttempt[];
 }
 
@@ -150,10 +150,10 @@ export function collectSteps(
   entries: readonly LogEntry[],
   { status, sequence: saved, error }: Pick<CheckpointSummary, "status" | "sequence" | "error">,
   hasDropped = false,
-): readonly RecordedStep[] {
+): readonly ViewedStep[] {
   const hasEnded = status === "completed" || (status === "failed" && error?.name !== ATTEMPTS_ERROR);
-  const ended = new Map<string | number, RecordedStep>();
-  const started = new Map<string, RecordedStep>();
+  const ended = new Map<string | number, ViewedStep>();
+  const started = new Map<string, ViewedStep>();
   for (const entry of entries) {
     const { kind, name, sequence, createdAt, value } = entry;
     const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};

@@ -153,6 +153,11 @@ it("show lists the steps of the turn, and which of them came from storage", asyn
   expect(stdout).toMatch(/steps +model · \d+ ms · from storage\n/);
   expect(stdout).toMatch(/\n\S* +model 2 · \d+ ms\n/);
   expect((await run("show", "agent", "--state")).stdout).toBe("1\n");
+  const timed: { step: string; sequence: number }[] = JSON.parse(
+    (await run("list", "agent", "--timeline", "--json")).stdout,
+  );
+  const second = timed.find(({ step }) => step.startsWith("model 2"))?.sequence;
+  expect((await run("show", "agent", `@${second}`)).stdout).toMatch(/^record +@\d+, step "model 2"$/m);
   const shown = JSON.parse((await run("show", "agent", "--json")).stdout);
   expect(shown).toMatchObject({
     state: 1,

@@ -115,10 +115,13 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
 }
 
 async function printRecord({ output }: Session, record: NonNullable<Awaited<ReturnType<typeof findRecord>>>) {
-  const { taskId, kind, sequence, name, createdAt, sizeBytes, value } = record;
+  const { taskId, kind, sequence, name, recordKey, createdAt, sizeBytes, value } = record;
   const block = new BlockPrinter(output);
   block.add("task", taskId);
-  block.add("record", `@${sequence}, ${kind}${name === undefined ? "" : ` ${JSON.stringify(name)}`}`);
+  // The fourth part of a run's key is the occurrence.
+  const [, occurrence = "1"] = /^\["[^"]*",\d+,\d+,(\d+)/.exec(recordKey ?? "") ?? [];
+  const title = occurrence === "1" ? name : `${name} ${occurrence}`;
+  block.add("record", `@${sequence}, ${kind}${title === undefined ? "" : ` ${JSON.stringify(title)}`}`);
   block.add("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
   // A step's value also has its status and its times.
   const result = typeof value === "object" && value !== null && "result" in value ? value.result : undefined;
