@@ -139,8 +139,8 @@ export interface StepCall {
    */
   readonly key: string;
   /**
-   * Counts the calls of the step's function in this turn, from 1, with those of earlier attempts of the run that failed or
-   * were killed. In a series of steps of less than 5 ms, a call of an earlier attempt may not be counted.
+   * Counts the calls of the step's function in this turn, from 1, in all attempts of the run. In a series of steps of less
+   * than 5 ms, one of an earlier attempt may not be counted.
    */
   readonly attempt: number;
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
