@@ -103,12 +103,14 @@ export function kindOfName(name: string): "files" | "tasks" | undefined {
 async function readKind(path: string): Promise<Pick<InspectedFile, "holds" | "other">> {
   const file = await open(path);
   try {
+    // Before the header: meanwhile, another process may fill a new database.
+    const { size } = await file.stat();
     const { buffer, bytesRead } = await file.read(Buffer.alloc(100), 0, 100, 0);
     const start = buffer.toString("latin1", 0, bytesRead);
     if (start.startsWith("SQLite format 3\0")) {
       if (start.slice(68, 72) === "WYMK") return { holds: "sqlite" };
       // SQLite writes the first page before any table, so a file of one page is a new database.
-      const isNew = (await file.stat()).size <= 4096;
+      const isNew = size <= 4096;
       return { holds: undefined, ...(!isNew && { other: "a database without tables of Waymark" }) };
     }
     // Text has only control characters such as line breaks and tabs. A database's header has zeros, even if it is

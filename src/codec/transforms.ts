@@ -79,7 +79,7 @@ export function checkTransforms(transforms: readonly Transform[]): void {
     if (typeof encode !== "function" || typeof decode !== "function") {
       throw new TypeError(`The transform ${JSON.stringify(name)} must have the methods encode and decode.`);
     }
-    if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || /^json(-tagged|-run)?$/.test(name)) {
+    if (typeof name !== "string" || !/^[A-Za-z][\w-]*$/.test(name) || /^json(-tagged)?$/.test(name)) {
       throw new TypeError(
         `${JSON.stringify(name)} can't be a transform's name: it must be a letter, then letters, digits, "-" or "_", and not "json" or "json-tagged".`,
       );

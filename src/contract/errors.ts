@@ -231,7 +231,8 @@ export class StepInterruptedError extends TaskError {
     super(
       taskId,
       `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was interrupted in an earlier attempt, so it may have done its ` +
-        "work or not. It runs at most once, so it was not started again: check whether its effects are there, then decide.",
+        "work or not. It runs at most once, so it was not started again. Check whether its effects are there. If they aren't, " +
+        `\`manager.retry(${JSON.stringify(taskId)}, { from: ${JSON.stringify(step)} })\` or "waymark retry --from" lets the next run start it again.`,
     );
     this.step = step;
   }

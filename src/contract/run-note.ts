@@ -1,13 +1,11 @@
 import { type CheckpointSummary, isJsonObject, type JsonObject } from "./checkpoint.js";
 import { NOTE_KEY, noteIn, type RunWaits } from "./transient.js";
 
-/** The events that a run has received or refused, or that it can't receive any more. A type: it is stored as a JsonObject. */
-export type ReceivedEvents = {
-  /** No event up to this sequence is pending. */
-  readonly upTo: number;
-  /** Of names with events above `upTo`: the name, its own `upTo`, and the sequences received above that. */
-  readonly names?: readonly (readonly [name: string, upTo: number, ...above: number[]])[];
-};
+/**
+ * The events that a run has received or refused: all with a sequence in one of these ranges, which are in ascending order.
+ * The first one begins at 0. Of a task with k pending events, there are at most k + 1.
+ */
+export type ReceivedEvents = readonly (readonly [first: number, last: number])[];
 
 /** Where a run stands at one of its checkpoints, which has this in its metadata. */
 export interface RunNote {
@@ -77,48 +75,32 @@ export function leaveTurn({ turnStart, carried, hasSaved, isOver, ...note }: Run
   return note;
 }
 
-/** The event cursor of a run that has received nothing. */
-export const NOTHING_RECEIVED: ReceivedEvents = { upTo: 0 };
+export const NOTHING_RECEIVED: ReceivedEvents = [];
 
-/** Whether the run has received the event, or can't receive it any more. */
-export function isReceived({ upTo, names = [] }: ReceivedEvents, sequence: number, name: string): boolean {
-  if (sequence <= upTo) return true;
-  const [, cursor = 0, ...above] = names.find(([known]) => known === name) ?? [name];
-  return sequence <= cursor || above.some((one) => one === sequence);
-}
-
-interface NameCursor {
-  readonly upTo: number;
-  readonly above: readonly number[];
+/** Whether the run has received or refused the event. */
+export function isReceived(received: ReceivedEvents, sequence: number): boolean {
+  return received.some(([first, last]) => sequence >= first && sequence <= last);
 }
 
 /**
  * Adds received events.
  *
- * @param settled - The events to add, in ascending order.
- * @param pending - The first sequence of the events up to `readTo` that are still pending, by their names.
- * @param readTo - All events up to this sequence are known.
+ * @param mayPend - Whether an event between these two sequences may be pending.
  */
 export function addReceived(
   received: ReceivedEvents,
-  settled: Iterable<{ readonly sequence: number; readonly name: string }>,
-  pending: ReadonlyMap<string, number>,
-  readTo: number,
+  sequences: readonly number[],
+  mayPend: (after: number, before: number) => boolean,
 ): ReceivedEvents {
-  const names = new Map<string, NameCursor>(
-    (received.names ?? []).map(([name, upTo, ...above]) => [name, { upTo, above }]),
-  );
-  for (const { sequence, name } of settled) {
-    const { upTo, above }: NameCursor = names.get(name) ?? { upTo: received.upTo, above: [] };
-    names.set(name, { upTo, above: [...above, sequence] });
+  const added = sequences.map((sequence) => [sequence, sequence] as const);
+  const ranges: (readonly [number, number])[] = [];
+  let [from, to] = [0, 0];
+  for (const [first, last] of [...received, ...added].sort(([a], [b]) => a - b)) {
+    if (first > to && mayPend(to, first)) {
+      ranges.push([from, to]);
+      from = first;
+    }
+    to = Math.max(to, last);
   }
-  const first = Math.min(...pending.values());
-  const upTo = Math.max(received.upTo, Math.min(first - 1, readTo));
-  const kept = Array.from(names, ([name, cursor]): readonly [string, number, ...number[]] => {
-    const before = (pending.get(name) ?? Number.POSITIVE_INFINITY) - 1;
-    const passed = cursor.above.filter((sequence) => sequence <= before);
-    const above = cursor.above.filter((sequence) => sequence > before).sort((a, b) => a - b);
-    return [name, Math.max(cursor.upTo, ...passed), ...above];
-  }).filter(([, ...sequences]) => sequences.some((sequence) => sequence > upTo));
-  return { upTo, ...(kept.length > 0 && { names: kept }) };
+  return [...ranges, [from, to]];
 }

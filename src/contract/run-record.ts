@@ -63,6 +63,9 @@ export interface RunRecord {
   >;
 }
 
+/** The name of the error of a run that ended its workers. The steps that it had started have no end. */
+export const ATTEMPTS_ERROR = "AttemptsError";
+
 /** The name of the mark of an attempt that pauses. Unlike the mark of a step, it has no occurrence. */
 export const PAUSING = "pausing";
 
@@ -113,7 +116,7 @@ export function keptErrorsText(failed: readonly Pick<StepRecord, "name" | "occur
 
 /**
  * A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`,
- * `approve · waits · May it go out?`.
+ * `approve · waits · May it go out?`, `pay · interrupted`.
  */
 export function stepText({
   name,
@@ -133,5 +136,5 @@ export function stepText({
       ? ""
       : ` · ${durationMs < 1000 ? `${durationMs} ms` : `${(durationMs / 1000).toFixed(1)} s`}`;
   const end = status === "failed" ? ` · failed${attempts === 1 ? "" : ` after ${attempts} tries`}` : "";
-  return `${title}${time}${end}`;
+  return `${title}${time}${end}${status === "interrupted" ? " · interrupted" : ""}`;
 }

@@ -1,6 +1,7 @@
-import type { CheckpointQuery, TaskQuery } from "../contract/adapter.js";
+import type { CheckpointQuery, StorageAdapter, TaskQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
-import { type CheckpointStatus, checkStatus } from "../contract/checkpoint.js";
+import { type CheckpointStatus, type CheckpointSummary, checkStatus } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
 import { type ItemKind, RECORD_KINDS, type RecordQuery } from "../contract/log.js";
 import { checkOptions, isOneOf, type OptionChecks, wholeFrom } from "./check-options.js";
 
@@ -145,4 +146,17 @@ function checkKinds(what: string, kinds: NonNullable<RecordsQuery["kinds"]>): vo
 
 function listStatuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {
   return status === undefined ? undefined : [status].flat();
+}
+
+/** The task's newest readable summary for which `is` returns true. Default: any. */
+export async function findNewest(
+  storage: Pick<StorageAdapter, "list">,
+  taskId: string,
+  is?: (summary: CheckpointSummary) => boolean,
+): Promise<CheckpointSummary | undefined> {
+  const limit = is === undefined ? 1 : undefined;
+  for await (const record of storage.list({ taskId, order: "newest", limit })) {
+    if (!isCorrupt(record) && is?.(record) !== false) return record;
+  }
+  return undefined;
 }

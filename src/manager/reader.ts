@@ -17,6 +17,7 @@ import { CheckpointCorruptError, CheckpointError, StorageError, UnsupportedForma
 import { corruptRecord, ifIntact, notFoundError, nothingIntactError } from "./damage.js";
 import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
+import { findNewest } from "./queries.js";
 import { decodeWithSchema } from "./schema.js";
 import { publishDamage, traced, tracedFields, tracing } from "./tracing.js";
 
@@ -166,16 +167,12 @@ export class CheckpointReader<State = unknown> {
     throw notFoundError(taskId);
   }
 
-  /** The task's newest readable summary for which `is` returns true. Default: any. */
+  /** See {@link findNewest}. */
   async newestWhere(
     taskId: string,
     is?: (summary: CheckpointSummary) => boolean,
   ): Promise<CheckpointSummary | undefined> {
-    const limit = is === undefined ? 1 : undefined;
-    for await (const record of this.#options.storage.list({ taskId, order: "newest", limit })) {
-      if (!isCorrupt(record) && is?.(record) !== false) return record;
-    }
-    return undefined;
+    return findNewest(this.#options.storage, taskId, is);
   }
 
   /**

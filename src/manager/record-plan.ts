@@ -95,7 +95,7 @@ export function groupRecords(
   for (const { kind, sequence, name, recordKey, createdAt, sizeBytes } of records) {
     while ((milestones[older]?.sequence ?? 0) > sequence) older += 1;
     if (kind === "event") {
-      const by = received.findLastIndex((one, at) => at < older && one && isReceived(one, sequence, name ?? ""));
+      const by = received.findLastIndex((one, at) => at < older && one && isReceived(one, sequence));
       // An event whose value was removed has no bytes.
       if (sizeBytes > 0) events.add(milestones[by]?.id, sequence, sizeBytes);
       continue;

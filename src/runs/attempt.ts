@@ -1,6 +1,6 @@
 import type { EncodedState } from "../codec/json.js";
 import { CheckpointConflictError, RunCancelledError, RunPausedError } from "../contract/errors.js";
-import { keptErrorsText, stepTitle } from "../contract/run-record.js";
+import { ATTEMPTS_ERROR, keptErrorsText, stepTitle } from "../contract/run-record.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
 import type { Lease } from "../manager/lease.js";
@@ -51,17 +51,20 @@ function waitsLabel(waits: RunWaits): string {
 
 /** The reason for the failure of a run that ended its workers. */
 class AttemptsError extends Error {
-  override readonly name = "AttemptsError";
+  override readonly name = ATTEMPTS_ERROR;
+  /** What the last attempt had started: `render`, `render and 2 more`; `undefined` if it had started no step. */
+  readonly where: string | undefined;
 
   /** @param running - The steps that the last attempt had started. */
   constructor(crashes: number, running: readonly string[]) {
+    const [first] = running;
     const steps = running.map((title) => JSON.stringify(title)).join(", ");
     const what = steps === "" ? "outside of all steps" : `in ${running.length === 1 ? "step" : "the steps"} ${steps}`;
     super(
       `${crashes} attempts in a row ended without recording anything: each was killed, lost its lease, or met an error of the ` +
-        `storage. The last one ended ${what}. The recorded steps are kept. Find the reason in the workers' logs, then put ` +
-        'the task back with "waymark retry".',
+        `storage. The last one ended ${what}. Find the reason in the workers' logs.`,
     );
+    this.where = running.length > 1 ? `${first} and ${running.length - 1} more` : first;
   }
 }
 
@@ -302,17 +305,16 @@ export class Attempt {
     const { journal, values } = this.#parts;
     const { dropped, kept } = this.#errors;
     const [failed] = dropped;
+    const where = error instanceof AttemptsError ? error.where : failed && stepTitle(failed.name, failed.occurrence);
     const fields = {
       type: "failed",
-      dropped: dropped.map(({ sequence }) => [sequence, sequence]),
+      dropped: dropped.flatMap(({ sequence, isInterrupted }) => (isInterrupted ? [] : [[sequence, sequence]])),
       kept: kept.map(({ name, occurrence }) => ({ name, occurrence })),
     };
     await journal.save({
       status: "failed",
       error,
-      label: failed
-        ? `Run failed in ${stepTitle(failed.name, failed.occurrence)}`
-        : journal.labelAfterLast("Run failed"),
+      label: where === undefined ? journal.labelAfterLast("Run failed") : `Run failed in ${where}`,
       records: () => [{ kind: "run", fields, encoded: ["error", values.encodeRunError(error)] }],
     });
   }

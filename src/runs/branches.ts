@@ -1,21 +1,19 @@
 import { payloadFor } from "../codec/payload.js";
 import { checkInteger, checkTaskId } from "../contract/arguments.js";
 import type { CheckpointDraft, CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
-import { isCorrupt } from "../contract/corrupt-record.js";
+import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError, CheckpointNotFoundError } from "../contract/errors.js";
-import type { LogRecord, RecordDraft, RecordHeader } from "../contract/log.js";
+import { isRecord, type LogRecord, type RecordDraft, type RecordHeader } from "../contract/log.js";
 import {
-  addReceived,
   findTurnStart,
   isReceived,
   leaveTurn,
-  NOTHING_RECEIVED,
   type ReceivedEvents,
   type RunNote,
   readRunNote,
   runMetadata,
 } from "../contract/run-note.js";
-import { formatRunKey, parseRunKey } from "../contract/run-record.js";
+import { formatRunKey, parseRunKey, type RunKey } from "../contract/run-record.js";
 import { isChild, readWaits, withoutNote } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { checkSaveOptions, readToken, type SaveOptions } from "../manager/save-options.js";
@@ -148,15 +146,26 @@ export class Branches {
     return { checkpoint, source, note, turn, upTo };
   }
 
-  /** The id of the newest checkpoint up to a record. */
+  /**
+   * The id of the newest checkpoint up to a record, if it is of the record's turn. Inputs, and records that a fork or a
+   * rewind has carried, come before their turn's first checkpoint.
+   */
   async #findCheckpoint(taskId: string, sequence: number): Promise<string> {
     checkTaskId(taskId);
     checkInteger("The sequence of a record", sequence, 1);
-    const hasRecord = await this.#store.hasRecord(taskId, sequence);
-    const checkpoint = hasRecord ? await this.#store.newestUpTo(taskId, sequence) : undefined;
-    if (checkpoint !== undefined && !isCorrupt(checkpoint)) return checkpoint.id;
+    const item = await this.#store.itemAt(taskId, sequence);
+    const key = item && !isCorrupt(item) && isRecord(item) ? parseRunKey(item) : undefined;
+    const upTo = { taskId, order: "newest", beforeSequence: sequence + 1 } as const;
+    const after = { taskId, order: "oldest", afterSequence: sequence } as const;
+    for (const query of item ? [upTo, after] : []) {
+      const checkpoint = await this.#store.firstCheckpoint(query);
+      if (checkpoint === undefined || (key && !isOfTurn(checkpoint, key))) continue;
+      if (isCorrupt(checkpoint) || (query === after && readRunNote(checkpoint)?.turnStart !== undefined)) break;
+      return checkpoint.id;
+    }
     throw new CheckpointNotFoundError(
-      `Task ${JSON.stringify(taskId)} has no record ${sequence}, or no checkpoint before it. Nothing was stored.`,
+      `Task ${JSON.stringify(taskId)} has no record ${sequence}, or the checkpoint of its turn is gone. Nothing was stored; take ` +
+        "another record or a checkpoint.",
       { taskId },
     );
   }
@@ -213,19 +222,25 @@ export class Branches {
     const note = newest && readRunNote(newest);
     if (newest === undefined || note === undefined) return undefined;
     const received = await readReceived(this.#store, newest, note);
-    const settled: { sequence: number; name: string }[] = [];
-    const pending = new Map<string, number>();
-    let readTo = 0;
+    let range: [number, number] = [0, 0];
+    const ranges = [range];
+    let isPending = false;
     const query = { taskId, order: "oldest", kinds: ["event"], headersOnly: true } as const;
-    for await (const { sequence, name = "" } of this.#store.records(query)) {
+    for await (const { sequence } of this.#store.records(query)) {
       const newSequence = renamed === undefined ? sequence : renamed.get(sequence);
       if (newSequence === undefined) continue;
-      readTo = newSequence;
-      if (isReceived(received, sequence, name) && !receipts.has(sequence))
-        settled.push({ sequence: newSequence, name });
-      else if (!pending.has(name)) pending.set(name, newSequence);
+      if (!isReceived(received, sequence) || receipts.has(sequence)) {
+        isPending = true;
+        continue;
+      }
+      if (isPending) {
+        range = [newSequence, newSequence];
+        ranges.push(range);
+        isPending = false;
+      }
+      range[1] = newSequence;
     }
-    return readTo === 0 ? undefined : addReceived(NOTHING_RECEIVED, settled, pending, readTo);
+    return range[1] === 0 ? undefined : ranges;
   }
 
   /** The task's events for a fork, which has them as its first records, and their new sequences. */
@@ -254,6 +269,11 @@ export class Branches {
     const copied = await payloadFor({ ...draft, taskId }, payload, { transforms, context: record });
     return [{ ...draft, payload: copied.payload }];
   }
+}
+
+function isOfTurn(checkpoint: CheckpointSummary | CorruptRecord, { generation, turn }: RunKey): boolean {
+  const note = isCorrupt(checkpoint) ? undefined : readRunNote(checkpoint);
+  return note?.generation === generation && note.turn === turn;
 }
 
 /** A branch names the events for which its run waits, and is due at once. A fork of a child run is a child run too. */

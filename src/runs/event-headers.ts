@@ -6,6 +6,7 @@ import { findTurnStart, isReceived, NOTHING_RECEIVED, type RunNote, readRunNote 
 import { parseRunKey } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import { isOfRun } from "../contract/transient.js";
+import { findNewest } from "../manager/queries.js";
 import { makeKey } from "./steps.js";
 
 /** An event without its value, and what became of it. */
@@ -27,7 +28,7 @@ export async function listEventHeaders(
 ): Promise<readonly EventHeader[]> {
   const { log } = storage;
   if (log === undefined) return [];
-  return readEventHeaders(taskId, await findNewestOfRun(storage, taskId), async function* (query) {
+  return readEventHeaders(taskId, await findNewest(storage, taskId, isOfRun), async function* (query) {
     for await (const item of log.read(query)) if (!isCorrupt(item) && isRecord(item)) yield item;
   });
 }
@@ -62,7 +63,7 @@ export async function readEventHeaders(
   for await (const header of read({ ...query, kinds: ["event"] })) {
     const { id = "", name = "", sequence, createdAt: sentAt, recordKey: key } = header;
     const refusal = refusals.get(sequence);
-    const isTaken = receipts.has(sequence) || isReceived(received, sequence, name);
+    const isTaken = receipts.has(sequence) || isReceived(received, sequence);
     const status = refusal !== undefined ? "refused" : isTaken ? "received" : "pending";
     const isForOne = status === "pending" && key !== undefined;
     if (isForOne && !openWaits.has(name)) {
@@ -91,13 +92,4 @@ async function findOpenWaits(
     else open.delete(key);
   }
   return open;
-}
-
-async function findNewestOfRun(
-  storage: Pick<StorageAdapter, "list">,
-  taskId: string,
-): Promise<CheckpointSummary | undefined> {
-  for await (const checkpoint of storage.list({ taskId, order: "newest" }))
-    if (!isCorrupt(checkpoint) && isOfRun(checkpoint)) return checkpoint;
-  return undefined;
 }

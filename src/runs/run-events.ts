@@ -67,7 +67,7 @@ export class RunEvents {
     this.#store = store;
     this.#taskId = taskId;
     this.#received = received;
-    this.#readTo = received.upTo;
+    this.#readTo = received[0]?.[1] ?? 0;
     this.#lastSequence = lastSequence;
     for (const { event, name } of recorded?.all() ?? []) if (event !== undefined) this.#take(event, name, false);
     for (const { sequence, name } of recorded?.refused ?? []) this.#take(sequence, name, true);
@@ -157,9 +157,9 @@ export class RunEvents {
     while (this.#readTo < last && (await this.#readMore()));
     for (const sequence of [...this.#taken.keys()]) this.giveBack(sequence);
     if (this.#taken.size > 0) {
-      const settled = [...this.#taken.values()].sort((a, b) => a.sequence - b.sequence);
-      const pending = new Map([...this.#pending].flatMap(([name, [first]]) => (first ? [[name, first.sequence]] : [])));
-      this.#received = addReceived(this.#received, settled, pending, this.#readTo);
+      this.#received = addReceived(this.#received, [...this.#taken.keys()], (after, before) =>
+        this.#mayPend(after, before),
+      );
       this.#taken.clear();
     }
     return this.#received === NOTHING_RECEIVED ? undefined : this.#received;
@@ -175,7 +175,15 @@ export class RunEvents {
     return this.#pending.get(name)?.find((event) => event.wait === undefined || event.wait === wait);
   }
 
-  /** Reads the next page of events. Returns whether there were any. Calls share a read. */
+  #mayPend(after: number, before: number): boolean {
+    if (before > this.#readTo + 1) return true;
+    return [...this.#pending.values()].some((events) => {
+      const next = events.find(({ sequence }) => sequence > after);
+      return next !== undefined && next.sequence < before;
+    });
+  }
+
+  /** Reads the next page of events. Returns whether there may be more. Calls share a read. */
   async #readMore(): Promise<boolean> {
     // It may have begun before an event came that this call must see.
     if (this.#reading !== undefined && (await this.#reading)) return true;
@@ -189,9 +197,13 @@ export class RunEvents {
     let count = 0;
     // No event can appear below a record that was stored before this read.
     const lastSequence = this.#lastSequence();
+    // Skips a long range of received events.
+    const isLong = ([first, last]: readonly [number, number]) => last > this.#readTo && last - first >= PAGE_EVENTS;
+    const [beforeSequence, end = lastSequence] = this.#received.find(isLong) ?? [];
     const query = { taskId: this.#taskId, order: "oldest", afterSequence: this.#readTo, kinds: ["event"] } as const;
     for await (const { sequence, name = "", recordKey } of this.#store.records({
       ...query,
+      beforeSequence,
       headersOnly: true,
       limit: PAGE_EVENTS,
     })) {
@@ -200,10 +212,10 @@ export class RunEvents {
       const taken = this.#taken.get(sequence);
       // A recorded receipt doesn't say which wait the event was sent to.
       if (taken !== undefined) taken.wait = recordKey;
-      else if (!isReceived(this.#received, sequence, name)) this.#addPending({ sequence, name, wait: recordKey });
+      else if (!isReceived(this.#received, sequence)) this.#addPending({ sequence, name, wait: recordKey });
     }
-    if (count < PAGE_EVENTS) this.#readTo = Math.max(this.#readTo, lastSequence);
-    return count > 0;
+    if (count < PAGE_EVENTS) this.#readTo = Math.max(this.#readTo, end);
+    return count > 0 || beforeSequence !== undefined;
   }
 
   #take(sequence: number, name: string, isSettled: boolean, wait?: string): void {

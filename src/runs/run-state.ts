@@ -233,7 +233,7 @@ async function readAttempts(store: RunStore, newest: CheckpointSummary, note: Ru
   const { taskId, sequence } = newest;
   let [attempt, last] = [note.attempt, sequence];
   const [started, paused] = [new Set<number>(), new Set<number>()];
-  const running: string[] = [];
+  const running = new Set<string>();
   const query = { taskId, order: "newest", afterSequence: sequence, headersOnly: true } as const;
   for await (const header of store.records({ ...query, kinds: ["step", "run", "mark"] })) {
     last = Math.max(last, header.sequence);
@@ -249,10 +249,10 @@ async function readAttempts(store: RunStore, newest: CheckpointSummary, note: Ru
     if (header.name === PAUSING && key.occurrence === undefined) paused.add(key.attempt);
     if (!paused.has(key.attempt)) started.add(key.attempt);
     if (header.name !== undefined && key.occurrence !== undefined && key.attempt === attempt)
-      running.unshift(stepTitle(header.name, key.occurrence));
+      running.add(stepTitle(header.name, key.occurrence));
   }
   if (!isTransient(newest)) started.delete(note.attempt);
-  return { attempt, crashes: started.size, running, sequence: last };
+  return { attempt, crashes: started.size, running: [...running].reverse(), sequence: last };
 }
 
 /** The events that the run has received until now, in the turn of its newest checkpoint too. */

@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { type OpenedPayload, openPayload } from "../codec/payload.js";
+import type { CheckpointQuery } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointDraft, CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { AppendCondition } from "../contract/conditions.js";
@@ -240,20 +241,16 @@ export class RunStore {
     return undefined;
   }
 
-  /** Whether the log has a record or checkpoint with this sequence, damaged or not. */
-  async hasRecord(taskId: string, sequence: number): Promise<boolean> {
-    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
-    for await (const _item of this.requireLog().read({ taskId, order: "oldest", ...range })) return true;
-    return false;
+  /** The record or checkpoint with this sequence, without its value, damaged or not. */
+  async itemAt(taskId: string, sequence: number): Promise<LogItem | undefined> {
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, headersOnly: true };
+    for await (const item of this.requireLog().read({ taskId, order: "oldest", ...range })) return item;
+    return undefined;
   }
 
-  /** The task's newest checkpoint up to a sequence, damaged or not. Default: of all. */
-  async newestUpTo(
-    taskId: string,
-    sequence = Number.MAX_SAFE_INTEGER,
-  ): Promise<CheckpointSummary | CorruptRecord | undefined> {
-    const query = { taskId, order: "newest", beforeSequence: sequence + 1, limit: 1 } as const;
-    for await (const checkpoint of this.#resolved.storage.list(query)) return checkpoint;
+  /** The first checkpoint of the query, damaged or not. */
+  async firstCheckpoint(query: Omit<CheckpointQuery, "limit">): Promise<CheckpointSummary | CorruptRecord | undefined> {
+    for await (const checkpoint of this.#resolved.storage.list({ ...query, limit: 1 })) return checkpoint;
     return undefined;
   }
 

@@ -49,10 +49,11 @@ export async function readRun(
 /** The turn that a record belongs to, with the steps of the whole turn. */
 async function readRunAt(
   reader: LogReader,
-  { taskId, status, sequence }: CheckpointSummary,
+  checkpoint: CheckpointSummary,
   note: RunNote,
   at: number,
 ): Promise<RunRecord | undefined> {
+  const { taskId, sequence } = checkpoint;
   const entries: LogEntry[] = [];
   const kinds = ["step", "run", "mark"] as const;
   let key: RunKey | undefined;
@@ -72,7 +73,7 @@ async function readRunAt(
   if (key === undefined) return undefined;
   const { generation, turn } = key;
   const isOpen = generation === note.generation && turn === note.turn;
-  const steps = collectSteps(entries, { status: isOpen ? status : "running", sequence });
+  const steps = collectSteps(entries, isOpen ? checkpoint : { status: "running", sequence });
   return {
     generation,
     turn,

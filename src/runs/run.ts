@@ -139,8 +139,8 @@ export interface StepCall {
    */
   readonly key: string;
   /**
-   * Counts the calls of the step's function, from 1: in this attempt of the run, and in earlier ones that were killed. In a
-   * series of steps of less than 5 ms, a killed call may not be counted.
+   * Counts the calls of the step's function in this turn, from 1, in all attempts of the run. In a series of steps of less
+   * than 5 ms, one of an earlier attempt may not be counted.
    */
   readonly attempt: number;
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */

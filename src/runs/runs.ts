@@ -7,6 +7,7 @@ import {
   RunCancelledError,
   RunFailedError,
   RunPausedError,
+  StepInterruptedError,
 } from "../contract/errors.js";
 import { readRunNote } from "../contract/run-note.js";
 import { formatRunKey } from "../contract/run-record.js";
@@ -128,10 +129,12 @@ export class Runs {
     if (newest.status === "completed") return readRunNote(newest) && readResult(store, newest);
     if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
     const cause = await readRunError(store, newest);
+    const { message = "no reason was given", code } = newest.error ?? {};
+    // The error of an interrupted step has its own advice.
+    const advice = code === StepInterruptedError.code ? "" : "; run it again, or put it back with `manager.retry`";
     throw new RunFailedError(
       taskId,
-      `The run of task ${JSON.stringify(taskId)} failed: ${newest.error?.message ?? "no reason was given"}. Its recorded steps are kept; ` +
-        "run it again, or put it back with `manager.retry`.",
+      `The run of task ${JSON.stringify(taskId)} failed: ${message.replace(/\.$/, "")}. Its recorded steps are kept${advice}.`,
       { cause },
     );
   }

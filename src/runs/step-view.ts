@@ -3,7 +3,7 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { isRecord } from "../contract/log.js";
 import { readRunNote } from "../contract/run-note.js";
-import { parseRunKey, type RunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
+import { ATTEMPTS_ERROR, parseRunKey, type RunKey, type RunRecord, type StepRecord } from "../contract/run-record.js";
 import type { RecordsQuery } from "../manager/queries.js";
 import type { TaskRecord } from "../manager/records.js";
 import { isStepValue, readDropped } from "./recorded-turn.js";
@@ -20,7 +20,7 @@ export interface LogReader {
 export type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
 
 /** A step with the sequence of its record. */
-export interface RecordedStep {
+export interface ViewedStep {
   readonly step: StepRecord;
   readonly sequence: number;
 }
@@ -32,7 +32,7 @@ interface ViewedTurn {
   /** The last attempt at it. */
   readonly attempt: number;
   /** Those that have ended come first, in their order, also those whose results were dropped. Without their results. */
-  readonly steps: readonly RecordedStep[];
+  readonly steps: readonly ViewedStep[];
   readonly seen: readonly SeenAttempt[];
 }
 
@@ -141,19 +141,19 @@ export async function readLastSteps(
 }
 
 /**
- * The steps in the order in which they ended, then those that haven't. Once the run has ended, none is running; while it
- * is paused, none but its waits.
+ * The steps in the order in which they ended, then those that haven't. Once the run has ended, there are none of these,
+ * unless it ended its workers; while it is paused, none but its waits.
  *
  * @param hasDropped - Whether results that were dropped are among them. A resume doesn't see those.
  */
 export function collectSteps(
   entries: readonly LogEntry[],
-  { status, sequence: saved }: Pick<CheckpointSummary, "status" | "sequence">,
+  { status, sequence: saved, error }: Pick<CheckpointSummary, "status" | "sequence" | "error">,
   hasDropped = false,
-): readonly RecordedStep[] {
-  const hasEnded = status === "completed" || status === "failed";
-  const ended = new Map<string | number, RecordedStep>();
-  const started = new Map<string, RecordedStep>();
+): readonly ViewedStep[] {
+  const hasEnded = status === "completed" || (status === "failed" && error?.name !== ATTEMPTS_ERROR);
+  const ended = new Map<string | number, ViewedStep>();
+  const started = new Map<string, ViewedStep>();
   for (const entry of entries) {
     const { kind, name, sequence, createdAt, value } = entry;
     const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
@@ -165,7 +165,9 @@ export function collectSteps(
       started.delete(key);
       const { waitsFor, until, ask } = isFields(value) ? value : {};
       const isWait = waitsFor === "sleep" || waitsFor === "event";
-      if (hasEnded || (status === "paused" && !isWait && sequence < saved)) continue;
+      // A fork or a rewind carries starts. Nothing runs there until an attempt starts the step itself.
+      const isOver = runAttempt === 0 || (status === "paused" && sequence < saved);
+      if (hasEnded || (isOver && !isWait)) continue;
       const wait = isWait
         ? { waitsFor, ...(typeof until === "string" && { until }), ...(isQuestion(ask) && { ask }) }
         : {};

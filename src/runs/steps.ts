@@ -57,7 +57,7 @@ export class Steps {
     if (recorded === undefined) return undefined;
     const { value } = recorded;
     recorded.step.isUsed = true;
-    if (value.status === "interrupted") throw new StepInterruptedError(taskId, title);
+    if (value.status === "interrupted") throw this.#addInterrupted(step, recorded.step.sequence);
     store.notifications.emit("stepReused", { taskId, turn: journal.head.turn, step: title });
     if (value.status === "failed") throw this.#calls.addThrown(step, value.error, recorded.step.sequence);
     return values.decodeStored(title, value.result, schema);
@@ -65,11 +65,15 @@ export class Steps {
 
   /** Records that an earlier attempt was interrupted in an `atMostOnce` step, in its place among the results. */
   async #interrupt(step: NamedStep): Promise<never> {
-    const { taskId, journal, store } = this.#parts;
+    const { journal, store } = this.#parts;
     const startedAt = new Date(store.options.clock()).toISOString();
     const sequence = await journal.recordStep(step, { fields: { status: "interrupted", startedAt } });
     await this.#calls.inOrder(sequence);
-    throw new StepInterruptedError(taskId, step.title);
+    throw this.#addInterrupted(step, sequence);
+  }
+
+  #addInterrupted(step: NamedStep, sequence: number): unknown {
+    return this.#calls.addThrown(step, new StepInterruptedError(this.#parts.taskId, step.title), sequence, true);
   }
 
   async #execute(step: NamedStep, fn: StepFunction, options: StepOptions, input: string | undefined): Promise<unknown> {

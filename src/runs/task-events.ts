@@ -82,7 +82,7 @@ export class TaskEvents {
   async #readNewest(
     taskId: string,
   ): Promise<{ readonly sequence: number | undefined; readonly summary?: CheckpointSummary }> {
-    const newest = await this.#store.newestUpTo(taskId);
+    const newest = await this.#store.firstCheckpoint({ taskId, order: "newest" });
     if (newest === undefined) return { sequence: 0 };
     return isCorrupt(newest) ? { sequence: newest.sequence } : { sequence: newest.sequence, summary: newest };
   }

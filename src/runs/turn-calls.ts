@@ -40,6 +40,8 @@ interface FailedStep {
   readonly occurrence: number;
   /** Of its record. */
   readonly sequence: number;
+  /** It is recorded as interrupted, and stays so: no other run starts it again. */
+  readonly isInterrupted: boolean;
 }
 
 /** A call whose result is stored. */
@@ -173,8 +175,8 @@ export class TurnCalls {
   }
 
   /** Remembers a recorded error that the function receives, for {@link sortErrors}. Returns it. */
-  addThrown({ name, occurrence }: NamedStep, error: unknown, sequence: number): unknown {
-    const failed = { name, occurrence, sequence };
+  addThrown({ name, occurrence }: NamedStep, error: unknown, sequence: number, isInterrupted = false): unknown {
+    const failed = { name, occurrence, sequence, isInterrupted };
     this.#thrown.set(error, failed);
     this.#lastThrown.push(failed);
     return error;
@@ -188,7 +190,8 @@ export class TurnCalls {
   sortErrors(thrown: unknown): { readonly dropped: readonly FailedStep[]; readonly kept: readonly FailedStep[] } {
     const ended = errorParts(thrown).flatMap((part) => this.#thrown.get(part) ?? []);
     const dropped = new Set([...ended, ...this.#lastThrown]);
-    return { dropped: [...dropped], kept: [...this.#thrown.values()].filter((step) => !dropped.has(step)) };
+    const kept = [...this.#thrown.values()].filter((step) => !dropped.has(step) && !step.isInterrupted);
+    return { dropped: [...dropped], kept };
   }
 
   /** A function that catches the reason and calls again would keep timers and signals from arriving. */

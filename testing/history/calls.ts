@@ -19,11 +19,8 @@ export interface HistoryItem {
   readonly run?: {
     readonly generation: string;
     readonly turn: number;
-    /** The events that it had received; missing for none. */
-    readonly received?: {
-      readonly upTo: number;
-      readonly names?: readonly (readonly [name: string, upTo: number, ...above: number[]])[];
-    };
+    /** The ranges of sequences whose events it had received; missing for none. */
+    readonly received?: readonly (readonly [first: number, last: number])[];
   };
 }
 

@@ -59,9 +59,9 @@ class RunRules {
   #begin({ generation, turn, received = NOTHING_RECEIVED }: NonNullable<SeenItem["run"]>, checkpoint: Stored): void {
     if (generation === this.#generation && turn === this.#turn) return;
     const isNewRun = generation !== this.#generation;
-    for (const [name, pending] of isNewRun ? [] : this.#pending) {
+    for (const pending of isNewRun ? [] : this.#pending.values()) {
       const [first] = pending.values();
-      if (first === undefined || !isReceived(received, first.item.sequence, name)) continue;
+      if (first === undefined || !isReceived(received, first.item.sequence)) continue;
       const what = `${describeItem(first.item)} counts as received in turn ${turn}, and no wait has received it.`;
       this.#report("event", what, [first, checkpoint]);
     }
@@ -117,7 +117,7 @@ class RunRules {
     if (sent === undefined) return;
     const { name = "" } = sent.item;
     const other = this.#receipts.get(event);
-    if (other !== undefined || isReceived(this.#received, event, name)) {
+    if (other !== undefined || isReceived(this.#received, event)) {
       this.#report("event", `${describeItem(sent.item)} was received twice.`, [
         sent,
         ...(other ? [other] : []),
@@ -141,8 +141,7 @@ class RunRules {
   }
 
   #isSettled(event: number): boolean {
-    const name = this.#events.get(event)?.item.name ?? "";
-    return this.#receipts.has(event) || this.#refusals.has(event) || isReceived(this.#received, event, name);
+    return this.#receipts.has(event) || this.#refusals.has(event) || isReceived(this.#received, event);
   }
 
   #addPending(stored: Stored): void {

@@ -75,8 +75,33 @@ it("names the step that was running when a task had ended too many workers", asy
   const options = { prefix: "w/", maxAttempts: 2, signal: drained.signal, onError: () => undefined };
   await manager.work(options, (its) => its.step("build", () => 1));
   for (const command of [["resume"], ["show", "w/1"]]) {
-    expect((await run(...command)).stdout).toMatch(/2 attempts in a row .* The last one ended in step "build"/);
+    const { stdout } = await run(...command);
+    expect(stdout).toMatch(/2 attempts in a row .* The last one ended in step "build"/);
+    expect(stdout).toContain("Run failed in build");
   }
+  expect((await run("show", "w/1")).stdout).toMatch(/^steps +plan · .*\n +build · started /m);
+  await expect(manager.result("w/1")).rejects.toThrow(
+    /Find the reason in the workers' logs\. Its recorded steps are kept; run it again, or put it back with `manager\.retry`\.$/,
+  );
+});
+
+it("names a step that was interrupted and runs at most once, and how to run it again", async () => {
+  const { cwd, run, manager } = await newPlace();
+  onTestFinished(() => manager.close());
+  killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
+  const program = () =>
+    manager.run("t", async (on) => {
+      await on.step("plan", () => 1);
+      return on.step("build", () => "built", { atMostOnce: true });
+    });
+  await expect(program()).rejects.toThrow("was interrupted");
+  const { stdout } = await run("show", "t");
+  expect(stdout).toMatch(/^retry +waymark retry --from build t, if build hasn't done its work$/m);
+  expect(stdout).toMatch(/^steps +plan · .*\n +build · interrupted$/m);
+  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ build · interrupted$/m);
+  expect((await run("tasks")).stdout).toContain("Run failed in build");
+  await run("retry", "t", "--from", "build");
+  expect(await program()).toBe("built");
 });
 
 it("retry --from runs a failed task's steps again from that one on", async () => {
@@ -128,6 +153,11 @@ it("show lists the steps of the turn, and which of them came from storage", asyn
   expect(stdout).toMatch(/steps +model · \d+ ms · from storage\n/);
   expect(stdout).toMatch(/\n\S* +model 2 · \d+ ms\n/);
   expect((await run("show", "agent", "--state")).stdout).toBe("1\n");
+  const timed: { step: string; sequence: number }[] = JSON.parse(
+    (await run("list", "agent", "--timeline", "--json")).stdout,
+  );
+  const second = timed.find(({ step }) => step.startsWith("model 2"))?.sequence;
+  expect((await run("show", "agent", `@${second}`)).stdout).toMatch(/^record +@\d+, step "model 2"$/m);
   const shown = JSON.parse((await run("show", "agent", "--json")).stdout);
   expect(shown).toMatchObject({
     state: 1,

@@ -1,5 +1,5 @@
 // What happens to a task between two lives.
-import type { CheckpointManager } from "waymark";
+import type { CheckpointManager, TaskRecord } from "waymark";
 import { type RunNote, readRunNote } from "../../src/contract/run-note.js";
 import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
@@ -25,12 +25,12 @@ export async function changeBetween(
     if (first === "retry") return await retry(manager, task, at);
     if (first === "refuse") return await refuse(manager, task, at % 2 === 0);
     const branch = first === "fork" ? newFork() : task;
-    const point = await pointAt(manager, task, chosen.sequence);
+    const point = await pointAt(manager, task, chosen);
     if (first === "fork") await manager.fork(task, chosen.sequence, branch);
     else await manager.rewind(task, chosen.sequence);
     return await noteBranch(manager, task, branch, point);
   } catch (error) {
-    // A record of the start of a task has no checkpoint before it, and a cancelled task stays so.
+    // A task may have events alone, and a cancelled task stays so.
     if (!["CHECKPOINT_NOT_FOUND", "RUN_CANCELLED"].includes(errorCode(error))) throw error;
     return undefined;
   }
@@ -57,9 +57,15 @@ async function refuse(manager: CheckpointManager, task: string, isInput: boolean
 }
 
 /** What the run was doing at a record. */
-async function pointAt(manager: CheckpointManager, task: string, sequence: number): Promise<RunNote | undefined> {
-  const checkpoints = manager.records(task, { kinds: ["checkpoint"], beforeSequence: sequence + 1, order: "newest" });
-  const [newest] = await collect(checkpoints);
+async function pointAt(
+  manager: CheckpointManager,
+  task: string,
+  record: TaskRecord,
+): Promise<Pick<RunNote, "turn" | "isOver"> | undefined> {
+  const key = "recordKey" in record ? parseRunKey(record) : undefined;
+  if (key !== undefined) return key;
+  const checkpoints = await collect(manager.records(task, { kinds: ["checkpoint"] }));
+  const newest = checkpoints.findLast(({ sequence }) => sequence <= record.sequence) ?? checkpoints[0];
   return newest !== undefined && "status" in newest ? readRunNote(newest) : undefined;
 }
 
@@ -68,7 +74,7 @@ async function noteBranch(
   manager: CheckpointManager,
   from: string,
   task: string,
-  point: RunNote | undefined,
+  point: Pick<RunNote, "turn" | "isOver"> | undefined,
 ): Promise<Seen | string | undefined> {
   const newest = await manager.latest(task);
   const run = newest && (await readRun(manager, newest));

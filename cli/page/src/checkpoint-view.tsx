@@ -287,7 +287,7 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
         <StoredText text={status === "saved" ? `saved ${step.name}` : title} />
       </strong>{" "}
       <span class="small soft">
-        {status === "failed" && "failed · "}
+        {(status === "failed" || status === "interrupted") && `${status} · `}
         {facts.join(" · ")}
       </span>
     </>

@@ -1,5 +1,5 @@
 import type { CheckpointFailure, CheckpointSummary } from "waymark";
-import { type HeldLease, isCancelled, isOfRun } from "waymark/kit";
+import { type HeldLease, isCancelled, isOfRun, stepText } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
@@ -97,7 +97,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   }
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
-  if (canRetry) row("retry", session.commandText("retry", [taskId]));
+  if (canRetry) row("retry", retryText(session, checkpoint, run));
   for (const [index, event] of events.entries()) row(index === 0 ? "events" : "", eventText(event));
   row("stage", stage);
   row("label", label);
@@ -115,10 +115,13 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
 }
 
 async function printRecord({ output }: Session, record: NonNullable<Awaited<ReturnType<typeof findRecord>>>) {
-  const { taskId, kind, sequence, name, createdAt, sizeBytes, value } = record;
+  const { taskId, kind, sequence, name, recordKey, createdAt, sizeBytes, value } = record;
   const block = new BlockPrinter(output);
   block.add("task", taskId);
-  block.add("record", `@${sequence}, ${kind}${name === undefined ? "" : ` ${JSON.stringify(name)}`}`);
+  // The fourth part of a run's key is the occurrence.
+  const [, occurrence = "1"] = /^\["[^"]*",\d+,\d+,(\d+)/.exec(recordKey ?? "") ?? [];
+  const title = occurrence === "1" ? name : `${name} ${occurrence}`;
+  block.add("record", `@${sequence}, ${kind}${title === undefined ? "" : ` ${JSON.stringify(title)}`}`);
   block.add("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
   // A step's value also has its status and its times.
   const result = typeof value === "object" && value !== null && "result" in value ? value.result : undefined;
@@ -129,6 +132,19 @@ async function printRecord({ output }: Session, record: NonNullable<Awaited<Retu
 
 function runByText({ holder, remainingMs }: HeldLease): string {
   return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
+}
+
+/** `waymark retry t`, `waymark retry --from pay t, if pay hasn't done its work` */
+function retryText(
+  { commandText }: Session,
+  { taskId, error }: CheckpointSummary,
+  run: CheckpointDetails["run"],
+): string {
+  const interrupted = run?.steps.findLast(({ status }) => status === "interrupted");
+  if (interrupted === undefined || error?.code !== "STEP_INTERRUPTED") return commandText("retry", [taskId]);
+  const { name, occurrence } = interrupted;
+  const title = stepText({ name, occurrence, status: "completed" });
+  return `${commandText("retry", [taskId], ["--from", title])}, if ${title} hasn't done its work`;
 }
 
 /** `for "approve", for 3 minutes`, `for "approve", answered`, `"pause", until 2026-11-21 10:00:05 UTC` */

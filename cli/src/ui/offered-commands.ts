@@ -130,18 +130,20 @@ function adviceFor(
   const last = steps.filter(({ status }) => status !== "saved").at(-1);
   const titleOf = ({ name, occurrence }: Pick<RunRecord["steps"][number], "name" | "occurrence">) =>
     stepText({ name, occurrence, status: "completed" });
+  const isInterrupted = last?.status === "interrupted";
   const where =
     failedStep !== undefined
       ? `it resumes at ${titleOf(failedStep)}`
       : last === undefined
         ? "it continues from this state"
-        : `it resumes ${last.status === "started" ? "at" : "after"} ${titleOf(last)}`;
+        : `it resumes ${last.status === "started" || isInterrupted ? "at" : "after"} ${titleOf(last)}`;
   const start = isChildRun
     ? "Start its parent run again"
     : taskStatus === "failed"
       ? "Start the program again"
       : "A worker takes it, or start the program again";
-  const forWorkers = taskStatus === "failed" && !isChildRun ? ' Workers take it again after "waymark retry".' : "";
+  const retry = isInterrupted ? `waymark retry --from, if ${titleOf(last)} hasn't done its work` : "waymark retry";
+  const forWorkers = taskStatus === "failed" && !isChildRun ? ` Workers take it again after "${retry}".` : "";
   const kept = taskStatus === "failed" ? keptErrorsText(steps.filter(({ status }) => status === "failed")) : undefined;
   const text = `${start}: ${where}. Finished steps return their recorded results.${forWorkers}${kept === undefined ? "" : ` ${kept}`}`;
   return [{ action: "advice", text: printable(text) }];

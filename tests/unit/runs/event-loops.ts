@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect } from "vitest";
 import { CheckpointManager, type CheckpointManagerOptions, type Run, type StorageAdapter, StorageError } from "waymark";
+import { readRunNote } from "../../../src/contract/run-note.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { randomFrom } from "../../support/seeded.js";
 import { withWrites } from "./run-support.js";
@@ -63,7 +64,7 @@ function counted({ next }: State, received: number | undefined): State {
 
 /**
  * Sends `events` events to a loop whose process is killed or drained after at most `mostWrites` writes. Writes are
- * acknowledged late; events come before and after them. Some are sent twice.
+ * acknowledged late; events come before and after them. Some are sent twice, and two stay pending.
  */
 export async function sendThrough(
   storage: StorageAdapter,
@@ -83,6 +84,9 @@ export async function sendThrough(
   const managerOn = (store: StorageAdapter) =>
     new CheckpointManager<State>({ storage: store, ownsStorage: false, logger: recordingLogger(), ...options });
   const sender = managerOn(storage);
+  // No wait ever receives these.
+  await sender.send("t", "stale", -1);
+  await sender.send("t", "message", -1, { wait: "another" });
   let sent = 0;
   const send = async (runner = sender) => {
     if (sent === events) return;
@@ -122,5 +126,7 @@ export async function sendThrough(
   }
   expect(result).toBe(events);
   const left = (await sender.events("t")).filter(({ status }) => status !== "received");
-  expect(left).toEqual([]);
+  expect(left.map(({ name }) => name)).toEqual(["stale", "message"]);
+  const newest = (await sender.latest("t")) ?? expect.fail();
+  expect(readRunNote(newest)?.received?.length).toBeLessThanOrEqual(3);
 }

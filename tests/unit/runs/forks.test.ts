@@ -1,8 +1,9 @@
 // Forks of runs.
 import { expect, it } from "vitest";
-import type { Run } from "waymark";
+import { CheckpointConflictError, type Run } from "waymark";
+import { readRun } from "../../../src/runs/run-view.js";
 import { collect } from "../../support/collect.js";
-import { managerOn } from "./run-support.js";
+import { managerOn, runOf } from "./run-support.js";
 
 it("a run can be forked at each of its records, and runs the steps after that record again", async () => {
   const { manager } = managerOn();
@@ -23,7 +24,7 @@ it("a run can be forked at each of its records, and runs the steps after that re
   let recorded = 0;
   const ranAgain: string[][] = [];
   const items = await collect(manager.records("t"));
-  for (const { sequence, kind } of items.slice(items.findIndex((item) => item.kind === "checkpoint"))) {
+  for (const { sequence, kind } of items) {
     if (kind === "step") recorded += 1;
     await manager.fork("t", sequence, `fork-${sequence}`);
     expect(await program(`fork-${sequence}`)).toBe("done");
@@ -32,6 +33,46 @@ it("a run can be forked at each of its records, and runs the steps after that re
   }
   // From a run that has ended, the last turn runs again.
   expect(ranAgain.at(-1)).toEqual(["2a", "2b"]);
+});
+
+it("a run can be forked and rewound at each record that a fork or a rewind has carried", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = async (taskId: string) => {
+    await manager.run(
+      taskId,
+      async (run: Run<number, number, string>) => {
+        for (const name of ["a", "b", "c"]) await run.step(name, () => ran.push(`${run.state}${name}`));
+        return run.state === 1 ? run.input : run.next(run.state + 1);
+      },
+      { initialState: 0, input: "in" },
+    );
+    return ran.splice(0).join(" ");
+  };
+  const all = ["0a", "0b", "0c", "1a", "1b", "1c"];
+  await manager.send("t", "early", 1);
+  await program("t");
+  const [first, second] = await collect(manager.records("t", { kinds: ["step"] }));
+  expect(first).toMatchObject({ sequence: 5, name: "a" });
+  await manager.fork("t", second?.sequence ?? 0, "fork");
+  await manager.rewind("t", second?.sequence ?? 0);
+  const begin = (await manager.latest("t"))?.sequence ?? 0;
+  const ofBranch = [
+    ["fork", await collect(manager.records("fork"))],
+    ["t", await collect(manager.records("t", { afterSequence: begin - 4 }))],
+  ] as const;
+  for (const [taskId, records] of ofBranch) {
+    const left: string[] = [];
+    for (const { sequence } of records) {
+      await manager.fork(taskId, sequence, `${taskId}-${sequence}`);
+      left.push(await program(`${taskId}-${sequence}`));
+    }
+    const [fromA, fromB, fromC] = [0, 1, 2].map((from) => all.slice(from).join(" "));
+    // The events, the steps a and b, the input, and the checkpoint.
+    expect(left).toEqual([...(taskId === "fork" ? [fromA] : []), fromB, fromC, fromC, fromC]);
+  }
+  await manager.rewind("t", begin - 3);
+  expect(await program("t")).toBe(all.slice(1).join(" "));
 });
 
 it("a fork of a failed run doesn't count the attempts of its steps that had ended", async () => {
@@ -49,6 +90,31 @@ it("a fork of a failed run doesn't count the attempts of its steps that had ende
   await expect(program("copy")).rejects.toThrow("stop");
   await expect(program("t")).rejects.toThrow("stop");
   expect(attempts).toEqual([1, 1, 2]);
+});
+
+it("a step that a fork or a rewind found running isn't shown as running there, and its start counts", async () => {
+  const { manager, storage } = managerOn();
+  const other = managerOn(storage).manager;
+  const attempts: number[] = [];
+  let isKilled = true;
+  const program = (taskId: string) =>
+    manager.run(taskId, async (run) => {
+      await run.step("plan", () => 1);
+      await run.step("build", async ({ attempt }) => {
+        attempts.push(attempt);
+        if (!isKilled) return;
+        isKilled = false;
+        await other.fork("t", 4, "fork");
+        await other.rewind("t", 4);
+      });
+    });
+  await expect(program("t")).rejects.toThrow(CheckpointConflictError);
+  for (const taskId of ["fork", "t"]) {
+    expect((await manager.latest(taskId))?.label).toBe("Run started");
+    expect((await runOf(manager, taskId))?.steps).toMatchObject([{ name: "plan", status: "completed" }]);
+    await program(taskId);
+  }
+  expect(attempts).toEqual([1, 2, 2]);
 });
 
 it("an event whose receipt a fork has, and whose wait its function no longer has, is received by the next turn", async () => {
@@ -69,6 +135,29 @@ it("an event whose receipt a fork has, and whose wait its function no longer has
   };
   await expect(manager.run("copy", changed)).rejects.toThrow("stop");
   expect(await manager.run("copy", changed)).toBe("hello");
+});
+
+it("a fork of a completed run begins its next turn", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", (run) => run.step("work", () => 1));
+  expect(await runOf(manager, "t")).toMatchObject({ turn: 1 });
+  await manager.fork("t", (await manager.latest("t"))?.id ?? "", "fork");
+  expect(await runOf(manager, "fork")).toMatchObject({ turn: 2, steps: [] });
+});
+
+it("the first checkpoint of a fork shows the steps that it has carried, also once the run goes on", async () => {
+  const { manager } = managerOn();
+  const program = (taskId: string) =>
+    manager.run(taskId, async (run) => {
+      if (run.state === undefined) return run.next(1);
+      await run.step("work", () => 1);
+      return run.step("end", () => 2);
+    });
+  await program("t");
+  const [work] = await collect(manager.records("t", { kinds: ["step"] }));
+  const first = await manager.fork("t", work?.sequence ?? 0, "fork");
+  await program("fork");
+  expect(await readRun(manager, first)).toMatchObject({ turn: 2, isTurnOver: false, steps: [{ name: "work" }] });
 });
 
 it("a completed run's checkpoint names no time to continue, and a fork or rewind of it does", async () => {

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import type { Run, StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { readRunNote } from "../../../src/contract/run-note.js";
 import { listEventHeaders } from "../../../src/runs/event-headers.js";
 import { collect } from "../../support/collect.js";
 import { deferred } from "../../support/deferred.js";
@@ -67,12 +68,41 @@ it.each(["a changed input", "retry from a step"])(
   },
 );
 
+it.each(["a save", "a restart", "a rewind"])(
+  "an event that a failed run has received stays received after %s",
+  async (how) => {
+    const { manager } = managerOn();
+    let fails = true;
+    const attempt = (restart = false) =>
+      manager.run(
+        "t",
+        async (run) => {
+          const value = await nextValue(run);
+          await run.step("work", () => {
+            if (fails) throw new Error("stop");
+          });
+          return value;
+        },
+        { restart },
+      );
+    await manager.send("t", "msg", "A");
+    await expect(attempt()).rejects.toThrow("stop");
+    fails = false;
+    if (how === "a save") await manager.save("t", {});
+    if (how === "a rewind") await manager.rewind("t", (await manager.list("t")).at(-1)?.sequence ?? 0);
+    expect(await attempt(how === "a restart")).toBeUndefined();
+    expect(await manager.events("t")).toMatchObject([{ status: "received" }]);
+  },
+);
+
 it("an event whose wait is gone from the changed function is pending again in the next turn", async () => {
   const { manager } = managerOn();
+  const statuses: unknown[] = [];
   const attempt = (isChanged: boolean) =>
     manager.run(
       "t",
       async (run: Run<{ readonly turn: number }>) => {
+        if (run.state.turn === 1) statuses.push(...(await manager.events("t")).map(({ status }) => status));
         if (run.state.turn === 1) return nextValue(run);
         if (!isChanged) await nextValue(run);
         if (!isChanged) throw new Error("stop");
@@ -83,20 +113,27 @@ it("an event whose wait is gone from the changed function is pending again in th
   await manager.send("t", "msg", "A");
   await expect(attempt(false)).rejects.toThrow("stop");
   expect(await attempt(true)).toBe("A");
+  expect(statuses).toEqual(["pending"]);
 });
 
-it("an event that a schema has refused is received by no wait after a resume either", async () => {
+it("an event that a schema has refused is received by no wait after a resume or in a fork either", async () => {
   const { manager } = managerOn();
-  const attempt = () =>
-    manager.run("t", async (run) => {
+  let fails = true;
+  const attempt = (taskId: string) =>
+    manager.run(taskId, async (run) => {
       await run.waitFor("msg", { schema: z.number(), timeoutMs: 0 });
-      if (run.attempt === 1) throw new Error("stop");
+      if (fails) throw new Error("stop");
       return nextValue(run);
     });
   await manager.send("t", "msg", "A");
-  await expect(attempt()).rejects.toThrow("stop");
-  expect(await attempt()).toBeUndefined();
-  expect(await manager.events("t")).toMatchObject([{ status: "refused" }]);
+  await expect(attempt("t")).rejects.toThrow("stop");
+  fails = false;
+  await manager.fork("t", (await manager.latest("t"))?.id ?? "", "fork");
+  for (const taskId of ["t", "fork"]) {
+    expect(await manager.events(taskId)).toMatchObject([{ status: "refused" }]);
+    expect(await attempt(taskId)).toBeUndefined();
+    expect(await manager.events(taskId)).toMatchObject([{ status: "refused" }]);
+  }
 });
 
 it("a wait receives an event that comes while it reads the log, before another record of its run", async () => {
@@ -167,4 +204,37 @@ it("a run that is suspended while its wait reads an event is due for it", async 
   expect(await manager.result("q/t")).toBe("A");
   drain.abort();
   await working;
+});
+
+it.each<[string, string, string | undefined]>([
+  ["a stale event", "old", undefined],
+  ["an event for one wait", "msg", "another"],
+])("beside %s, checkpoints stay small for 500 turns, and a resume reads few events again", async (_, name, wait) => {
+  const TURNS = 500;
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.send("t", name, "stale", { wait });
+  const program = async (run: Run<number>) => {
+    if (run.state === TURNS) throw new Error("stop");
+    await manager.send("t", "msg", run.state);
+    return run.next((await run.waitFor<number>("msg")).value + 1);
+  };
+  await expect(manager.run("t", program, { initialState: 0 })).rejects.toThrow("stop");
+  const newest = (await manager.latest("t")) ?? expect.fail();
+  expect(newest.state).toBe(TURNS);
+  expect(readRunNote(newest)?.received).toHaveLength(2);
+  await manager.send("t", "msg", "new");
+  const read = storage.log.read.bind(storage.log);
+  let events = 0;
+  storage.log.read = async function* (query) {
+    for await (const item of read(query)) {
+      events += Number("kind" in item && item.kind === "event");
+      yield item;
+    }
+  };
+  const values = await manager.run("t", async (run) => [await nextValue(run), await nextValue(run)]);
+  expect(values).toEqual(["new", undefined]);
+  expect(events).toBeLessThan(10);
+  const left = (await manager.events("t")).filter(({ status }) => status === "pending");
+  expect(left).toMatchObject([{ name, value: "stale" }]);
 });

@@ -267,6 +267,20 @@ it("another input of a step makes it and all later recorded steps run again", as
   expect(ran).toHaveLength(5);
 });
 
+it("another input of a step leaves the later results that the function has called before it", async () => {
+  const { manager } = managerOn();
+  const ran: string[] = [];
+  const program = (input: number, names: readonly string[]) =>
+    manager.run("t", async (run) => {
+      for (const name of names) await run.step(name, () => ran.push(name), name === "a" ? { input } : {});
+      throw new Error("stop");
+    });
+  await expect(program(1, ["a", "b", "c"])).rejects.toThrow("stop");
+  await expect(program(2, ["b", "a", "c"])).rejects.toThrow("stop");
+  await expect(program(2, ["b", "a", "c"])).rejects.toThrow("stop");
+  expect(ran.join("")).toBe("abcac");
+});
+
 it("a step gets another key for another input, because it does something else then", async () => {
   const { manager } = managerOn();
   const keys: string[] = [];
@@ -368,8 +382,14 @@ describe("atMostOnce", () => {
     const program = (manager: CheckpointManager) =>
       manager.run("t", (run) => run.step("pay", () => ran.push("pay"), { atMostOnce: true }));
     await expect(program(managerOn(dyingAfter(2, storage)).manager)).rejects.toThrow(StorageError);
-    const { manager } = managerOn(storage);
-    for (let again = 0; again < 2; again++) await expect(program(manager)).rejects.toThrow(StepInterruptedError);
+    const { manager, logger } = managerOn(storage);
+    for (let again = 0; again < 3; again++) {
+      await expect(program(manager)).rejects.toThrow(/retry\("t", \{ from: "pay" \}\)/);
+      expect(await manager.latest("t")).toMatchObject({ label: "Run failed in pay" });
+      expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "pay", status: "interrupted" }]);
+      if (again === 1) await manager.retry("t");
+    }
+    expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
     expect(ran).toEqual(["pay"]);
     const handled = await manager.run("t", async (run) => {
       try {
@@ -380,6 +400,18 @@ describe("atMostOnce", () => {
       }
     });
     expect(handled).toBe("pay");
+  });
+
+  it("runs an interrupted step again after retry from it", async () => {
+    const storage = new MemoryAdapter();
+    const ran: number[] = [];
+    const program = (manager: CheckpointManager) =>
+      manager.run("t", (run) => run.step("pay", ({ attempt }) => ran.push(attempt), { atMostOnce: true }));
+    await expect(program(managerOn(dyingAfter(2, storage)).manager)).rejects.toThrow(StorageError);
+    const { manager } = managerOn(storage);
+    await expect(program(manager)).rejects.toThrow(StepInterruptedError);
+    await manager.retry("t", { from: "pay" });
+    expect(await program(manager)).toBe(2);
   });
 
   it("that was interrupted doesn't win a race that a recorded result has won", async () => {

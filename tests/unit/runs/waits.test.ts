@@ -410,7 +410,11 @@ it("a fork that fails leaves no events, and a task with events of its own can't 
   await expect(manager.fork("t", "nowhere", "copy")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   expect(await manager.events("copy")).toEqual([]);
   await manager.send("other", "approve", 2);
-  await expect(manager.fork("t", id, "other")).rejects.toThrow(/^There is a task "other" already, or there are events/);
+  const bare = await manager.save("without events", {});
+  for (const [from, point] of [["t", id] as const, ["without events", bare.id] as const])
+    await expect(manager.fork(from, point, "other")).rejects.toThrow(
+      /^There is a task "other" already, or there are events/,
+    );
   expect(await manager.has("other")).toBe(false);
 });
 

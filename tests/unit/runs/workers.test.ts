@@ -482,7 +482,10 @@ it.each<[string, (run: Run, render: () => void) => unknown]>([
   const worker = working(manager, (run) => run.step("render", () => 1), { maxAttempts: 2 });
   await failed;
   await worker.drain();
-  expect((await manager.latest("q/t"))?.error?.message).toMatch(/^2 attempts .* The last one ended in step "render"/);
+  const newest = await manager.latest("q/t");
+  expect(newest?.label).toBe("Run failed in render");
+  expect(newest?.error?.message).toMatch(/^2 attempts .* The last one ended in step "render"/);
+  expect((await runOf(manager, "q/t"))?.steps.at(-1)).toMatchObject({ name: "render", status: "started" });
 });
 
 it("retry from a step drops its result and the later ones, and keeps those before it and the keys", async () => {
@@ -512,6 +515,22 @@ it("retry from a step drops its result and the later ones, and keeps those befor
   await program();
   expect(ran).toEqual(["plan", "apply"]);
   expect(keys.size).toBe(4);
+});
+
+it("retry from a step drops a milestone of run.save after the last step, too", async () => {
+  const { manager } = managerOn();
+  let isMended = false;
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("plan", () => 1);
+      await run.save({}, { stage: "planned" });
+      if (!isMended) throw new Error("no");
+    });
+  await expect(program()).rejects.toThrow("no");
+  await manager.retry("t", { from: "plan" });
+  isMended = true;
+  await program();
+  expect(await manager.list("t", { stage: "planned", status: ["running"] })).toHaveLength(2);
 });
 
 it("retry can begin with the step that failed, or that was running when its worker ended", async () => {

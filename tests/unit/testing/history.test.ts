@@ -206,7 +206,7 @@ it.each<readonly [string, readonly HistoryCall[]]>([
     [
       append("p", [1, 2], [sent("e"), saved("a", { generation: "g", turn: 1 })], 2),
       append("p", [3, 4], [step("m", "1", 1)], 3),
-      append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: { upTo: 1 } })], 4),
+      append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: [[0, 1]] })], 4),
       append(
         "p",
         [7, 8],
@@ -221,7 +221,7 @@ it.each<readonly [string, readonly HistoryCall[]]>([
       append(
         "p",
         [1, 2],
-        [sent("e"), sent("f"), step("m", "1", 2), saved("a", { generation: "g", turn: 2, received: { upTo: 1 } })],
+        [sent("e"), sent("f"), step("m", "1", 2), saved("a", { generation: "g", turn: 2, received: [[0, 1]] })],
         4,
       ),
     ],
@@ -423,7 +423,7 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
       [
         append("p", [1, 2], [sent("e"), saved("a", { generation: "g", turn: 1 })], 2),
         append("p", [3, 4], [step("m", "1", 1)], 3),
-        append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: { upTo: 1 } })], 4),
+        append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: [[0, 1]] })], 4),
         append("p", [7, 8], [step("m", "2", 1, 2)], 5),
       ],
       [0, 3],
@@ -443,7 +443,7 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
       [
         append("p", [1, 2], [saved("a", { generation: "g", turn: 1 })], 1),
         append("p", [3, 4], [sent("e")], 2),
-        append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: { upTo: 2 } })], 3),
+        append("p", [5, 6], [saved("b", { generation: "g", turn: 2, received: [[0, 2]] })], 3),
       ],
       [1, 2],
     ],
