@@ -25,7 +25,8 @@ export default defineConfig({
     minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
     codeSplitting: {
       groups: [
-        { name: "core", test: /\/src\/(contract|manager|codec|checkpoint-manager)\b/ },
+        // The last one is too small for a file of its own.
+        { name: "core", test: /\/src\/(contract|manager|codec|checkpoint-manager)\b|\/conformance\/load-module\./ },
         { name: "files", test: /\/adapters\/files\// },
         { name: "sqlite", test: /\/adapters\/sqlite\// },
         { name: "sql", test: /\/adapters\/sql\// },

@@ -1,9 +1,9 @@
 import { pathToFileURL } from "node:url";
 import { isError } from "../../src/contract/errors.js";
-import type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
+import type { SqliteDatabase, SqliteDriver, SqliteDriverName, SqliteStatement } from "./connection.js";
 
 /** A SQLite that a runtime brings along, by the name of its module. */
-export type BuiltInDriver = "node:sqlite" | "bun:sqlite";
+type BuiltInDriver = Exclude<SqliteDriverName, "better-sqlite3">;
 
 /** How a database is opened, as by better-sqlite3. */
 interface OpenOptions {

@@ -2,7 +2,7 @@ import { readCode } from "../../src/contract/errors.js";
 import { loadPackage, resolvePackage } from "../../src/contract/load-package.js";
 import { processState } from "../../src/contract/process-state.js";
 import type { SqlRow } from "../sql/rows.js";
-import { type BuiltInDriver, builtInDriver } from "./built-in-drivers.js";
+import { builtInDriver } from "./built-in-drivers.js";
 import { driverFailure } from "./errors.js";
 
 /** The part of better-sqlite3's `Statement` that the adapter uses. */
@@ -116,7 +116,7 @@ export class SqliteConnection {
 }
 
 /** The name of a driver that can be chosen. */
-export type SqliteDriverName = "better-sqlite3" | BuiltInDriver;
+export type SqliteDriverName = "better-sqlite3" | "node:sqlite" | "bun:sqlite";
 
 /** A driver, and what a thread requires to load the same one. */
 export interface LoadedDriver {

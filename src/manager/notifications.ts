@@ -4,19 +4,19 @@ import type { CorruptRecord } from "../contract/corrupt-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import type { Logger } from "./logger.js";
 
-/** The notifications of a manager, with the details that listeners get. */
+/** A manager's notifications, with the details that listeners get. */
 export interface Notifications {
   /** A checkpoint was saved; it is as durable as the adapter promises. */
   saved: CheckpointSummary;
   /** Checkpoints were removed. */
   removed: {
     readonly taskId: string;
-    /** `"all"`: the whole task was removed, with its numbering. */
+    /** `"all"`: the whole task, with its numbering. */
     readonly ids: readonly string[] | "all";
-    /** `retention`: automatic retention after a save. `request`: a call of the manager. */
+    /** `retention`: the policy, after a save. `request`: a call. */
     readonly by: "retention" | "request";
   };
-  /** A stored record can't be read. It was left untouched, and reading continued with the next record. */
+  /** A stored record can't be read. It was left untouched. */
   corrupt: CorruptRecord;
   /** An auto-save failed; the next tick tries again. */
   autoSaveFailed: { readonly taskId: string; readonly error: unknown };
@@ -38,14 +38,11 @@ export interface Notifications {
     readonly attempts: number;
     readonly error?: unknown;
   };
-  /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
+  /** A step returned or threw what is recorded; its function wasn't called. */
   stepReused: Notifications["stepStarted"];
-  /**
-   * A turn is over, and the function didn't call these recorded steps. The function was probably changed after they were
-   * recorded.
-   */
+  /** A turn is over, and the function, which probably was changed, didn't call these recorded steps. */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
-  /** A run begins to wait, or waits again after a resume. `until` is a sleep's end, or the time limit of a wait. */
+  /** A run waits, or waits again after a resume. `until` is a sleep's end, or a wait's time limit. */
   waitStarted: Notifications["stepStarted"] & { readonly waitsFor: "sleep" | "event"; readonly until?: string };
   /** A wait's end is stored. Without `event`, its time has come. */
   waitEnded: Notifications["stepStarted"] & {
@@ -53,11 +50,11 @@ export interface Notifications {
     readonly durationMs: number;
     readonly event?: Pick<TaskEvent, "id" | "by" | "sentAt">;
   };
-  /** An event was sent to a task; it is as durable as the adapter promises. */
+  /** An event was sent; it is as durable as the adapter promises. */
   eventSent: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };
-  /** The schema of a wait refused an event's value. The event is kept as refused, and the wait stays open. */
+  /** The schema of a wait refused an event. It is kept as refused, and the wait stays open. */
   eventRefused: { readonly taskId: string; readonly name: string; readonly id: string; readonly error: unknown };
-  /** A signal of the process stopped the run, or it only waits and was suspended; its task is recorded as `paused`. */
+  /** A signal stopped the run, or it only waits and was suspended; its task is `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
   /**
    * An attempt has ended. `stopped` means that it lost its lease, met another writer's checkpoint, or couldn't save;
