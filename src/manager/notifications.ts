@@ -8,7 +8,7 @@ import type { Logger } from "./logger.js";
 export interface Notifications {
   /** A checkpoint was saved; it is as durable as the adapter promises. */
   saved: CheckpointSummary;
-  /** Checkpoints were removed. */
+  /** What was removed. */
   removed: {
     readonly taskId: string;
     /** `"all"`: the whole task, with its numbering. */
@@ -18,7 +18,7 @@ export interface Notifications {
   };
   /** A stored record can't be read. It was left untouched. */
   corrupt: CorruptRecord;
-  /** An auto-save failed; the next tick tries again. */
+  /** An auto-save failed; the next one tries again. */
   autoSaveFailed: { readonly taskId: string; readonly error: unknown };
   /** An attempt of a run begins. */
   runStarted: {
