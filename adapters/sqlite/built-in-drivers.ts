@@ -1,6 +1,6 @@
 import { pathToFileURL } from "node:url";
 import { isError } from "../../src/contract/errors.js";
-import type { SqliteDatabase, SqliteDriver, SqliteDriverName, SqliteStatement } from "./connection.js";
+import type { SqliteDatabase, SqliteDriver, SqliteDriverName, SqliteStatement } from "./driver.js";
 
 /** A SQLite that a runtime brings along, by the name of its module. */
 type BuiltInDriver = Exclude<SqliteDriverName, "better-sqlite3">;

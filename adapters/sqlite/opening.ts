@@ -4,7 +4,8 @@ import { dirname, join } from "node:path";
 import { checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { syncFolderSync, unlessAbsent } from "../files/file-io.js";
-import { loadDriver, SqliteConnection, type SqliteDriver, type SqliteDriverName } from "./connection.js";
+import { loadDriver, SqliteConnection } from "./connection.js";
+import type { SqliteDriver, SqliteDriverName } from "./driver.js";
 import { isBusy } from "./errors.js";
 import { FULL_AT_PAGES } from "./log-copier.js";
 

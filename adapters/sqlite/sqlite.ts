@@ -11,15 +11,15 @@ import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import { CallQueue, storeIn } from "./call-queue.js";
-import type { SqliteDriver, SqliteDriverName } from "./connection.js";
 import { DatabaseFile } from "./database-file.js";
+import type { SqliteDriver, SqliteDriverName } from "./driver.js";
 import { claimDue, countDue, nextDue } from "./due.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { isWaymarkDatabase, makeTables } from "./schema.js";
 
-export type { SqliteDatabase, SqliteDriver, SqliteDriverName, SqliteStatement } from "./connection.js";
+export type { SqliteDatabase, SqliteDriver, SqliteDriverName, SqliteStatement } from "./driver.js";
 
 export interface SqliteAdapterOptions {
   /**

@@ -1,4 +1,4 @@
-import type { SqliteDriver, SqliteDriverName } from "../../adapters/sqlite/connection.js";
+import type { SqliteDriver, SqliteDriverName } from "../../adapters/sqlite/driver.js";
 import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
 import { checkFunction, checkInteger, checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
