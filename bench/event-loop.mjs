@@ -43,8 +43,8 @@ export async function benchEventLoop(folder) {
   }
 }
 
-/** @param {() => Promise<unknown>} work */
-async function longestTurn(work) {
+/** The longest time that other work waits. @param {() => Promise<unknown>} work */
+export async function longestTurn(work) {
   let longest = 0;
   let isDone = false;
   let last = performance.now();

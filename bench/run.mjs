@@ -18,6 +18,7 @@ import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
+import { benchSyncs } from "./syncs.mjs";
 import { benchTracing } from "./tracing.mjs";
 import { benchUi } from "./ui.mjs";
 import { benchWorkers } from "./workers.mjs";
@@ -27,6 +28,7 @@ const benchmarks = {
   adapters: benchAdapters,
   files: benchFiles,
   sqlite: benchSqlite,
+  syncs: benchSyncs,
   histories: benchHistories,
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
