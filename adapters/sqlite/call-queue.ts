@@ -145,7 +145,7 @@ export class CallQueue {
       const { result: outcomes, synced } =
         this.#commitAtOnce(appends, { bytes, isLazy }) ??
         (await this.#inTurn((store) => this.#commit(store, appends), { bytes, isLazy }));
-      await synced;
+      if (synced !== undefined) await synced;
       for (const [index, outcome] of outcomes.entries()) {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);

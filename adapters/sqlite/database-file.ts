@@ -81,16 +81,14 @@ export class DatabaseFile<Store> {
   }
 
   /**
-   * Call it in the turn of the change. With `syncs: "later"`, resolves once the changes so far survive a power cut.
+   * Call it in the turn of the change. With `syncs: "later"`, returns a promise that resolves once the changes so far survive a
+   * power cut.
    *
-   * @throws {StorageError} The sync failed, or the files were removed or replaced meanwhile.
+   * @throws {StorageError} The promise rejects: the sync failed, or the files were removed or replaced meanwhile.
    */
-  async synced(): Promise<void> {
+  synced(): Promise<void> | undefined {
     const { files } = this.#open ?? {};
-    if (files === undefined || !this.#syncsLater) return;
-    if (!this.#hasItsFiles()) this.#refuse();
-    const isNamed = await files.syncLog().catch((cause: unknown) => this.#failSync(files, cause));
-    if (!isNamed) this.#refuse();
+    return files !== undefined && this.#syncsLater ? this.#sync(files) : undefined;
   }
 
   /** Resolves once no sync is under way. */
@@ -126,6 +124,12 @@ export class DatabaseFile<Store> {
     return this.#options.syncs === "later" && this.#open?.files.hasLog === true;
   }
 
+  async #sync(files: OpenFiles): Promise<void> {
+    if (!this.#isAtItsPath()) this.#refuse();
+    const isNamed = await files.syncLog().catch((cause: unknown) => this.#failSync(files, cause));
+    if (!isNamed) this.#refuse();
+  }
+
   /** Closes the database, since a later sync wouldn't include what this one has lost. */
   #failSync(files: OpenFiles, cause: unknown): never {
     this.#isSuspect = true;
@@ -150,10 +154,13 @@ export class DatabaseFile<Store> {
 
   /** Whether the files that are open are those at the path. */
   #hasItsFiles(): boolean {
-    if (this.#open === undefined) return true;
-    if (this.#open.files.isLogDeleted) return false;
+    return this.#open?.files.isLogDeleted !== true && this.#isAtItsPath();
+  }
+
+  /** Whether the database is the one at the path. It isn't looked up at each call. */
+  #isAtItsPath(): boolean {
     const nowMs = performance.now();
-    if (nowMs < this.#checkAgainAtMs) return true;
+    if (this.#open === undefined || nowMs < this.#checkAgainAtMs) return true;
     this.#checkAgainAtMs = nowMs + CHECK_AGAIN_MS;
     return this.#open.files.isNamed;
   }
