@@ -60,6 +60,13 @@ export class EventsCheck {
       this.#of(task).set(id, undefined);
   }
 
+  /** A wait without an answer may have a recorded receipt of an event that was given back. */
+  leaveOpen(task: string, title: string): void {
+    const event = title.replace(/ \d+$/, "");
+    for (const [id, receipt] of this.#of(task))
+      if (receipt === undefined && this.#sent.get(id)?.event === event) this.doubt(task, id);
+  }
+
   /** The event may be pending again. */
   doubt(task: string, id: string): void {
     this.#of(task).delete(id);

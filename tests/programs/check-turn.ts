@@ -23,6 +23,8 @@ export interface TurnRules {
   receive(title: string, value: string, code: number): void;
   /** An event is pending again. */
   giveBack(title: string, value: string): void;
+  /** A wait has got no answer, and its turn may continue. */
+  leaveOpen(title: string): void;
   /** An event may be pending again. */
   doubt(value: string): void;
   /** Whether lives of the task, or of the one that it is a fork of, had different code. */
@@ -58,6 +60,7 @@ export class TurnCheck {
     let lastErrors: string[] = [];
     let hasEnded = false;
     let hasStopped = false;
+    let isOver = false;
     let linked: readonly string[] | undefined;
     for (const line of lines) {
       if (line.is === "called") {
@@ -79,11 +82,14 @@ export class TurnCheck {
         hasStopped ||= line.is === "stopped";
       } else if (line.is === "next" || line.is === "returned") {
         const isStored = ended === "completed" || ownLines.some(({ is, at }) => is === "began" && at > line.at);
+        isOver ||= isStored;
         if (!hasEnded) this.#assertWhole(line, got, isStored);
         if (hasStopped && isStored) this.#rules.report("the end of its function is stored, though the run had stopped");
         hasEnded = true;
       }
     }
+    const waits = [...calls.values()].filter(({ kind, title }) => kind === "wait" && !got.has(title));
+    if (!isOver) for (const { title } of waits) this.#rules.leaveOpen(title);
     if (calls.has(LEFT)) this.#assertLeft(ended);
     if (linked === undefined) return;
     const dropped = new Set([...linked, ...lastErrors]);

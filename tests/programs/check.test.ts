@@ -6,7 +6,7 @@ const inLife = (life: string, lines: readonly SeenInTurn[]): Seen[] =>
   lines.map((line) => ({ life, task: "t", generation: "g", at: 0, code: 1, ...line }));
 const began = { is: "began", attempt: 1, state: null } as const;
 const called = (title: string) => ({ is: "called", title, kind: "wait", input: undefined }) as const;
-const got = (title: string) => ({ is: "got", title, kind: "wait", value: "slept", isError: false }) as const;
+const got = (title: string, value = "slept") => ({ is: "got", title, kind: "wait", value, isError: false }) as const;
 const refused = (title: string) => ({ is: "refused", title, isStopped: true }) as const;
 
 it.each([
@@ -38,4 +38,45 @@ it("Nothing that a function returns after a stop is stored", () => {
   expect(violationsIn(seen)).toEqual([
     "t, generation g, turn 0: the end of its function is stored, though the run had stopped",
   ]);
+});
+
+it.each([
+  {
+    title: "A wait that is called again, and killed, may receive the event for good",
+    again: [called("event a")],
+    reported: [],
+  },
+  {
+    title: "An event whose receipt was dropped isn't received while no wait is open",
+    again: [],
+    reported: ["t: event sent-1 is received, and was not received"],
+  },
+  {
+    title: "A wait that has ended without the event hasn't received it",
+    again: [called("event a"), got("event a", "nobody")],
+    reported: ["t: event sent-1 is received, and was not received"],
+  },
+  {
+    title: "A wait for other events hasn't received it",
+    again: [called("event b")],
+    reported: ["t: event sent-1 is received, and was not received"],
+  },
+  {
+    title: "A wait that is open at the end of its turn hasn't received it",
+    again: [called("event a"), { is: "next", state: null } as const, { ...began, at: 1 }],
+    reported: ["t: event sent-1 is received, and was not received"],
+  },
+])("$title", ({ again, reported }) => {
+  const seen: Seen[] = [
+    { is: "sent", task: "t", event: "event a", id: "sent-1", isBad: false },
+    ...inLife("life-1", [began, called("event a"), got("event a", "event sent-1")]),
+    { is: "ended", life: "life-1", task: "t", how: "failed" },
+    { is: "dropped", task: "t", generation: "g", at: 0, from: "event a" },
+    ...inLife("life-2", [began, ...again]),
+    // It is started again.
+    ...inLife("life-3", [began, { is: "returned", result: [] }]).map((line) => ({ ...line, generation: "h" })),
+    { is: "ended", life: "life-3", task: "t", how: "completed" },
+    { is: "event", task: "t", id: "sent-1", status: "received" },
+  ];
+  expect(violationsIn(seen)).toEqual(reported);
 });

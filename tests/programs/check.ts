@@ -107,6 +107,7 @@ class ProgramCheck {
       receive: (title, value, code) =>
         this.#events.receive(task, idOf(value), { place: `${at} ${title}`, generation, code }),
       isCodeChanged: () => (this.#codes.get(originOf(where.task))?.size ?? 0) > 1,
+      leaveOpen: (title) => this.#events.leaveOpen(task, title),
       doubt: (value) => this.#events.doubt(task, idOf(value)),
       giveBack: (title, value) => this.#events.giveBack(task, idOf(value), { place: `${at} ${title}`, generation }),
     };

@@ -29,7 +29,7 @@ export class EventSender {
     if (event === undefined) return;
     this.#sent += 1;
     const value: EventValue = { id: `sent-${this.#sent}`, isBad };
-    this.#seen.push({ is: "sent", task, id: value.id, isBad });
+    this.#seen.push({ is: "sent", task, event, id: value.id, isBad });
     for (let copy = 0; copy < copies; copy++) await this.#manager.send(task, event, value, { id: value.id });
     if (!isBad) this.#noteArrival(task, event, value.id);
   }
@@ -62,7 +62,7 @@ export class EventSender {
       const { id, isBad } = one;
       const value: EventValue = { id, isBad };
       const place = one.key !== undefined && { wait: { generation, at: wait.at, title: wait.title } };
-      this.#seen.push({ is: "sent", task, id, isBad, ...place });
+      this.#seen.push({ is: "sent", task, event: wait.name, id, isBad, ...place });
       const by = isWorked ? this.#manager : manager;
       const send = () => by.send(task, wait.name, value, { id, wait: one.key });
       // If the write fails, once more. The life may also have ended, and its manager is closed.

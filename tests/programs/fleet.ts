@@ -188,7 +188,7 @@ class Fleet {
     if (event === undefined) return;
     this.#sent += 1;
     const value = { id: `sent-${this.#sent}`, isBad: this.#chance.below(3) === 0 };
-    this.#note({ is: "sent", task, id: value.id, isBad: value.isBad });
+    this.#note({ is: "sent", task, event, id: value.id, isBad: value.isBad });
     const send = () => this.#manager.send(task, event, value, { id: value.id });
     await Promise.all(Array.from({ length: 1 + this.#chance.below(2) }, send));
   }
@@ -202,7 +202,7 @@ class Fleet {
       const { task, event } = line;
       this.#sent += 1;
       const value = { id: `answer-${this.#sent}`, isBad: false };
-      this.#note({ is: "sent", task, id: value.id, isBad: false });
+      this.#note({ is: "sent", task, event, id: value.id, isBad: false });
       await this.#manager.send(task, event, value, { id: value.id });
     }
   }

@@ -278,7 +278,11 @@ export class Execution {
     if (end === undefined) {
       // As if they had expired.
       for (const [of, token] of place.claimed) await this.#recorded.leases?.release(of, token);
-      if (!place.isDead()) this.#frozen = { place, running: noted, at: thawsAt, stop: () => pausing.abort() };
+      if (!place.isDead()) {
+        // If it suspends its run, its worker must leave the task to the worker of the next life.
+        manager.on("runPaused", () => pausing.abort());
+        this.#frozen = { place, running: noted, at: thawsAt, stop: () => pausing.abort() };
+      }
       return { how: "killed", message: "" };
     }
     if (end.how !== "late") await manager.close();

@@ -25,6 +25,7 @@ export type Seen =
   | {
       readonly is: "sent";
       readonly task: string;
+      readonly event: string;
       readonly id: string;
       readonly isBad: boolean;
       /** If it is for one wait: where that was called. */
