@@ -27,6 +27,8 @@ const ALONE = [
   "tests/**/*failing-calls*.test.ts",
   "tests/unit/adapters/{files/lock,files/remembered-folders,files/removed-while-*,postgres/pauses,sqlite-opening,sqlite-sync}.test.ts",
   "tests/unit/contract/two-copies.test.ts",
+  // Counts the real timers of its process.
+  "tests/unit/runs/simulated-time.test.ts",
 ];
 
 export default defineConfig({

@@ -157,7 +157,8 @@ describe("fork", () => {
 
   it("is stored under the new task's lease alone", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
-    const [lease, other] = [await manager.lease("u"), await manager.lease("t")];
+    const lease = await manager.lease("u");
+    await using other = await manager.lease("t");
     await expect(manager.fork("t", first.id, "u", { lease: other })).rejects.toThrow(/lease is for task "t"/);
     await lease.release();
     await expect(manager.fork("t", first.id, "u", { lease })).rejects.toMatchObject({ code: "LEASE_LOST" });
@@ -188,7 +189,8 @@ describe("rewind", () => {
 
   it("makes a milestone of an auto-save's state, as a fork does", async () => {
     const manager = managerOn(new MemoryAdapter());
-    await manager.autoSave("t", () => "auto-saved").flush();
+    await using autoSave = manager.autoSave("t", () => "auto-saved");
+    await autoSave.flush();
     const [transient] = await manager.list("t");
     expect(transient && isTransient(transient)).toBe(true);
     const rewound = await manager.rewind("t", transient?.id ?? "");

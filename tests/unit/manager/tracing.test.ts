@@ -88,7 +88,7 @@ it("publishes what a policy removes, after a save and on request", async () => {
 it("publishes a claim that is granted with its token, and one that isn't with the error's code", async () => {
   const claims = callsOf("waymark:claim");
   const manager = inMemory();
-  await manager.lease("t", { holder: "a" });
+  await using _held = await manager.lease("t", { holder: "a" });
   await expect(manager.lease("t", { holder: "b" })).rejects.toThrow();
   expect(claims).toEqual([
     { taskId: "t", holder: "a", token: 1 },
