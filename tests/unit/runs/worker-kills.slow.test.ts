@@ -35,6 +35,6 @@ it("attempts that are killed while they drain don't count, those that are killed
   await manager.enqueue("q/poison");
   for (const drains of [false, true, false]) await killed("q/poison", drains);
   const last = startWorker(path);
-  await last.line("q/poison: Run failed");
+  await last.line("q/poison: Run failed in step");
   expect(await last.ends("SIGTERM")).toEqual([null, "SIGTERM"]);
 });
