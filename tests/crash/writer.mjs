@@ -1,7 +1,6 @@
 // Saves to one task that all processes save to, and to many others, in turn, and appends events to their logs: node writer.mjs <adapter> <folder> <name> <histories>.
 // Prints `<task> <id> <sequence>` once a save is acknowledged. Continues until its stdin ends, or it is killed.
 import { createHash } from "node:crypto";
-import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { recorded } from "../support/recorded.mjs";
 import { openAdapter } from "./open-adapter.mjs";
@@ -26,8 +25,8 @@ for (let number = 1; !isOver; number++) {
   const isEvent = adapter.log !== undefined && number % 3 === 0;
   const event = { kind: "event", name: "sent", id, createdAt, payload };
   const sequence = await (isEvent ? adapter.log.append(taskId, [event]) : adapter.append(draft));
-  // Synchronous, so that each acknowledged save is printed before the next one.
-  writeSync(1, `${taskId} ${id} ${sequence}\n`);
+  // To a pipe it is synchronous, so each acknowledged save is printed before the next one. It waits while the pipe is full.
+  process.stdout.write(`${taskId} ${id} ${sequence}\n`);
   // SQLite takes no turn unless it must wait, and the end of stdin comes in a turn of its own.
   await nextTurn();
 }
