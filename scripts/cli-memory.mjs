@@ -1,5 +1,5 @@
 // @ts-check
-// `waymark list`, `export`, `import`, `copy` and `prune` over 20,000 checkpoints stay under 150 MB, from each
+// `waymark list`, `export`, `import`, `copy` and `prune` over 20,000 checkpoints stay under 180 MB, from each
 // kind of storage and into each. Takes minutes; run after `npm run build`. Part of `npm run check`, where files: and
 // tasks: have fewer checkpoints, since a disk takes milliseconds for each of their saves. `--full` gives each storage
 // 100,000, which is best done in memory (TMPDIR=/dev/shm).
@@ -15,7 +15,8 @@ const CHECKPOINTS = isFull ? 100_000 : 20_000;
 const IN_FILES = isFull ? CHECKPOINTS : 5_000;
 const IN_TASKS = isFull ? CHECKPOINTS : 2_000;
 const PER_TASK_FILE = 100;
-const LIMIT_KB = 150_000;
+// On SQLite some 30 MB are those of the thread that copies its log.
+const LIMIT_KB = 180_000;
 /** A plan holds all checkpoints of one task. With `--full`, the largest task has 50,000, and each takes a kilobyte. */
 const PRUNE_LIMIT_KB = LIMIT_KB + (isFull ? 50_000 : 0);
 

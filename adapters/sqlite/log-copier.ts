@@ -115,7 +115,8 @@ export class LogCopier {
   }
 
   #start(): Worker {
-    const thread = new Worker(PROGRAM, { eval: true, workerData: this.#parts, execArgv: [], env: {} });
+    const resourceLimits = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 2 };
+    const thread = new Worker(PROGRAM, { eval: true, workerData: this.#parts, execArgv: [], env: {}, resourceLimits });
     thread.on("message", (pages: number) => {
       // An idle thread doesn't keep the process alive.
       if (!this.#isEnded) thread.unref();
