@@ -1,5 +1,4 @@
 import { closeSync, fdatasync, fstatSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { unlessAbsent } from "../files/file-io.js";
 
 /**
@@ -69,9 +68,8 @@ export class OpenFiles {
   }
 
   async #syncAfterLast(): Promise<boolean> {
+    // What is committed until then shares the sync.
     await this.#lastSync;
-    // Everything that is committed in this turn of the event loop shares the sync.
-    await nextTurn();
     this.#nextSync = undefined;
     const syncing = this.#sync();
     this.#lastSync = syncing.catch(() => undefined);
