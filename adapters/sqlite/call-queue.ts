@@ -57,7 +57,8 @@ interface Change<Result> {
 
 /**
  * Puts an adapter's calls in order. Appends that are called in one microtask share a transaction. All that is
- * committed while the log is being synced shares the next sync. While another process has locked the database, calls are tried again without blocking this
+ * committed while the log is being synced shares the next sync. While another process has locked the database, calls are
+ * tried again without blocking this
  * process.
  */
 export class CallQueue {

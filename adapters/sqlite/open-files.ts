@@ -13,7 +13,7 @@ export class OpenFiles {
   readonly #log: number | undefined;
   /** The sync that hasn't begun. */
   #nextSync: Promise<boolean> | undefined;
-  /** Settles with the last sync. Never rejects. */
+  /** The last sync. If it fails, so do all later ones: the system would report success without the pages that were lost. */
   #lastSync: Promise<unknown> = Promise.resolve();
 
   /** @param hasLog - False for a copy, which nobody writes to. */
@@ -39,8 +39,9 @@ export class OpenFiles {
 
   /** Resolves once no sync is left. */
   async idle(): Promise<void> {
-    while (this.#nextSync !== undefined) await this.#nextSync.catch(() => undefined);
-    await this.#lastSync;
+    // Whoever waits for a sync gets its failure.
+    while (this.#nextSync !== undefined) await Promise.allSettled([this.#nextSync]);
+    await Promise.allSettled([this.#lastSync]);
   }
 
   get isLogDeleted(): boolean {
@@ -69,10 +70,13 @@ export class OpenFiles {
 
   async #syncAfterLast(): Promise<boolean> {
     // What is committed until then shares the sync.
-    await this.#lastSync;
-    this.#nextSync = undefined;
+    try {
+      await this.#lastSync;
+    } finally {
+      this.#nextSync = undefined;
+    }
     const syncing = this.#sync();
-    this.#lastSync = syncing.catch(() => undefined);
+    this.#lastSync = syncing;
     return syncing;
   }
 

@@ -174,6 +174,21 @@ describe("a sync that fails", () => {
     },
   );
 
+  it("fails the saves that were committed meanwhile, too: the next sync would succeed without the first one's pages", async () => {
+    const { adapter, path } = await storeWith("c1");
+    // Keeps the log when the adapter closes the database.
+    connect(path).prepare("SELECT count(*) FROM waymark_tasks").get();
+    syncs.error = new Error("made to fail");
+    syncs.isHeld = true;
+    const first = adapter.append(draft("t", "c2"));
+    await untilSyncing();
+    const second = adapter.append(draft("t", "c3"));
+    syncs.error = undefined;
+    syncs.isHeld = false;
+    proceed();
+    for (const save of [first, second]) await expect(save).rejects.toThrow(/could not be synced/);
+  });
+
   it("empties the log before the next save, since a later sync wouldn't include what it has lost", async () => {
     const { adapter, path } = await storeWith("c1");
     // Keeps the log when the adapter closes the database.
