@@ -285,12 +285,13 @@ export class Waits {
     return true;
   }
 
-  /** The wait, with the start that this attempt or an earlier one has recorded. */
+  /** The wait, with the start that an earlier attempt has recorded, unless the code has set the first limit since. */
   async #begin(step: NamedStep, waitsFor: WaitMark["waitsFor"], untilMs: number | undefined): Promise<OpenWait> {
     const { name, occurrence } = step;
     const { recorded } = this.#parts.journal;
     const begun = recorded && (await recorded.findOpenWait(step));
-    if (begun?.waitsFor === waitsFor) return { ...begun, name, occurrence, isMarked: true };
+    const isSame = begun?.waitsFor === waitsFor && (begun.until !== undefined || untilMs === undefined);
+    if (isSame) return { ...begun, name, occurrence, isMarked: true };
     const startedAt = new Date(this.#nowMs()).toISOString();
     const until = untilMs === undefined ? undefined : new Date(untilMs).toISOString();
     return { name, occurrence, isMarked: false, waitsFor, startedAt, ...(until !== undefined && { until }) };

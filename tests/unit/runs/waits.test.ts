@@ -260,6 +260,22 @@ it("a wait whose time has passed gives undefined, and the limit counts from the 
   expect(await wait()).toBe("nobody");
 });
 
+it("a limit that new code sets on an open wait counts from the attempt that brings it", async () => {
+  const { manager, clock } = clockedOn();
+  let attempt = new AbortController();
+  manager.on("waitStarted", () => attempt.abort());
+  const wait = (timeoutMs?: number) => {
+    attempt = new AbortController();
+    const { signal } = attempt;
+    return manager.run("t", async (run) => (await run.waitFor("approve", { timeoutMs })) ?? "nobody", { signal });
+  };
+  await expect(wait()).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  clock.nowMs += 60 * MINUTE;
+  await expect(wait(10 * MINUTE)).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  clock.nowMs += 10 * MINUTE;
+  expect(await wait(10 * MINUTE)).toBe("nobody");
+});
+
 it("a sleep ends at the time that its first attempt said", async () => {
   const { manager, clock } = clockedOn();
   const controller = new AbortController();
