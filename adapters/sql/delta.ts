@@ -24,6 +24,8 @@ const TRY_BYTES = 1024;
  * as long as JSON.stringify.
  */
 const MAX_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
+/** A change of at most so many bytes, and of this share of the text, isn't searched: that takes longer than storing it. */
+const SMALL_CHANGE = { bytes: 1024, share: 1 / 8 };
 /** A power of 8. */
 const BLOCK = 4096;
 
@@ -163,12 +165,13 @@ function partsIn(bytes: Buffer): DeltaParts {
  * whether more bytes follow.
  */
 export function encodeNumbers(numbers: readonly number[]): Buffer {
-  const bytes: number[] = [];
+  const bytes = Buffer.allocUnsafe(8 * numbers.length);
+  let length = 0;
   for (let value of numbers) {
-    for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) + 128);
-    bytes.push(value);
+    for (; value >= 128; value = Math.floor(value / 128)) bytes[length++] = (value % 128) + 128;
+    bytes[length++] = value;
   }
-  return Buffer.from(bytes);
+  return bytes.subarray(0, length);
 }
 
 /** Reads numbers that {@link encodeNumbers} wrote. Its methods throw a RangeError if the bytes are damaged. */
@@ -206,12 +209,16 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
   let [at, from, skip, inserted] = [0, 0, 0, 0];
   const effort = { left: MAX_EFFORT.inAll + text.length * MAX_EFFORT.aByte };
+  const smallChange = Math.min(SMALL_CHANGE.bytes, text.length * SMALL_CHANGE.share);
   while (from < textEnd) {
     const keep = sameAtStart(base.subarray(at), text.subarray(from, textEnd));
     at += keep;
     from += keep;
     const rest = text.subarray(from, textEnd);
-    const met = meetAhead(base.subarray(at, baseEnd), rest, effort) ?? meetAnywhere(base, at, rest, effort);
+    const isSmall = rest.length <= smallChange;
+    const met = isSmall
+      ? undefined
+      : (meetAhead(base.subarray(at, baseEnd), rest, effort) ?? meetAnywhere(base, at, rest, effort));
     const insert = rest.subarray(0, met?.insert);
     if (keep + insert.length > 0 || skip !== 0) edits.push({ skip, keep, insert });
     skip = met?.skip ?? 0;

@@ -7,7 +7,7 @@ import { LogCopier } from "./log-copier.js";
 import { OpenFiles } from "./open-files.js";
 import { type DatabaseFileOptions, LOG_BYTES, openDatabase } from "./opening.js";
 
-/** Calls check this often whether the database was removed or replaced. Each call checks whether the log was deleted. */
+/** Calls check this often whether the files were removed or replaced. Each sync checks whether the log was deleted. */
 const CHECK_AGAIN_MS = 100;
 /**
  * Connections to databases that were removed or replaced. They stay open, since SQLite would delete the log that has the
@@ -112,7 +112,7 @@ export class DatabaseFile<Store> {
     const { database, files, copier } = this.#open ?? {};
     this.#open = undefined;
     files?.close();
-    if (files?.isNamed === false) {
+    if (files?.isDatabaseNamed === false) {
       ABANDONED.add(database);
       return undefined;
     }
@@ -125,7 +125,7 @@ export class DatabaseFile<Store> {
   }
 
   async #sync(files: OpenFiles): Promise<void> {
-    if (!this.#isAtItsPath()) this.#refuse();
+    if (!this.#hasItsFiles()) this.#refuse();
     const isNamed = await files.syncLog().catch((cause: unknown) => this.#failSync(files, cause));
     if (!isNamed) this.#refuse();
   }
@@ -152,17 +152,12 @@ export class DatabaseFile<Store> {
     );
   }
 
-  /** Whether the files that are open are those at the path. */
+  /** Whether the files that are open are those at the path. They aren't looked up at each call. */
   #hasItsFiles(): boolean {
-    return this.#open?.files.isLogDeleted !== true && this.#isAtItsPath();
-  }
-
-  /** Whether the database is the one at the path. It isn't looked up at each call. */
-  #isAtItsPath(): boolean {
     const nowMs = performance.now();
     if (this.#open === undefined || nowMs < this.#checkAgainAtMs) return true;
     this.#checkAgainAtMs = nowMs + CHECK_AGAIN_MS;
-    return this.#open.files.isNamed;
+    return this.#open.files.areNamed;
   }
 
   /** Closes all connections of this process to the file: an open one would pass its view of the old log on to the next. */
@@ -186,7 +181,7 @@ export class DatabaseFile<Store> {
     const file = statSync(path);
     // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
     // an outdated view are closed first.
-    for (const other of opened()) if (other.#open?.files.isOf(file) && !other.#hasItsFiles()) void other.close();
+    for (const other of opened()) if (other.#open?.files.isOf(file) && !other.#open.files.areNamed) void other.close();
     const database = openDatabase(this.#options, { mayCreate, isSuspect: this.#isSuspect });
     if (database === undefined) return undefined;
     this.#isSuspect = false;

@@ -24,7 +24,7 @@ import { numberOr0, parseHex, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
-import { parseRecord, parseRecordHeader, selectRecord, toHex } from "./rows.js";
+import { minuteOf, parseRecord, parseRecordHeader, selectRecord, toHex } from "./rows.js";
 
 /** The numbering of a task. The highest sequences come from the tables, since the task's row isn't written by a record. */
 const POSITION = `
@@ -37,8 +37,10 @@ const EVENT = "SELECT sequence, name, sha256 FROM waymark_records WHERE task_id 
 const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", ")}, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 /** Records alone make a task, with the status '' and the time of its last record. */
-const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_created_at, newest_status)
-  VALUES (?, 0, 0, ?, '') ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_status = ''`;
+const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_created_at, newest_minute, newest_status)
+  SELECT ?, 0, 0, created_at, ${minuteOf("created_at")}, '' FROM (SELECT ? AS created_at) WHERE true
+  ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_minute = excluded.newest_minute,
+    newest_status = ''`;
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at > ?";
 /** A damaged kind is in every range of kinds. */
 const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
@@ -63,8 +65,8 @@ const EMPTY_EVENT = "UPDATE waymark_records SET body = NULL, size_bytes = 0 WHER
 const NOTE_REMOVAL = `UPDATE waymark_tasks SET last_sequence = max(last_sequence, ?),
   removed_up_to = nullif(max(coalesce(removed_up_to, 0), ?), 0) WHERE task_id = ?`;
 /** Describes a task without checkpoints by its last record; without records, it isn't listed. */
-const DESCRIBE_BY_RECORDS = `UPDATE waymark_tasks SET (newest_created_at, newest_status) = (
-  SELECT created_at, '' FROM waymark_records r WHERE r.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1)
+const DESCRIBE_BY_RECORDS = `UPDATE waymark_tasks SET (newest_created_at, newest_minute, newest_status) = (
+  SELECT created_at, ${minuteOf("created_at")}, '' FROM waymark_records r WHERE r.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1)
   WHERE task_id = ? AND newest_sequence IS NULL`;
 
 /** The most bytes of a page. */

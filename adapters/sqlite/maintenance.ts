@@ -9,7 +9,7 @@ import { logInPages, RECORD_COLUMNS } from "../sql/records.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
 import { toRowids } from "./histories.js";
-import { COLUMNS, describeRecord, describeRow } from "./rows.js";
+import { COLUMNS, describeRecord, describeRow, minuteOf } from "./rows.js";
 
 const TASK_IDS = `SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints
   UNION SELECT task_id FROM waymark_records ORDER BY task_id`;
@@ -31,6 +31,7 @@ const REPLACE_TASK = `
   VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_sequence = excluded.last_sequence, count = excluded.count,
     newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
     newest_status = excluded.newest_status, due_at = excluded.due_at`;
+const SET_MINUTE = `UPDATE waymark_tasks SET newest_minute = ${minuteOf("newest_created_at")} WHERE task_id = ?`;
 const QUARANTINE_CHECKPOINT = `
   INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body, NULL, NULL, NULL
   FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form = ${FORM.bundle})
@@ -110,6 +111,7 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
         if (reason === undefined) return false;
         database.run(QUARANTINE_TASK, new Date().toISOString(), reason, taskId);
         database.run(REPLACE_TASK, taskId, ...rebuildTaskRow(row));
+        database.run(SET_MINUTE, taskId);
         return true;
       }),
   };

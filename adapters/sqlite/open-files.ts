@@ -44,12 +44,12 @@ export class OpenFiles {
     await Promise.allSettled([this.#lastSync]);
   }
 
-  get isLogDeleted(): boolean {
-    return this.#log !== undefined && fstatSync(this.#log).nlink === 0;
+  /** Whether the database is still at its path, and the log beside it. */
+  get areNamed(): boolean {
+    return !this.#isLogDeleted && this.isDatabaseNamed;
   }
 
-  /** Whether the path still belongs to the database. */
-  get isNamed(): boolean {
+  get isDatabaseNamed(): boolean {
     return this.isOf(statSync(this.#path, { throwIfNoEntry: false }));
   }
 
@@ -86,6 +86,10 @@ export class OpenFiles {
     await new Promise<void>((resolve, reject) => {
       fdatasync(log, (error) => (error === null ? resolve() : reject(error)));
     });
-    return !this.isLogDeleted;
+    return !this.#isLogDeleted;
+  }
+
+  get #isLogDeleted(): boolean {
+    return this.#log !== undefined && fstatSync(this.#log).nlink === 0;
   }
 }

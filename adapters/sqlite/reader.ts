@@ -34,10 +34,13 @@ const SUMMARY_AT = `SELECT ${SELECTED} FROM waymark_checkpoints c WHERE c.task_i
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form = 0";
 /** The fifth status is '' for tasks that have records only. */
 const IN_TASKS = "newest_status IN (?, ?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
+const RECENT = `FROM waymark_tasks INDEXED BY waymark_tasks_by_recency WHERE ${IN_TASKS}`;
 const TASK_IDS = {
   // The unary + makes SQLite use the primary key, which has the wanted order.
   taskId: `SELECT task_id FROM waymark_tasks WHERE +${IN_TASKS} ORDER BY task_id ${PART}`,
-  recent: `SELECT task_id FROM waymark_tasks INDEXED BY waymark_tasks_by_recency WHERE ${IN_TASKS}
+  // The index finds the minute of the last wanted task; only the tasks since then are sorted.
+  recent: `SELECT task_id ${RECENT} AND newest_minute >= coalesce(
+      (SELECT newest_minute ${RECENT} ORDER BY newest_minute DESC, task_id LIMIT 1 OFFSET (? + ? - 1)), '')
     ORDER BY newest_created_at DESC, task_id ${PART}`,
 };
 const TASK = `
@@ -115,9 +118,10 @@ export class SqliteReader {
     const { order, status = [...CHECKPOINT_STATUSES, ""] } = query;
     // The statement has five variables for statuses. An unused one is NULL, which equals no status.
     const statuses = [...CHECKPOINT_STATUSES, ""].map((one) => (status.some((asked) => asked === one) ? one : null));
-    // A negative limit means no limit.
-    const part = [Number.isFinite(limit) ? limit : -1, skip];
-    const rows = this.#parts.database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
+    const selected = [...statuses, ...idRange(query)];
+    const part = [Math.min(limit, Number.MAX_SAFE_INTEGER - skip), skip];
+    const values = order === "recent" ? [...selected, ...selected, ...part, ...part] : [...selected, ...part];
+    const rows = this.#parts.database.all(TASK_IDS[order], ...values);
     return rows.map(([taskId]) => String(taskId));
   }
 

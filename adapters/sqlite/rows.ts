@@ -5,6 +5,14 @@ import type { RecordHeader } from "../../src/contract/log.js";
 import * as records from "../sql/records.js";
 import * as sql from "../sql/rows.js";
 
+/** Of a time in ISO 8601, up to its minute. */
+export const MINUTE_LENGTH = "2026-01-01T00:00".length;
+
+/** The value of a task's column `newest_minute`. `createdAt` is an SQL expression. */
+export function minuteOf(createdAt: string): string {
+  return `substr(${createdAt}, 1, ${MINUTE_LENGTH})`;
+}
+
 /** A checkpoint's columns, in the order of {@link parseSealedSummary}. */
 const COLUMN_NAMES = ["number", ...sql.COLUMNS].map((name) => `c.${name}`);
 export const COLUMNS = COLUMN_NAMES.join(", ");

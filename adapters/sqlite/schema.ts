@@ -22,11 +22,12 @@ const SCHEMA: Readonly<Record<string, string>> = {
     newest_sequence INTEGER, -- NULL in a task without checkpoints
     newest_created_at TEXT, -- in a task that has records only, the last one's
     newest_status TEXT, -- '' in a task that has records only; NULL in one that has nothing
+    newest_minute TEXT, -- newest_created_at up to its minute, so that the many saves of a minute don't change an index
     due_at TEXT, -- when a worker may continue the task, in ISO 8601 UTC; NULL: no worker may
     removed_up_to INTEGER -- the highest sequence of a removed record
   ) STRICT, WITHOUT ROWID`,
   waymark_tasks_by_recency:
-    "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_created_at DESC)",
+    "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_minute DESC)",
   waymark_tasks_due: "CREATE INDEX waymark_tasks_due ON waymark_tasks (due_at) WHERE due_at IS NOT NULL",
   waymark_checkpoints: `CREATE TABLE waymark_checkpoints (
     number INTEGER NOT NULL PRIMARY KEY,

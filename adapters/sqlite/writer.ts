@@ -28,29 +28,29 @@ import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteLog } from "./log.js";
 import type { SqliteReader } from "./reader.js";
-import { BY_ID, COLUMNS, parseSealedSummary } from "./rows.js";
+import { BY_ID, COLUMNS, MINUTE_LENGTH, minuteOf, parseSealedSummary } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
  * be damaged.
  */
 const POSITION = `
-  SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
-    (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
-    (SELECT due_at FROM waymark_tasks WHERE task_id = ?),
-    (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?),
-    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1),
-    (SELECT max(sequence) FROM waymark_records WHERE task_id = ?)`;
+  SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = asked.id AND id = ?), t.last_sequence, t.due_at,
+    t.newest_status, t.newest_minute, c.sequence, c.number,
+    (SELECT max(sequence) FROM waymark_records WHERE task_id = asked.id)
+  FROM (SELECT ? AS id) asked LEFT JOIN waymark_tasks t ON t.task_id = asked.id
+  LEFT JOIN waymark_checkpoints c ON c.task_id = asked.id
+    AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = asked.id)`;
 const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-const ADVANCE_TASK = `
-  INSERT INTO waymark_tasks (task_id, last_sequence, newest_sequence, newest_created_at, newest_status, count)
-  VALUES (?, ?, ?, ?, ?, 1)
-  ON CONFLICT DO UPDATE SET last_sequence = excluded.last_sequence, newest_sequence = excluded.newest_sequence,
-    newest_created_at = excluded.newest_created_at, newest_status = excluded.newest_status, count = count + ?`;
-/** Only used if the time changes, since it is in an index. */
+const BEGIN_TASK = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_sequence, newest_created_at)
+  VALUES (?, ?, 1, ?, ?)`;
+const ADVANCE_TASK = `UPDATE waymark_tasks
+  SET last_sequence = ?, count = count + ?, newest_sequence = ?, newest_created_at = ? WHERE task_id = ?`;
+/** These are only used if the values change, since they are in an index. */
+const SET_STATUS = "UPDATE waymark_tasks SET newest_status = ?, newest_minute = ? WHERE task_id = ?";
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ?";
 const NEWEST_COLUMNS = `
   SELECT t.due_at, c.created_at, c.status, c.due_at FROM waymark_tasks t
@@ -63,8 +63,8 @@ const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? A
 const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
 /** The subselect uses LIMIT 1 instead of max(), so that it returns no row if no checkpoint is left. */
 const SHORTEN_TASK = `
-  UPDATE waymark_tasks SET count = count - ?, (newest_sequence, newest_created_at, newest_status) = (
-    SELECT sequence, created_at, status FROM waymark_checkpoints c
+  UPDATE waymark_tasks SET count = count - ?, (newest_sequence, newest_created_at, newest_minute, newest_status) = (
+    SELECT sequence, created_at, ${minuteOf("created_at")}, status FROM waymark_checkpoints c
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
 /** The numbers of checkpoints whose payloads are parts of histories. {@link REMOVE_STANDALONE_IN_RANGE} removes the other payloads. */
@@ -215,8 +215,8 @@ export class SqliteWriter {
     const { taskId, id, createdAt, status, payload } = draft;
     const { records = [] } = options;
     const { log } = this.#parts;
-    const [taken, last, due, newest, near, lastRecord] =
-      this.#parts.database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId, taskId) ?? [];
+    const [taken, last, due, ...rest] = this.#parts.database.one(POSITION, id, taskId) ?? [];
+    const [lastStatus, lastMinute, newest, near, lastRecord] = rest;
     const existing = typeof taken === "number" ? this.#parts.reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
     if (condition.fencingToken !== undefined) checkLeaseIn(this.#parts.database, taskId, condition);
@@ -233,15 +233,11 @@ export class SqliteWriter {
     this.#parts.database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
     this.#parts.histories.insert(placed, draft);
     if (replaced !== undefined) this.#removeNumbers([replaced]);
-    this.#parts.database.run(
-      ADVANCE_TASK,
-      taskId,
-      sequence,
-      sequence,
-      createdAt,
-      status,
-      replaced === undefined ? 1 : 0,
-    );
+    const more = replaced === undefined ? 1 : 0;
+    if (last === null) this.#parts.database.run(BEGIN_TASK, taskId, sequence, sequence, createdAt);
+    else this.#parts.database.run(ADVANCE_TASK, sequence, more, sequence, createdAt, taskId);
+    const minute = createdAt.slice(0, MINUTE_LENGTH);
+    if (status !== lastStatus || minute !== lastMinute) this.#parts.database.run(SET_STATUS, status, minute, taskId);
     const nextDue = nextDueAt(draft, due);
     if (nextDue !== due) this.#parts.database.run(SET_DUE_AT, nextDue, taskId);
     return sequence;

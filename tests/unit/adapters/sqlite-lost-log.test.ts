@@ -129,13 +129,6 @@ describe("a change after the log was deleted", () => {
   });
 });
 
-it("a read after the log was deleted reads what is there", async () => {
-  const { adapter, path } = await newStore();
-  await adapter.append(draft("t", "c1"));
-  removeLog(path);
-  expect(await listed(adapter)).toEqual(await afterKill(path));
-});
-
 describe("a database that is removed or replaced", () => {
   it("isn't written to, and the next save creates it again", async () => {
     const { adapter, path } = await newStore();
