@@ -234,7 +234,7 @@ async function sqliteSaver(path, durability = "normal") {
  * @param {string} path
  * @param {"normal" | "full"} durability
  */
-async function theirSqliteSaver(path, durability = "normal") {
+export async function theirSqliteSaver(path, durability = "normal") {
   const database = new Database(path);
   database.pragma("journal_mode = WAL");
   database.pragma(`synchronous = ${durability}`);

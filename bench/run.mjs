@@ -17,6 +17,7 @@ import { benchPhaseCheckpoints } from "./phase-checkpoints.mjs";
 import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
+import { benchSlowDisk } from "./slow-disk.mjs";
 import { benchSqlite } from "./sqlite.mjs";
 import { benchSyncs } from "./syncs.mjs";
 import { benchTracing } from "./tracing.mjs";
@@ -29,6 +30,7 @@ const benchmarks = {
   files: benchFiles,
   sqlite: benchSqlite,
   syncs: benchSyncs,
+  "slow-disk": benchSlowDisk,
   histories: benchHistories,
   "event-loop": benchEventLoop,
   postgres: benchPostgres,

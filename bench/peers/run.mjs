@@ -4,7 +4,8 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { medians } from "../compare.mjs";
+import { median, medians } from "../compare.mjs";
+import { longestTurn } from "../event-loop.mjs";
 import { runNode } from "../importing.mjs";
 import { machine } from "../report.mjs";
 import { agentState, conversations } from "../state.mjs";
@@ -14,6 +15,7 @@ import { plotOf } from "./plot.mjs";
 import { size, tableOf, times } from "./table.mjs";
 
 const AT_ONCE = 64;
+const IN_A_ROW = 10;
 const LISTED = 1000;
 const TASKS = 10_000;
 const TABLE = /(?<=<!-- npm run bench:peers -- --write -->\n).*(?=<!-- end -->)/s;
@@ -115,12 +117,39 @@ async function benchSaves(stores) {
     },
   );
   rows.push({ what: `${AT_ONCE} at once`, cells: times(await medians(atOnce, { rounds: 40 })) });
+  const inARow = contestants(stores, ({ save }) => {
+    let turn = 0;
+    const saveInARow = async (/** @type {string} */ name) => {
+      for (let left = IN_A_ROW; left > 0; left--) await save(name, talks[turn++ % talks.length] ?? {});
+    };
+    return () => Promise.all(names.map(saveInARow));
+  });
+  const rounds = await medians(inARow, { rounds: 5, warmup: 1 });
+  const eachMs = mapped(Object.entries(rounds), (ms) => ms / AT_ONCE / IN_A_ROW);
+  rows.push({ what: `${AT_ONCE} tasks, each in a row: a save`, cells: times(eachMs) });
+  rows.push({ what: "event loop blocked by a save", cells: times(await longestTurns(stores, talks)) });
   const latest = contestants(stores, (store) => {
     let turn = 0;
     const { latest } = store;
     return latest && (() => latest(nextTask(turn++)));
   });
   rows.push({ what: "latest, 9 KB", cells: times(await medians(latest, { rounds: 500, warmup: 500 })) });
+}
+
+/**
+ * The median time for which a save holds up the program.
+ *
+ * @param {ReadonlyMap<string, import("./peer.mjs").Store>} stores
+ * @param {readonly object[]} states
+ */
+async function longestTurns(stores, states) {
+  /** @type {Map<string, number[]>} */
+  const samples = new Map([...stores.keys()].map((name) => [name, []]));
+  for (const state of states.slice(0, 300)) {
+    for (const [name, store] of stores)
+      samples.get(name)?.push(await longestTurn(async () => store.save("conversation", state)));
+  }
+  return mapped(samples, median);
 }
 
 /** @param {ReadonlyMap<string, import("./peer.mjs").Store>} stores */
