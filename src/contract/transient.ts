@@ -29,6 +29,11 @@ export function isChild({ metadata }: Pick<CheckpointSummary, "metadata">): bool
   return noteIn(metadata)?.["child"] === true;
 }
 
+/** Whether the task has ended, until somebody retries or saves it again. */
+export function hasEnded(newest: Pick<CheckpointSummary, "status"> | undefined): boolean {
+  return newest?.status === "completed" || newest?.status === "failed";
+}
+
 /**
  * Whether `manager.cancel` has recorded the checkpoint as failed. Unlike the RunCancelledError that a run threw, because
  * a child run was cancelled, a cancellation has no stack.

@@ -1,5 +1,5 @@
 import type { CheckpointQuery, StorageAdapter, TaskQuery } from "../contract/adapter.js";
-import { checkId, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
+import { checkId, checkSignal, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
 import { type CheckpointStatus, type CheckpointSummary, checkStatus } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { type ItemKind, RECORD_KINDS, type RecordQuery } from "../contract/log.js";
@@ -31,6 +31,13 @@ export interface RecordsQuery<Kind extends ItemKind = ItemKind>
   readonly order?: "newest" | "oldest" | undefined;
 }
 
+/** What `manager.follow` selects of a task's log. */
+export interface FollowOptions<Kind extends ItemKind = ItemKind>
+  extends Pick<RecordsQuery<Kind>, "afterSequence" | "kinds"> {
+  /** Ends it. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Selects the tasks that meet all given conditions. */
 export interface TasksQuery {
   /** Only ids that begin with this text, for example a namespace or a tenant. */
@@ -59,6 +66,11 @@ const RECORDS_CHECKS: OptionChecks<RecordsQuery> = {
   beforeSequence: wholeFrom(1),
   afterSequence: wholeFrom(0),
   limit: wholeFrom(0),
+};
+const FOLLOW_CHECKS: OptionChecks<FollowOptions> = {
+  afterSequence: wholeFrom(0),
+  kinds: checkKinds,
+  signal: checkSignal,
 };
 const TASKS_CHECKS: OptionChecks<TasksQuery> = {
   prefix: checkText,
@@ -92,6 +104,11 @@ export function resolveRecordsQuery(taskId: string, query: RecordsQuery): Record
   checkTaskId(taskId);
   checkOptions("RecordsQuery", query, RECORDS_CHECKS);
   return { ...query, taskId, order: query.order ?? "oldest" };
+}
+
+export function checkFollowOptions(taskId: string, options: FollowOptions): void {
+  checkTaskId(taskId);
+  checkOptions("FollowOptions", options, FOLLOW_CHECKS);
 }
 
 export function resolveTasksQuery(query: TasksQuery): TaskQuery {

@@ -2,6 +2,8 @@ import type { RunStore } from "./run-store.js";
 
 /** The longest pause. A machine that sleeps stops the timers of its processes. */
 const MAX_QUIET_MS = 60_000;
+/** The pauses of {@link Poller.pauseForChange}: at least; if changes don't end it; at most, if some of them may not. */
+const [HINTED_MS, BLIND_MS, SLOW_MS] = [20, 250, 2000];
 
 /** Polls for what other managers and processes store. If the storage notifies of each change, only after one. */
 export class Poller {
@@ -13,14 +15,17 @@ export class Poller {
   #hasChanged = false;
   #isQuiet = false;
 
-  /** @param key - A task's id, or {@link ANY_TASK}: its wakes end the pauses. */
-  constructor(store: RunStore, key: string) {
+  /**
+   * @param key - A task's id, or {@link ANY_TASK}: its wakes end the pauses.
+   * @param options - `usesHints`: whether changes end pauses, too, if the storage doesn't notify of all of them.
+   */
+  constructor(store: RunStore, key: string, { usesHints = false }: { readonly usesHints?: boolean } = {}) {
     this.#store = store;
     this.#key = key;
     this.#stopListening = store.onWake(key, () => {
       this.#isWoken = true;
     });
-    this.#stopWatching = store.watchChanges(() => this.#noteChange());
+    this.#stopWatching = store.watchChanges(() => this.#noteChange(), usesHints);
   }
 
   /** Whether the storage notifies of each change. */
@@ -45,6 +50,12 @@ export class Poller {
     this.#isQuiet = true;
     await this.pause(Math.min(ms, MAX_QUIET_MS), signal);
     this.#isQuiet = false;
+  }
+
+  /** Pauses until the storage has probably changed. */
+  async pauseForChange(signal: AbortSignal): Promise<void> {
+    await this.pause(this.isNotified ? HINTED_MS : BLIND_MS, signal);
+    await this.pauseUntilChange(this.#store.isMultiProcess ? SLOW_MS : Number.POSITIVE_INFINITY, signal);
   }
 
   end(): void {

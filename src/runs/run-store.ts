@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { type OpenedPayload, openPayload } from "../codec/payload.js";
-import type { CheckpointQuery } from "../contract/adapter.js";
+import type { CheckpointQuery, StoredTask } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointDraft, CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { AppendCondition } from "../contract/conditions.js";
@@ -297,13 +297,27 @@ export class RunStore {
     return untilDue(this.#resolved, query);
   }
 
+  /** What the storage has of a task, without its states; `undefined` if it has nothing, or nothing intact. */
+  async findTask(taskId: string): Promise<StoredTask | undefined> {
+    for await (const task of this.#resolved.storage.tasks({ prefix: taskId, order: "taskId", limit: 1 })) {
+      if (!isCorrupt(task)) return task.taskId === taskId ? task : undefined;
+    }
+    return undefined;
+  }
+
   /**
    * Calls `changed` after each change of the storage. Returns a function that ends this; `undefined` if the storage doesn't
    * notify of every change.
+   *
+   * @param isHint - Then it needn't notify of every one.
    */
-  watchChanges(changed: () => void): (() => void) | undefined {
-    const { capabilities, log } = this.#resolved.storage;
-    return capabilities.multiProcess ? undefined : log?.watch?.(changed);
+  watchChanges(changed: () => void, isHint = false): (() => void) | undefined {
+    return this.isMultiProcess && !isHint ? undefined : this.#resolved.storage.log?.watch?.(changed);
+  }
+
+  /** Whether other processes may use the storage, too. */
+  get isMultiProcess(): boolean {
+    return this.#resolved.storage.capabilities.multiProcess;
   }
 
   /** Calls `call` at each {@link wake} of the key. Returns a function that unsubscribes. */

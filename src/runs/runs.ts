@@ -3,6 +3,7 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import {
   CheckpointConflictError,
   CheckpointCorruptError,
+  CheckpointNotFoundError,
   LeaseHeldError,
   RunCancelledError,
   RunFailedError,
@@ -11,7 +12,7 @@ import {
 } from "../contract/errors.js";
 import { readRunNote } from "../contract/run-note.js";
 import { formatRunKey } from "../contract/run-record.js";
-import { isCancelled } from "../contract/transient.js";
+import { hasEnded, isCancelled } from "../contract/transient.js";
 import { anySignal, pause } from "../manager/abort-signals.js";
 import { checkOptions } from "../manager/check-options.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
@@ -32,9 +33,6 @@ interface EnqueueOptions {
 }
 
 const CLAIM_EVERY_MS = 100;
-/** The pauses between two looks whether a run has ended. */
-const FIRST_POLL_MS = 250;
-const LAST_POLL_MS = 2000;
 
 /** The runs of one manager: at most one per task. */
 export class Runs {
@@ -139,18 +137,19 @@ export class Runs {
     );
   }
 
-  /** Waits for the checkpoint at which the run has ended. */
+  /** Waits for the checkpoint at which the run has ended. The task may not have begun. */
   async #findEnd(taskId: string, signal: AbortSignal): Promise<CheckpointSummary> {
     const store = this.#store;
-    const poller = new Poller(store, taskId);
+    const poller = new Poller(store, taskId, { usesHints: true });
     try {
-      for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
+      for (;;) {
         signal.throwIfAborted();
         poller.begin();
-        const newest = await store.reader.newest(taskId);
-        if (newest.status === "completed" || newest.status === "failed" || isCancelled(newest)) return newest;
-        await poller.pause(pauseMs, signal);
-        await poller.pauseUntilChange(Number.POSITIVE_INFINITY, signal);
+        const newest = await store.reader.newest(taskId).catch((error: unknown) => {
+          if (!(error instanceof CheckpointNotFoundError)) throw error;
+        });
+        if (newest && hasEnded(newest)) return newest;
+        await poller.pauseForChange(signal);
       }
     } finally {
       poller.end();
