@@ -280,13 +280,13 @@ class Rehearser {
 
   async #callStep(
     fn: (call: StepCall) => unknown,
-    { key, attempt, signal }: StepCall,
+    { key, attempt, signal, write }: StepCall,
     title: string,
     { turns }: Watch,
   ): Promise<unknown> {
     const keys = this.stepsWithKey;
     const call = {
-      ...{ attempt, signal },
+      ...{ attempt, signal, write },
       get key() {
         keys.add(title);
         return key;

@@ -18,8 +18,8 @@ import { type EncodedField, joinFields } from "./step-values.js";
 
 /** A record of the run that is to be appended. */
 export interface RunRecordDraft {
-  readonly kind: "step" | "run" | "mark";
-  /** Given for a step, a wait, or a milestone of `run.save`. */
+  readonly kind: "step" | "run" | "mark" | "chunk";
+  /** Given for a step, its chunks, a wait, or a milestone of `run.save`. */
   readonly name?: string;
   readonly occurrence?: number;
   /** The sequence of the event that a wait has received or refused. */
@@ -149,7 +149,8 @@ export class RunJournal {
     const draft = this.#draftRecord(record, this.head.generation);
     // The write before it may take longer than the draft. Its failure is thrown by the flush.
     if (types.isPromise(draft)) draft.catch(() => undefined);
-    if (record.kind !== "mark") this.#progress();
+    // A step that is killed each time may write chunks each time.
+    if (record.kind !== "mark" && record.kind !== "chunk") this.#progress();
     this.#next ??= this.#newBatch();
     const { drafts, first } = this.#next;
     this.#next.isLazy &&= isLazy;
@@ -273,7 +274,7 @@ export class RunJournal {
     const query = { taskId, order: "oldest", afterSequence: this.#newest.last, headersOnly: true } as const;
     for await (const { recordKey, name, payload, sequence } of this.#store.records({
       ...query,
-      kinds: ["step", "run", "mark"],
+      kinds: ["step", "run", "mark", "chunk"],
     })) {
       const isSame = recordKey === first?.recordKey && name === first?.name && payload.sha256 === first?.payload.sha256;
       if (isSame) return sequence + drafts.length - 1;

@@ -145,6 +145,20 @@ export interface StepCall {
   readonly attempt: number;
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;
+  /**
+   * Stores a part of the step's output while the step runs: a model's tokens, lines of a log, progress. `manager.follow`
+   * passes it on as a record of the kind `chunk`, whose value is `{ attempt, chunk }`: the step's attempt, since an attempt
+   * that was killed has left chunks, too. The chunks of a step have the order of their calls.
+   *
+   * Chunks are stored every 20 ms, or together with the step's result. A stored chunk survives a kill, and a power cut once
+   * the result does. Await it for back-pressure only: it resolves at once unless 64 KB aren't stored yet.
+   *
+   * @param chunk - Text, bytes, or any value that a state may hold; redacted like the step's result.
+   * @throws {TypeError} The step's function has ended.
+   * @throws {StateNotSerializableError} The chunk can't be stored.
+   * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`.
+   */
+  write(this: void, chunk: unknown): Promise<void>;
 }
 
 export interface StepOptions<Schema extends StateSchema | undefined = StateSchema | undefined> {

@@ -33,6 +33,10 @@ export class StepValues {
     return this.#encode(result, () => `The result ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
   }
 
+  encodeChunk({ name, title }: StepName, chunk: unknown): EncodedState {
+    return this.#encode(chunk, () => `A chunk ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
+  }
+
   /** The stored form of a result. @throws {StateInvalidError} The schema refuses it. */
   checkResult(title: string, result: unknown, schema: StateSchema): unknown {
     return encodeWithSchema(schema, result, `The schema refuses the result ${this.#ofStep(title)}`);

@@ -7,6 +7,7 @@ import type { StepRecord } from "../contract/run-record.js";
 import type { Runtime } from "../contract/runtime.js";
 import { onAbort, pause } from "../manager/abort-signals.js";
 import { traced, tracing } from "../manager/tracing.js";
+import { ChunkWriter } from "./chunk-writer.js";
 import { runInCall } from "./nesting.js";
 import type { RecordedStep, StepValue } from "./recorded-turn.js";
 import type { StepFunction, StepOptions, StepRetry } from "./run.js";
@@ -131,13 +132,20 @@ export class Steps {
       if (attempts > 1) await this.#mark(step, false);
       const timed = timeoutMs === undefined ? undefined : timedSignal(runtime, stop.signal, timeoutMs, title);
       const { signal } = timed ?? stop;
+      const attempt = earlier + attempts;
+      let writer: ChunkWriter | undefined;
+      const newWriter = () => new ChunkWriter(this.#parts, step, attempt);
       const call = {
-        // A getter, because most steps don't read their keys.
+        // Getters, because most steps don't read their keys, and write nothing.
         get key() {
           return key();
         },
-        attempt: earlier + attempts,
+        attempt,
         signal,
+        get write() {
+          writer ??= newWriter();
+          return writer.write;
+        },
       };
       try {
         const called = runInCall({ of: this.#calls, name: title, signal }, () => fn(call));
@@ -151,6 +159,7 @@ export class Steps {
         // If the run stops during the pause, the step ends with its last error.
         if (stop.signal.aborted) return { attempts, error };
       } finally {
+        writer?.end();
         timed?.clear();
       }
     }

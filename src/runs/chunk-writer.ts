@@ -1,0 +1,63 @@
+import type { EncodedState } from "../codec/json.js";
+import type { AttemptParts, NamedStep } from "./turn-calls.js";
+
+/** Chunks are stored together: after so many milliseconds, or once they have so many characters. */
+const FLUSH = { ms: 20, chars: 64 * 1024 };
+
+/** Stores what one attempt of a step writes while it runs, as records of the kind `chunk`. */
+export class ChunkWriter {
+  readonly #parts: Pick<AttemptParts, "store" | "journal" | "values" | "stop">;
+  readonly #step: NamedStep;
+  readonly #attempt: number;
+  #waiting: EncodedState[] = [];
+  /** The characters of the chunks that aren't stored yet. */
+  #unstored = 0;
+  #lastFlush: Promise<void> = Promise.resolve();
+  #cancelTimer: (() => void) | undefined;
+  #isOver = false;
+
+  /** @param attempt - Of the step. */
+  constructor(parts: AttemptParts, step: NamedStep, attempt: number) {
+    this.#parts = parts;
+    this.#step = step;
+    this.#attempt = attempt;
+  }
+
+  /** See `StepCall.write`. */
+  readonly write = (chunk: unknown): Promise<void> => {
+    const { values, stop, store } = this.#parts;
+    if (this.#isOver) {
+      throw new TypeError(
+        `write was called after the function of step ${JSON.stringify(this.#step.title)} had ended, so the chunk isn't stored.`,
+      );
+    }
+    stop.signal.throwIfAborted();
+    const encoded = values.encodeChunk(this.#step, chunk);
+    this.#waiting.push(encoded);
+    this.#unstored += encoded.text.length;
+    if (this.#unstored >= FLUSH.chars) return this.#flush();
+    this.#cancelTimer ??= store.options.runtime.setTimeout(() => void this.#flush(), FLUSH.ms);
+    return Promise.resolve();
+  };
+
+  /** Call it when the step's function has ended. The chunks that are left share a write with its result. */
+  end(): void {
+    this.#isOver = true;
+    void this.#flush();
+  }
+
+  /** Resolves once all chunks so far are stored. Never rejects: if a write fails, the run has stopped. */
+  #flush(): Promise<void> {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    const { name, occurrence } = this.#step;
+    const fields = { attempt: this.#attempt };
+    const flushed = this.#waiting.map(async (chunk) => {
+      await this.#parts.journal.note({ kind: "chunk", name, occurrence, fields, encoded: ["chunk", chunk] });
+      this.#unstored -= chunk.text.length;
+    });
+    this.#waiting = [];
+    if (flushed.length > 0) this.#lastFlush = Promise.all([this.#lastFlush, ...flushed]).then(() => undefined);
+    return this.#lastFlush;
+  }
+}
