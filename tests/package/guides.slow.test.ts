@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import ts from "typescript";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { administer, serverUrl } from "../support/postgres.js";
@@ -15,6 +15,7 @@ const root = join(import.meta.dirname, "..", "..");
 const peers = join(root, "bench", "peers");
 const start = readFileSync(join(root, "site", "index.md"), "utf8");
 const guide = readFileSync(join(root, "docs", "getting-started.md"), "utf8");
+const following = readFileSync(join(root, "docs", "following.md"), "utf8");
 const testing = readFileSync(join(root, "docs", "testing.md"), "utf8");
 const comingFrom = readFileSync(join(root, "docs", "coming-from.md"), "utf8");
 
@@ -85,6 +86,66 @@ describe("the site's start page", () => {
     expect(() => run("report.mjs", "c")).toThrow(expect.objectContaining({ signal: "SIGKILL", stdout: killed }));
     expect(run("report.mjs")).toBe(resumed);
   });
+});
+
+describe("docs/following.md", () => {
+  it("streams a run to readers, each record once, through a server that is killed and started again", async () => {
+    const [, code = ""] = /```js\n(.*?)```/s.exec(following) ?? [];
+    writeFileSync(join(folder, "stories.mjs"), code);
+    const first = await startServer();
+    await fetch(`${first.url}?subject=a+river`, { method: "POST" });
+    const seen: SentEvent[] = [];
+    for await (const event of eventsOf(first.url)) {
+      seen.push(event);
+      if (event.kind === "chunk" && event.record.name === "end") break;
+    }
+    await first.kill();
+    const second = await startServer();
+    for await (const event of eventsOf(second.url, seen.at(-1)?.id)) seen.push(event);
+    await second.kill();
+
+    expect(seen.at(-1)?.kind).toBe("end");
+    const ids = seen.slice(0, -1).map(({ id }) => Number(id));
+    expect(ids).toEqual([...new Set(ids)].sort((a, b) => a - b));
+    const steps = seen.filter(({ kind }) => kind === "step").map(({ record }) => record);
+    expect(steps.map(({ name }) => name)).toEqual(["beginning", "end"]);
+    const lastAttempt = Math.max(...seen.map(({ record }) => record.value?.attempt ?? 0));
+    expect(lastAttempt).toBeGreaterThan(1);
+    const tokens = seen.filter(({ record }) => record.name === "end" && record.value?.attempt === lastAttempt);
+    expect(tokens.map(({ record }) => record.value?.chunk).join("")).toBe(steps[1]?.value?.result);
+  });
+
+  interface SentEvent {
+    readonly id?: string;
+    readonly kind?: string;
+    readonly record: {
+      readonly name?: string;
+      readonly value?: { readonly attempt?: number; readonly chunk?: string; readonly result?: string };
+    };
+  }
+
+  async function startServer() {
+    const env = { ...process.env, PORT: "0" };
+    const child = spawn(process.execPath, ["stories.mjs"], { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const [port] = await once(createInterface({ input: child.stdout }), "line");
+    const closed = once(child, "close");
+    const kill = () => child.kill("SIGKILL") && closed;
+    return { url: `http://localhost:${port}/s-1`, kill };
+  }
+
+  async function* eventsOf(url: string, lastId?: string): AsyncGenerator<SentEvent> {
+    const { body } = await fetch(url, lastId === undefined ? {} : { headers: { "last-event-id": lastId } });
+    let text = "";
+    for await (const part of body!.pipeThrough(new TextDecoderStream())) {
+      const events = (text + part).split("\n\n");
+      text = events.pop() ?? "";
+      for (const event of events) {
+        const fields = Object.fromEntries(event.split("\n").map((line) => line.split(/:\s?(.*)/s)));
+        yield { id: fields["id"], kind: fields["event"], record: JSON.parse(fields["data"] || "{}") };
+      }
+    }
+  }
 });
 
 describe("docs/testing.md", () => {
