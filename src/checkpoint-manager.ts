@@ -45,7 +45,7 @@ import { StatusChanger } from "./manager/status.js";
 import { CheckpointWriter } from "./manager/writer.js";
 import { Branches } from "./runs/branches.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
-import { Follower, type RemovedRecords } from "./runs/follower.js";
+import { type FollowedItem, Follower } from "./runs/follower.js";
 import { assertOutsideRun } from "./runs/nesting.js";
 import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
 import { RunStore } from "./runs/run-store.js";
@@ -141,8 +141,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * another caller has stored and what doesn't survive a power cut yet.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
-   * @throws {StateInvalidError} The schema refuses the newest checkpoint. Since that isn't damage, the checkpoint isn't
-   *   skipped.
+   * @throws {StateInvalidError} The schema refuses the newest checkpoint, which isn't skipped.
    */
   async latest(
     taskId: string,
@@ -152,7 +151,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Loads the checkpoint with this id. Changes nothing. Each call returns an independent state.
+   * Loads the checkpoint with this id. Each call returns an independent state.
    *
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
    * @throws {CheckpointCorruptError} The checkpoint can't be read.
@@ -168,10 +167,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * turn: it has the turn's first state, and the results that were recorded up to there. From the end of a run, every
    * step runs again.
    *
-   * The stored state is copied as it is, without the schema, migrations or `redact`. A storage that can share payloads
-   * doesn't store the state twice. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is
-   * encrypted again. The original's events are copied, too, so an event that no wait has received can be received by
-   * both tasks. The other records of its log stay with the original.
+   * The stored state is copied as it is, without the schema, migrations or `redact`; `encrypt` encrypts it again. The
+   * original's events are copied, too, so both tasks can receive one that no wait has received. The other records of its
+   * log stay with the original.
    *
    * @param point - A checkpoint's id, or the sequence of any record of the log.
    * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
@@ -196,8 +194,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * records of the log stay where they are. The stored state, and the results of the turn, are copied as by `fork`.
    * Events that the task has received stay received.
    *
-   * If the task has an auto-save, first change the state that its `getState` returns. Otherwise the auto-save saves the
-   * state from before the rewind again.
+   * If the task has an auto-save, first change the state that its `getState` returns, or it saves the old one again.
    *
    * @param point - A checkpoint's id, or the sequence of any record of the log.
    * @param options - `label` and `metadata` replace the old checkpoint's. `expectedSequence` and `lease` work as for
@@ -219,8 +216,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Lists the changes of the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by
-   * their `id`, or else by their content. States are compared in their stored form, migrated to the current version. So
-   * if the schema decodes a text to a `Date`, the change contains the text.
+   * their `id`, or else by their content. States are compared in their stored form, migrated to the current version.
    *
    * @throws {CheckpointNotFoundError} One of them doesn't exist.
    * @throws {CheckpointCorruptError} One of them can't be read.
@@ -232,8 +228,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * The oldest checkpoint for which the predicate holds, or `undefined`. It searches by bisection, so once the
-   * predicate holds, it must hold for all newer checkpoints. It reads the oldest state, the newest state, and one state
-   * for each halving of the range between them.
+   * predicate holds, it must hold for all newer checkpoints.
    *
    * @example
    * ```ts
@@ -247,10 +242,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * console.log(first?.createdAt ?? "no errors");
    * ```
    *
-   * If a checkpoint is damaged, it is reported, and the search takes the next newer one. So the result is the oldest
-   * intact match; an older, damaged checkpoint may match, too.
+   * A damaged checkpoint is reported, and the search takes the next newer one. So the result is the oldest intact match.
    *
-   * @param predicate - May return `undefined` if it can't decide. Then the checkpoint is skipped, as a damaged one is.
+   * @param predicate - May return `undefined` if it can't decide. Then the checkpoint is skipped.
    * @param query - Limits the search to the checkpoints that match.
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    * @throws {StateInvalidError} The schema refuses a state that the search reads.
@@ -290,26 +284,27 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The task's log and what comes to it, from any process: every record and checkpoint above `afterSequence` once, in the
-   * order of their sequences, and only what survives a power cut. Ends once the task is completed or failed and all of it
-   * was passed on. A task that doesn't exist yet is waited for. To reconnect, pass the last sequence that you saw.
+   * What {@link records} reads, and what comes to the log from any process: each item above `afterSequence` once, in order,
+   * and only what survives a power cut. Ends with the task, once it is completed or failed. A task that doesn't exist yet
+   * is waited for. To reconnect, pass the last sequence that you saw.
    *
-   * A checkpoint that was replaced meanwhile, and the mark of a step that has ended, may be missing. If a policy removed
-   * other records before they could be read, an item of the kind `removed` says up to which sequence. Without
-   * `afterSequence`, it begins with the first record that is there.
+   * Replaced checkpoints and the marks of ended steps may be missing. If a policy removed other records before they could
+   * be read, an item of the kind `removed` says up to which sequence.
    *
-   * It reads at most 100 records, or about 1 MB, ahead of the loop. Changes by other processes are seen within 50 ms on SQLite,
-   * and within 250 ms on files and PostgreSQL.
-   *
-   * @throws The reason of `signal`, once it has aborted.
-   * @throws {CheckpointNotFoundError} The task was removed, or removed and begun again.
-   * @throws {UnsupportedOperationError} The storage keeps no log.
+   * @param options - `signal` ends it.
+   * @throws The reason of `signal`.
+   * @throws {CheckpointNotFoundError} The task was removed, and perhaps begun again.
    */
   follow<Kind extends TaskRecord["kind"] = TaskRecord["kind"]>(
     taskId: string,
-    options?: FollowOptions<Kind>,
-  ): AsyncGenerator<(TaskRecord & { readonly kind: Kind }) | RemovedRecords, void, void>;
-  async *follow(taskId: string, options: FollowOptions = {}): AsyncGenerator<TaskRecord | RemovedRecords, void, void> {
+    options?: Pick<RecordsQuery<Kind>, "afterSequence" | "kinds"> & { readonly signal?: AbortSignal | undefined },
+  ): AsyncGenerator<
+    | (TaskRecord & { readonly kind: Kind })
+    | { readonly kind: "removed"; readonly taskId: string; readonly sequence: number },
+    void,
+    void
+  >;
+  async *follow(taskId: string, options: FollowOptions = {}): AsyncGenerator<FollowedItem, void, void> {
     this.#calls.assertOpen();
     checkFollowOptions(taskId, options);
     yield* new Follower(this.#runStore, this.#records).follow(taskId, options);
@@ -321,9 +316,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The tasks that can continue, most recent first: for a prompt like "Resume from …?". The newest checkpoint isn't
-   * `completed`, and the task isn't cancelled. Child runs are left out, because their parent run
-   * continues them.
+   * The tasks that can continue, most recent first: for a prompt like "Resume from …?". They aren't completed or
+   * cancelled, and no child runs, which their parent run continues.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     return this.#openReader.tasks(
@@ -346,10 +340,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /** Removes the task with its events, and ends its numbering. Returns the number of removed checkpoints. */
   async removeTask(taskId: string, options?: Pick<SaveOptions, "lease">): Promise<number>;
   /**
-   * Removes every task whose id begins with `prefix`, for example a namespace or a tenant. If the storage supports it,
-   * this is one step; otherwise tasks are removed one by one.
+   * Removes every task whose id begins with `prefix`, such as a tenant's: in one step, if the storage supports that.
    *
-   * @param query - `prefix` must not be empty, since an empty prefix would remove everything.
+   * @param query - `prefix` must not be empty: that would remove everything.
    * @returns The number of removed checkpoints.
    */
   async removeTask(query: { readonly prefix: string }): Promise<number>;
@@ -360,7 +353,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Changes a checkpoint's status and error. Without `error`, the checkpoint has no error afterwards.
+   * Changes a checkpoint's status and error. Without `error`, it has none afterwards.
    *
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
    * @throws {CheckpointConflictError} It is `completed`, which is final.
@@ -375,7 +368,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Marks the task's newest checkpoint as `completed`.
+   * Marks the newest checkpoint as `completed`.
    *
    * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
@@ -390,7 +383,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Marks the task's newest checkpoint as `failed`, with the error.
+   * Marks the newest checkpoint as `failed`, with the error.
    *
    * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
@@ -405,10 +398,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's state. `stop()` saves the
-   * last change and ends this. An auto-save is a transient checkpoint, which replaces the previous auto-save. So policies
-   * count milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the
-   * next tick tries again, unless the lease is lost. The timer never keeps the process alive.
+   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's. `stop()` saves the last change
+   * and ends this. An auto-save is a transient checkpoint, which replaces the one before, so policies don't count it. It
+   * never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the next tick tries again,
+   * unless the lease is lost. The timer never keeps the process alive.
    *
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
@@ -421,7 +414,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Runs a function under the task's lease. After a kill, run it again: finished steps return their recorded results.
    * If the run is completed, nothing runs, and its stored result is returned. So the task's id is the idempotency key.
-   * (A task that was completed without a run has the result `undefined`.)
    *
    * @example
    * ```ts
@@ -483,9 +475,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Runs the tasks that are due, on as many machines as call this with the same storage: those that `enqueue` saved,
-   * those whose wait is over, and those whose worker has died. Each runs as by `run`, but is suspended while it
-   * waits. A run that throws is recorded as failed; `retry` puts it back.
+   * Runs the tasks that are due, on any number of machines: those that `enqueue` saved, those whose wait is over, and those
+   * whose worker has died. Each runs as by `run`, but is suspended while it waits. A run that throws is recorded as
+   * failed; `retry` puts it back.
    *
    * Resolves once the worker is drained: `signal` aborted, the process got a signal, or the manager closes.
    *
@@ -556,12 +548,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save, or at its next
-   * renewal, which comes after a third of the lease's time. What it still writes is refused. `run` throws a
-   * RunCancelledError from then on, unless it has `restart`.
+   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save or renewal, which
+   * comes after a third of the lease's time; what it still writes is refused. From then on, `run` throws a
+   * RunCancelledError unless it has `restart`.
    *
-   * @param task - A task's id, or the prefix of all incomplete tasks to cancel. Tasks that end meanwhile are left out.
-   * @param reason - For people: who cancels it, and why.
+   * @param task - A task's id, or the prefix of all incomplete tasks to cancel.
+   * @param reason - Who cancels it, and why.
    * @returns The number of cancelled tasks.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {CheckpointConflictError} The task is completed.
@@ -587,10 +579,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The result of the task's run. If the run hasn't ended, or the task doesn't exist yet, waits from any process until it
-   * has ended.
+   * The result of the task's run. Waits from any process until the run has ended, also for a task that doesn't exist yet.
    *
-   * @param options - `signal` ends the waiting. Nothing else does if nobody begins the task.
+   * @param options - `signal` ends the waiting.
    * @returns What the run's function returned, as it was stored. Its type isn't checked.
    * @throws {RunFailedError} The run has failed; `cause` is its error.
    * @throws {RunCancelledError} The run was cancelled.

@@ -31,10 +31,8 @@ export interface RecordsQuery<Kind extends ItemKind = ItemKind>
   readonly order?: "newest" | "oldest" | undefined;
 }
 
-/** What `manager.follow` selects of a task's log. */
-export interface FollowOptions<Kind extends ItemKind = ItemKind>
-  extends Pick<RecordsQuery<Kind>, "afterSequence" | "kinds"> {
-  /** Ends it. */
+/** What `manager.follow` selects of a task's log, and the signal that ends it. */
+export interface FollowOptions extends Pick<RecordsQuery, "afterSequence" | "kinds"> {
   readonly signal?: AbortSignal | undefined;
 }
 

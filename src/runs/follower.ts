@@ -11,13 +11,10 @@ import type { RunStore } from "./run-store.js";
 /** The most records that are read at a time, and about the most bytes. */
 const PAGE = { records: 100, bytes: 1024 * 1024 };
 
-/** What a follower gets instead of records that were removed before it could read them. */
-export interface RemovedRecords {
-  readonly kind: "removed";
-  readonly taskId: string;
-  /** The last of them has at most this sequence. */
-  readonly sequence: number;
-}
+/** A record, or what a follower gets instead of records up to a sequence that were removed before it could read them. */
+export type FollowedItem =
+  | TaskRecord
+  | { readonly kind: "removed"; readonly taskId: string; readonly sequence: number };
 
 /** Yields the records of tasks that are there, and then those that come. */
 export class Follower {
@@ -32,7 +29,7 @@ export class Follower {
   async *follow(
     taskId: string,
     { afterSequence, kinds, signal }: FollowOptions,
-  ): AsyncGenerator<TaskRecord | RemovedRecords, void, void> {
+  ): AsyncGenerator<FollowedItem, void, void> {
     const store = this.#store;
     const ending = anySignal(store.closing, signal);
     const poller = new Poller(store, taskId, { usesHints: true });

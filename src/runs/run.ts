@@ -25,21 +25,17 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   readonly signal: AbortSignal;
 
   /**
-   * Runs `fn` and records its result. A later attempt of the run gets the recorded result and doesn't run `fn`.
-   * Resolves once the result is stored. This attempt gets the stored result, too: without the parts that `redact` names,
-   * and without properties that aren't enumerable.
+   * Runs `fn` and records its result. A later attempt of the run gets that, and doesn't run `fn`.
+   * Resolves once the result is stored. This attempt gets the stored result, too: without what `redact` names.
    *
-   * A step is identified by its name and by how often that name was used in this turn. Steps may overlap if their names
-   * differ.
+   * A step is identified by its name and by how often that was used in this turn. Steps with different names may overlap.
    *
-   * If `fn` throws, the error is recorded and thrown in its stored form. If the error ends the run, it is forgotten, so
-   * the next `manager.run` tries the step again. If the function catches it, a resume throws it again.
+   * If `fn` throws, the error is recorded and thrown in its stored form. If it ends the run, it is forgotten, so the next
+   * `manager.run` tries the step again. If the function catches it, a resume throws it again.
    *
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
    *   misspelled.
-   * @throws {StateNotSerializableError} The result can't be stored, so it isn't recorded; `path` says where the reason
-   *   is.
-   * @throws {PayloadTooLargeError} The result is larger than `maxPayloadBytes`, so it isn't recorded.
+   * @throws {StateNotSerializableError | PayloadTooLargeError} The result can't be stored, so it isn't recorded.
    * @throws {StateInvalidError} The step's schema refuses the result.
    * @throws {StepInterruptedError} The step has `atMostOnce`, and an earlier attempt started it and was interrupted.
    */
@@ -52,9 +48,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 
   /**
    * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
-   * frees its slot: it is recorded as `paused`, and a worker continues it once the time has come.
-   *
-   * A wait has a name and is recorded, as a step.
+   * frees its slot: it is recorded as `paused`, and a worker continues it then. A wait is named as a step is.
    *
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or `date` isn't a date.
    */
@@ -66,10 +60,9 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * {@link sleepUntil}.
    *
    * The wait is open until it has received an event, its `timeoutMs` has passed, its `signal` aborts, or the turn ends. A
-   * wait that has lost a `Promise.race` is still open: what it receives within the turn counts as received. To wait for a
-   * limited time, use `timeoutMs`.
+   * wait that has lost a `Promise.race` is still open: what it receives within the turn counts as received.
    *
-   * If the schema refuses an event's value, the event is marked as refused, and the wait stays open.
+   * If the schema refuses an event's value, that is recorded, and the wait stays open.
    *
    * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit. `signal`
    *   ends the wait, which then rejects with its reason. `ask` is a question for people, stored with the answer's JSON
@@ -139,24 +132,19 @@ export interface StepCall {
    */
   readonly key: string;
   /**
-   * Counts the calls of the step's function in this turn, from 1, in all attempts of the run. In a series of steps of less
-   * than 5 ms, one of an earlier attempt may not be counted.
+   * Counts the calls of the step's function in this turn, from 1, in all attempts of the run. Among steps of less than
+   * 5 ms, one of an earlier attempt may not be counted.
    */
   readonly attempt: number;
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;
   /**
-   * Stores a part of the step's output while the step runs: a model's tokens, lines of a log, progress. `manager.follow`
-   * passes it on as a record of the kind `chunk`, whose value is `{ attempt, chunk }`: the step's attempt, since an attempt
-   * that was killed has left chunks, too. The chunks of a step have the order of their calls.
+   * Adds output to the log while the step runs, such as a model's tokens: a record of the kind `chunk` for `manager.follow`,
+   * whose value is `{ attempt, chunk }`. It is stored after 20 ms, or with the step's result. Await it for back-pressure:
+   * it resolves at once unless 64 KB aren't stored yet.
    *
-   * Chunks are stored every 20 ms, or together with the step's result. A stored chunk survives a kill, and a power cut once
-   * the result does. Await it for back-pressure only: it resolves at once unless 64 KB aren't stored yet.
-   *
-   * @param chunk - Text, bytes, or any value that a state may hold; redacted like the step's result.
-   * @throws {TypeError} The step's function has ended.
-   * @throws {StateNotSerializableError} The chunk can't be stored.
-   * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`.
+   * @param chunk - Any value that a state may hold; redacted as the step's result.
+   * @throws The errors of a result that can't be stored; a TypeError once the step's function has ended.
    */
   write(this: void, chunk: unknown): Promise<void>;
 }
@@ -165,15 +153,12 @@ export interface StepOptions<Schema extends StateSchema | undefined = StateSchem
   /** How to try the step again if it throws. Default: no retry, because a step may cost money. */
   readonly retry?: StepRetry | undefined;
   /**
-   * The longest time of an attempt, in milliseconds. Then its `signal` aborts. If the function throws after that, the
-   * attempt has failed; if it returns, the result counts.
+   * The longest time of an attempt, in milliseconds. Then its `signal` aborts. What the function returns after that counts.
    */
   readonly timeoutMs?: number | undefined;
   /** Validates the result before it is stored, and again when it is reused. */
   readonly schema?: Schema | undefined;
-  /**
-   * A value that the step depends on. If a resume passes another one, this step and all recorded after it run again.
-   */
+  /** A value that the step depends on. If a resume passes another one, this step and all recorded after it run again. */
   readonly input?: unknown;
   /**
    * If true, the start of the step is recorded first. If a resume finds that the step started but didn't end, it throws
@@ -191,14 +176,12 @@ export interface StepRetry {
   readonly factor?: number | undefined;
   /** The longest pause, in milliseconds. Default 60,000. */
   readonly maxMs?: number | undefined;
-  /** Retries only if this returns true for the error. Default: always. */
+  /** Retries only if this returns true. Default: always. */
   readonly if?: ((error: unknown) => boolean) | undefined;
 }
 
 export interface RunOptions<Input = unknown, Initial = unknown> {
-  /**
-   * The run's input, stored when the run begins. Later calls may leave it out; another one is a RunMismatchError.
-   */
+  /** The run's input, stored when the run begins. Later calls may leave it out; another one is a RunMismatchError. */
   readonly input?: Input | undefined;
   /** The state that the run begins with if the task has no checkpoint. */
   readonly initialState?: Initial | undefined;
@@ -212,20 +195,17 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
   /** Starts over with `initialState`, even a completed run. Default false. */
   readonly restart?: boolean | undefined;
   /**
-   * How long to wait for the lease if another runner has it, in milliseconds. Default 0, so a LeaseHeldError is thrown
-   * at once. A child run waits for as long as its parent's lease lasts, because the child's lease of a dead runner may
-   * expire after the parent's.
+   * How long to wait for the lease if another runner has it, in milliseconds. Default 0: a LeaseHeldError is thrown at
+   * once. For a child run it is the time of its parent's lease.
    */
   readonly waitForLeaseMs?: number | undefined;
-  /**
-   * A lease of the task, which the caller claimed and will release. Default: the run claims one.
-   */
+  /** A lease of the task, which the caller claimed and will release. Default: the run claims one. */
   readonly lease?: Lease | undefined;
   /** Pauses the run when it aborts. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Pauses the run on SIGINT, SIGTERM or SIGHUP, and releases its lease. Afterwards the signal ends the process as it
-   * would without Waymark. A second signal ends the process at once. Default false.
+   * Pauses the run on SIGINT, SIGTERM or SIGHUP, and releases its lease. Then the signal ends the process as usual; a
+   * second one does so at once. Default false.
    */
   readonly pauseOnSignal?: boolean | undefined;
 }

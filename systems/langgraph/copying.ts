@@ -49,9 +49,7 @@ const AT_ONCE = 32;
  */
 export async function copyThread(options: CopyOptions, from: string, to: string, id?: string): Promise<number> {
   if (from === to) {
-    throw new TypeError(
-      `Thread ${JSON.stringify(from)} can't be copied onto itself: name another thread for the copy.`,
-    );
+    throw new TypeError(`Thread ${JSON.stringify(from)} can't be copied onto itself.`);
   }
   const { storage } = options;
   const taskId = checkpointsTask({ threadId: from, namespace: "" });
@@ -59,20 +57,19 @@ export async function copyThread(options: CopyOptions, from: string, to: string,
   const newest = all.at(-1);
   const last = id === undefined ? newest : all.find((one) => one.id === id);
   if (last === undefined) {
-    const what = id === undefined ? "has no checkpoint" : `has no checkpoint ${id}`;
+    const what = `has no checkpoint${id === undefined ? "" : ` ${id}`}`;
     throw new CheckpointNotFoundError(`Thread ${JSON.stringify(from)} ${what}. Nothing was stored.`, { taskId, id });
   }
   const copied = all.filter(({ sequence }) => sequence <= last.sequence);
   if (!isWhole(last, new Map(copied.map((one) => [one.id, one])))) {
     throw new CheckpointCorruptError(
-      `Checkpoint ${last.id} of thread ${JSON.stringify(from)} has lost values that it needs: pruning removed them. ` +
-        "Nothing was stored; copy a newer checkpoint.",
+      `Pruning removed values of checkpoint ${last.id}. Nothing was stored; copy a newer one.`,
     );
   }
   for await (const _task of storage.tasks({ prefix: threadPrefix(to), order: "taskId", limit: 1 })) {
     throw new CheckpointConflictError(
-      `Thread ${JSON.stringify(to)} already has records, so nothing can be copied to it. Nothing was stored. Name another ` +
-        "thread; if a copy was cut off, delete it first.",
+      `Thread ${JSON.stringify(to)} already has records. Nothing was stored. Name another thread; if a copy was cut off, ` +
+        "delete it first.",
     );
   }
   const tasks =
