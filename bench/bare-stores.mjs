@@ -16,6 +16,7 @@ import { bundled } from "../tests/support/bundled.mjs";
  * @property {"full" | "normal" | "files" | "postgres"} kind
  * @property {string} title
  * @property {string} baseline - What `insert` does.
+ * @property {string} url - Of ours, for another process, with the storage's own durability.
  * @property {() => import("waymark").StorageAdapter & { readonly log: NonNullable<import("waymark").StorageAdapter["log"]> }} open
  *   Another instance of ours, on the same data.
  * @property {(text: string, list?: string) => unknown} insert - Stores a text durably.
@@ -54,6 +55,7 @@ async function* openSqlite(folder, name, durability) {
     kind: durability,
     title: `SQLite, write-ahead log, synchronous ${durability.toUpperCase()}`,
     baseline: "a bare insert",
+    url: `sqlite:${join(folder, `${name}-${durability}.db`)}`,
     open: () => new SqliteAdapter({ path: join(folder, `${name}-${durability}.db`), durability }),
     insert: (text, list = "t") => insert.run(list, ++number, text),
     readAll: (list) => select.all(list),
@@ -74,6 +76,7 @@ async function* openFiles(folder, name) {
     kind: "files",
     title: "json-file",
     baseline: "a bare append and fdatasync",
+    url: `files:${join(folder, `${name}-files`)}`,
     open: () => new JsonFileAdapter({ path: join(folder, `${name}-files`) }),
     insert: (text, list = "t") => {
       const file = files.get(list) ?? openSync(pathOf(list), "a");
@@ -92,7 +95,8 @@ async function* openPostgres() {
   const server = given
     ? undefined
     : await (await import(await bundled("examples/two-machines/src/postgres-server.ts"))).startPostgres();
-  const pool = new pg.Pool({ connectionString: given ?? server.url });
+  const url = given ?? server.url;
+  const pool = new pg.Pool({ connectionString: url });
   // The server may end before its clients.
   pool.on("error", () => undefined);
   const schema = `bench_${randomUUID()}`;
@@ -104,8 +108,11 @@ async function* openPostgres() {
     await pool.query(
       `CREATE TABLE "${schema}".bare (task text, sequence bigint, body bytea, PRIMARY KEY (task, sequence))`,
     );
+    const withSchema = new URL(url);
+    withSchema.searchParams.set("schema", schema);
     yield {
       kind: "postgres",
+      url: withSchema.href,
       title: "PostgreSQL, on this machine, synchronous_commit on",
       baseline: "a bare prepared insert",
       open: () => new PostgresAdapter({ pool, schema, prepare: true }),

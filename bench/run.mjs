@@ -9,6 +9,7 @@ import { benchEventLoop } from "./event-loop.mjs";
 import { benchEvents } from "./events.mjs";
 import { benchFiles } from "./files.mjs";
 import { benchFleet } from "./fleet.mjs";
+import { benchFollow } from "./follow.mjs";
 import { benchHistories } from "./histories.mjs";
 import { benchImporting } from "./importing.mjs";
 import { benchLanggraph } from "./langgraph.mjs";
@@ -37,6 +38,7 @@ const benchmarks = {
   log: benchLog,
   runs: benchRuns,
   events: benchEvents,
+  follow: benchFollow,
   workers: benchWorkers,
   fleet: benchFleet,
   tracing: benchTracing,

@@ -2,7 +2,7 @@ import type { RunStore } from "./run-store.js";
 
 /** The longest pause. A machine that sleeps stops the timers of its processes. */
 const MAX_QUIET_MS = 60_000;
-/** The pauses of {@link Poller.pauseForChange}: at least; if changes don't end it; at most, if some of them may not. */
+/** The pauses of {@link Poller.pauseForChange}: at least; if changes don't end it; at most, by default. */
 const [HINTED_MS, BLIND_MS, SLOW_MS] = [20, 250, 2000];
 
 /** Polls for what other managers and processes store. If the storage notifies of each change, only after one. */
@@ -28,7 +28,7 @@ export class Poller {
     this.#stopWatching = store.watchChanges(() => this.#noteChange(), usesHints);
   }
 
-  /** Whether the storage notifies of each change. */
+  /** Whether changes end pauses. */
   get isNotified(): boolean {
     return this.#stopWatching !== undefined;
   }
@@ -52,10 +52,10 @@ export class Poller {
     this.#isQuiet = false;
   }
 
-  /** Pauses until the storage has probably changed. */
-  async pauseForChange(signal: AbortSignal): Promise<void> {
+  /** Pauses until the storage has probably changed. @param mostMs - At most, if other processes may change it unnoticed. */
+  async pauseForChange(signal: AbortSignal, mostMs = SLOW_MS): Promise<void> {
     await this.pause(this.isNotified ? HINTED_MS : BLIND_MS, signal);
-    await this.pauseUntilChange(this.#store.isMultiProcess ? SLOW_MS : Number.POSITIVE_INFINITY, signal);
+    await this.pauseUntilChange(this.#store.isMultiProcess ? mostMs : Number.POSITIVE_INFINITY, signal);
   }
 
   end(): void {

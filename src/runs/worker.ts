@@ -90,7 +90,7 @@ export class Worker {
 
   async work(): Promise<void> {
     const { notifications } = this.#store;
-    const poller = new Poller(this.#store, ANY_TASK);
+    const poller = new Poller(this.#store, ANY_TASK, { usesHints: true });
     const saved = ({ taskId }: { readonly taskId: string }) => this.#noteProgress(taskId);
     const listening = [notifications.on("stepEnded", saved), notifications.on("waitEnded", saved)];
     try {
@@ -139,8 +139,9 @@ export class Worker {
         }
       }
       if (claimed.length > 0) await this.#startAll(claimed);
+      else if (failures === 0 && this.#store.isMultiProcess) await poller.pauseForChange(signal, POLL_MS);
       else await this.#store.pause(ANY_TASK, Math.min(POLL_MS * 2 ** failures, MAX_PAUSE_MS), signal);
-      if (claimed.length === 0 && failures === 0 && poller.isNotified) await this.#waitForChange(poller);
+      if (claimed.length === 0 && failures === 0 && !this.#store.isMultiProcess) await this.#waitForChange(poller);
     }
   }
 

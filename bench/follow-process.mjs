@@ -1,0 +1,40 @@
+// @ts-check
+// The other process of bench/follow.mjs: a run whose steps are followed, a worker, and a step that writes 1,000 chunks a second.
+import { setTimeout as pause } from "node:timers/promises";
+import { CheckpointManager } from "waymark";
+import { openStorage } from "waymark/adapters";
+
+const [url = "", records = "", chunks = ""] = process.argv.slice(2);
+const now = () => performance.timeOrigin + performance.now();
+const manager = new CheckpointManager({ storage: openStorage(url) });
+
+await manager.run("records", async (run) => {
+  for (let step = 0; step < Number(records); step++) {
+    await run.step(`s${step}`, async () => {
+      await pause(5 + Math.random() * 60);
+      return now();
+    });
+  }
+});
+const stop = new AbortController();
+process.stdin.resume().once("end", () => stop.abort());
+const working = manager.work({ prefix: "work/", signal: stop.signal }, async (run) => {
+  const { sentMs } = /** @type {{ sentMs: number }} */ (run.input);
+  return run.step("first", () => now() - sentMs);
+});
+await manager.result("work/99");
+await manager.run("chunks", (run) =>
+  run.step("write", async ({ write }) => {
+    const before = process.cpuUsage();
+    const startMs = now();
+    for (let written = 0; written < Number(chunks); ) {
+      await pause(1);
+      const due = Math.min(Number(chunks), Math.floor(now() - startMs));
+      for (; written < due; written++) await write(`token ${written} `);
+    }
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000 / (now() - startMs);
+  }),
+);
+await working;
+await manager.close();
