@@ -4,6 +4,8 @@ import type { RunStore } from "./run-store.js";
 const MAX_QUIET_MS = 60_000;
 /** The pauses of {@link Poller.pauseForChange}: at least; if changes don't end it; at most, by default. */
 const [HINTED_MS, BLIND_MS, SLOW_MS] = [20, 250, 2000];
+/** Such a pause takes at least so many times as long as the poll before it. */
+const IDLE_TIMES = 10;
 
 /** Polls for what other managers and processes store. If the storage notifies of each change, only after one. */
 export class Poller {
@@ -11,6 +13,7 @@ export class Poller {
   readonly #key: string;
   readonly #stopListening: () => void;
   readonly #stopWatching: (() => void) | undefined;
+  #begunMs = 0;
   #isWoken = false;
   #hasChanged = false;
   #isQuiet = false;
@@ -35,6 +38,7 @@ export class Poller {
 
   /** Call it before each poll. */
   begin(): void {
+    this.#begunMs = this.#store.options.runtime.elapsedMs();
     this.#isWoken = false;
     this.#hasChanged = false;
   }
@@ -54,7 +58,8 @@ export class Poller {
 
   /** Pauses until the storage has probably changed. @param mostMs - At most, if other processes may change it unnoticed. */
   async pauseForChange(signal: AbortSignal, mostMs = SLOW_MS): Promise<void> {
-    await this.pause(this.isNotified ? HINTED_MS : BLIND_MS, signal);
+    const tookMs = this.#store.options.runtime.elapsedMs() - this.#begunMs;
+    await this.pause(this.isNotified ? Math.max(HINTED_MS, IDLE_TIMES * tookMs) : BLIND_MS, signal);
     await this.pauseUntilChange(this.#store.isMultiProcess ? mostMs : Number.POSITIVE_INFINITY, signal);
   }
 
