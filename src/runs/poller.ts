@@ -59,8 +59,9 @@ export class Poller {
   /** Pauses until the storage has probably changed. @param mostMs - At most, if other processes may change it unnoticed. */
   async pauseForChange(signal: AbortSignal, mostMs = SLOW_MS): Promise<void> {
     const tookMs = this.#store.options.runtime.elapsedMs() - this.#begunMs;
-    await this.pause(this.isNotified ? Math.max(HINTED_MS, IDLE_TIMES * tookMs) : BLIND_MS, signal);
-    await this.pauseUntilChange(this.#store.isMultiProcess ? mostMs : Number.POSITIVE_INFINITY, signal);
+    const leastMs = this.isNotified ? Math.max(HINTED_MS, IDLE_TIMES * tookMs) : BLIND_MS;
+    await this.pause(leastMs, signal);
+    await this.pauseUntilChange(this.#store.isMultiProcess ? mostMs - leastMs : Number.POSITIVE_INFINITY, signal);
   }
 
   end(): void {
