@@ -39,6 +39,7 @@ const { chaosOn } = await import(await bundled("tests/chaos/chaos.ts"));
 const programs = {
   worker: fileURLToPath(await bundled("tests/chaos/worker.ts")),
   sender: fileURLToPath(await bundled("tests/chaos/sender.ts")),
+  follower: fileURLToPath(await bundled("tests/chaos/follower.ts")),
 };
 const folder = mkdtempSync(join(tmpdir(), "waymark-chaos-"));
 const startedMs = Date.now();

@@ -13,7 +13,7 @@ import { historyIn, noteCrash, recorded } from "./history.js";
 import { factsIn, nowMs } from "./ledger.js";
 import { childPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
 import { openStorage, type StorageName } from "./store.js";
-import { countsOf, missingFaults, type Stored, violationsOf } from "./verdict.js";
+import { countsOf, missingFaults, STAYING, type Stored, violationsOf } from "./verdict.js";
 
 export interface ChaosOptions {
   readonly storage: StorageName;
@@ -154,7 +154,7 @@ async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<str
   let lastMs = nowMs() + STILL_MS;
   for (;;) {
     const left = await manager.tasks({ prefix: PREFIX, status: ["running", "paused"] });
-    if (left.length === 0 && fleet.hasSent) return [];
+    if (left.length === 0 && fleet.hasSent && fleet.hasFollowed) return [];
     const now = JSON.stringify(left.map(({ newest }) => newest.id));
     if (now !== before) lastMs = nowMs() + STILL_MS;
     before = now;
@@ -164,7 +164,11 @@ async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<str
         const held = lease === undefined ? "not held" : `held by ${lease.holder}`;
         return `${taskId} waits for ever: ${status}, "${label}", sequence ${sequence}, ${held}`;
       });
-      return [...(fleet.hasSent ? [] : ["the sender hasn't sent everything"]), ...(await Promise.all(waits))];
+      return [
+        ...(fleet.hasSent ? [] : ["the sender hasn't sent everything"]),
+        ...(fleet.hasFollowed ? [] : ["the follower hasn't seen all ends"]),
+        ...(await Promise.all(waits)),
+      ];
     }
     await pause(250);
   }
@@ -187,7 +191,10 @@ async function storedOf(
   }
   const { status, error } = newest;
   const run = await readRun(manager, newest);
-  // For the history: everything that is stored.
-  for await (const _item of store.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []);
-  return { taskId, status, error, result: run?.result, saves, events: await manager.events(taskId) };
+  const records: { sequence: number; kind: string }[] = [];
+  // All of them, for the history.
+  for await (const item of store.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []) {
+    if (!isCorrupt(item) && "kind" in item && STAYING.some((kind) => kind === item.kind)) records.push(item);
+  }
+  return { taskId, status, error, result: run?.result, saves, events: await manager.events(taskId), records };
 }

@@ -9,26 +9,24 @@ import type { Told } from "./told.js";
 /** So long after SIGTERM, a worker must have ended. */
 const DRAIN_MS = 15_000;
 
-/** The programs of workers and senders. */
-export interface Programs {
-  readonly worker: string;
-  readonly sender: string;
-}
+type Role = "worker" | "sender" | "follower";
+export type Programs = Readonly<Record<Role, string>>;
 
 interface Member {
   readonly name: string;
-  readonly isSender: boolean;
   readonly child: ChildProcess;
   isStopped: boolean;
   isKilled: boolean;
 }
 
-/** The processes of a chaos run: workers, and a sender. If a fault ends one, another takes its place at once. */
+/** The processes of a chaos run: workers, a sender and a follower. If a fault ends one, another takes its place at once. */
 export class Fleet {
   /** The processes that ended by themselves, with an error. */
   readonly violations: string[] = [];
   /** Whether the sender has sent everything. */
   hasSent = false;
+  /** Whether the follower has seen the ends of its tasks. */
+  hasFollowed = false;
   /** How many workers stopped themselves right before a save. */
   stopsBeforeSaves = 0;
   /** How many workers were killed by the task that they ran. */
@@ -46,8 +44,9 @@ export class Fleet {
   }
 
   start(workers: number): void {
-    this.#start(true);
-    for (let worker = 0; worker < workers; worker++) this.#start(false);
+    this.#start("sender");
+    this.#start("follower");
+    for (let worker = 0; worker < workers; worker++) this.#start("worker");
   }
 
   /** A process that isn't stopped. @param random - From 0 to 1. */
@@ -100,19 +99,18 @@ export class Fleet {
     member.child.kill("SIGCONT");
   }
 
-  #start(isSender: boolean): void {
+  #start(role: Role): void {
     this.#started += 1;
-    const name = `${isSender ? "sender" : "worker"}-${this.#started}`;
+    const name = `${role}-${this.#started}`;
     const { place, storage, ledgers } = this.#told;
     // The name lets its connections be found.
     const own = storage === "postgres" ? `${place}?application_name=${name}` : place;
-    const program = isSender ? this.#programs.sender : this.#programs.worker;
-    const child = spawn(process.execPath, [program, JSON.stringify({ ...this.#told, place: own, name })], {
+    const child = spawn(process.execPath, [this.#programs[role], JSON.stringify({ ...this.#told, place: own, name })], {
       stdio: ["pipe", "pipe", "pipe"],
     });
     const log = join(ledgers, "..", `${name}.log`);
     child.stderr.on("data", (text) => appendFileSync(log, text));
-    const member = { name, isSender, child, isStopped: false, isKilled: false };
+    const member = { name, child, isStopped: false, isKilled: false };
     this.#members.add(member);
     // A pipe breaks when the process is killed.
     child.stdin.on("error", () => undefined);
@@ -123,12 +121,13 @@ export class Fleet {
     void once(child, "close").then(([code, signal]) => {
       this.#members.delete(member);
       if (signal === "SIGKILL" && !member.isKilled) this.killedByTasks += 1;
-      if (isSender && code === 0) this.hasSent = true;
+      if (role === "sender" && code === 0) this.hasSent = true;
+      else if (role === "follower" && code === 0) this.hasFollowed = true;
       // A fault ends it by a signal. Otherwise it is broken, and another one would be, too.
       else if (code !== null) {
         const said = existsSync(log) ? readFileSync(log, "utf8").slice(0, 2000) : "";
         this.violations.push(`${name} ended by itself with ${code}: ${said}`);
-      } else if (!this.#isEnding) this.#start(isSender);
+      } else if (!this.#isEnding) this.#start(role);
     });
   }
 }

@@ -27,6 +27,9 @@ export type Observation = { readonly task: string } & (
   | { readonly is: "delayed"; readonly dueAtMs: number }
   | { readonly is: "enqueued" }
   | { readonly is: "eventSent"; readonly id: string; readonly copy: number }
+  /** A follower got the record with this sequence, or the task's end. */
+  | { readonly is: "followed"; readonly sequence: number; readonly kind: string }
+  | { readonly is: "followedAll" }
 );
 
 /** `atMs` is by the clock that all processes of the machine share. */

@@ -45,6 +45,8 @@ export interface Group {
   readonly next: string | undefined;
 }
 
+/** Each so many tasks, one is followed. */
+export const FOLLOWED = 12;
 export const PREFIX = "chaos/";
 export const EVENT = "approve";
 export const STEPS = 10;

@@ -49,6 +49,10 @@ function intact(): Run {
     // The wait had been recorded before, so the second attempt's time doesn't count.
     { atMs: 7, task, is: "asked", step: 7, untilMs: 7 },
     { atMs: 7, task, is: "asked", step: 7, untilMs: 90 },
+    { atMs: 8, task, is: "followed", sequence: 1, kind: "event" },
+    { atMs: 9, task, is: "followed", sequence: 2, kind: "checkpoint" },
+    { atMs: 10, task, is: "followed", sequence: 3, kind: "step" },
+    { atMs: 11, task, is: "followedAll" },
     ...values.flatMap((value, step): Fact[] => [
       ...(GIVEN.has(step) ? [] : [{ atMs: step + 2, task, is: "ran", step, key: `key ${step}`, value } as const]),
       { atMs: step + 2, task, is: "saved", token: 1, sequence: step + 1, sentAtMs: step + 2 },
@@ -65,6 +69,10 @@ function intact(): Run {
       { sequence: STEPS, token: 1, label: "Run completed" },
     ],
     events: [{ id: "a", status: "received" }],
+    records: [
+      { sequence: 1, kind: "event" },
+      { sequence: 3, kind: "step" },
+    ],
   };
   return { plan, facts, stored };
 }
@@ -156,6 +164,26 @@ it.each(well)("finds nothing in a run %s", (...[, run, storage]) => {
 });
 
 const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
+  [
+    "a follower that never saw the end",
+    (run) => ({ ...run, facts: run.facts.filter(({ is }) => is !== "followedAll") }),
+    "chaos/0 wasn't followed to its end",
+  ],
+  [
+    "a record that a follower got twice",
+    (run) => withFacts(run, { ...at, is: "followed", sequence: 3, kind: "step" }),
+    "chaos/0: a follower got 3 after 3",
+  ],
+  [
+    "a record that no follower got",
+    (run) => ({ ...run, facts: run.facts.filter((fact) => fact.is !== "followed" || fact.sequence !== 3) }),
+    "chaos/0: no follower got the step with the sequence 3",
+  ],
+  [
+    "a record that a follower got, and that a power cut has taken",
+    (run) => withFacts(run, { ...at, is: "followed", sequence: 4, kind: "event" }),
+    "chaos/0: a follower got the event with the sequence 4, which isn't stored",
+  ],
   ["a lost task", (run) => ({ ...run, plan: { ...run.plan, taskId: "other" } }), "other is not stored"],
   [
     "a planned failure with another error",
@@ -376,7 +404,7 @@ function withChild(): { readonly run: Run; readonly child: Stored; readonly fact
     { atMs: 10, task: childId, is: "got", step, value, nowMs: 10 },
   ]);
   const called: Fact = { atMs: 2, task, is: "called" };
-  const stored = { status: "completed", result: ["first", "second"], saves: [], events: [] };
+  const stored = { status: "completed", result: ["first", "second"], saves: [], events: [], records: [] };
   return { run: { ...outer, facts: [...own, called] }, child: { taskId: childId, ...stored }, facts };
 }
 

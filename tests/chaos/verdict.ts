@@ -3,6 +3,7 @@ import type { Fact } from "./ledger.js";
 import {
   childPlansOf,
   childTaskId,
+  FOLLOWED,
   groupsOf,
   isForEvent,
   type Kind,
@@ -10,6 +11,7 @@ import {
   MILESTONE,
   PLANNED_FAILURE,
   type Plan,
+  PREFIX,
 } from "./plan.js";
 import type { StorageName } from "./store.js";
 
@@ -25,6 +27,8 @@ export interface Stored {
     readonly label?: string | undefined;
   }[];
   readonly events: readonly { readonly id: string; readonly status: string }[];
+  /** Those that stay: of steps, events, and changes of the run. */
+  readonly records: readonly { readonly sequence: number; readonly kind: string }[];
 }
 
 interface Task {
@@ -40,6 +44,9 @@ export interface Outcome {
   readonly facts: readonly Fact[];
   readonly stored: ReadonlyMap<string, Stored>;
 }
+
+/** The kinds of records that stay. */
+export const STAYING = ["step", "event", "run"] as const;
 
 /** From so many seconds on, each kind of fault happens. */
 const LONG_SECONDS = 60;
@@ -69,7 +76,7 @@ export function missingFaults(faults: Readonly<Record<string, number>>, seconds:
   return missing.map(([kind]) => `there were no ${kind}`);
 }
 
-const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, events, sleeps];
+const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, events, sleeps, followed];
 
 /** The task has ended as planned. */
 function ended({ plan: { taskId, ends }, stored }: Task): string[] {
@@ -79,6 +86,30 @@ function ended({ plan: { taskId, ends }, stored }: Task): string[] {
   if (ends === "completed") return status === "completed" ? [] : [`${how}, and should be completed`];
   const isPlanned = ends === "failed" ? error?.message === PLANNED_FAILURE : error?.name === "AttemptsError";
   return status === "failed" && isPlanned ? [] : [`${how}, and should be ${ends}`];
+}
+
+/** Its followers, one after another, got each record that stays once and in order, and the task's end. */
+function followed({ plan: { taskId, number }, facts, stored }: Task): string[] {
+  // Runs within runs aren't followed.
+  if (number % FOLLOWED !== 0 || taskId !== `${PREFIX}${number}` || stored === undefined) return [];
+  if (ofKind(facts, "followedAll").length !== 1) return [`${taskId} wasn't followed to its end`];
+  const violations: string[] = [];
+  const seen = ofKind(facts, "followed").sort((a, b) => a.atMs - b.atMs);
+  const sequences = new Set(seen.map(({ sequence }) => sequence));
+  for (const [at, { sequence }] of seen.entries()) {
+    const before = seen[at - 1]?.sequence ?? 0;
+    if (sequence <= before) violations.push(`${taskId}: a follower got ${sequence} after ${before}`);
+  }
+  for (const { sequence, kind } of stored.records) {
+    if (!sequences.has(sequence))
+      violations.push(`${taskId}: no follower got the ${kind} with the sequence ${sequence}`);
+  }
+  const staying = new Set(stored.records.map(({ sequence }) => sequence));
+  for (const { sequence, kind } of seen) {
+    if (STAYING.some((one) => one === kind) && !staying.has(sequence))
+      violations.push(`${taskId}: a follower got the ${kind} with the sequence ${sequence}, which isn't stored`);
+  }
+  return violations;
 }
 
 /** The task began no earlier than it was due. */
@@ -309,6 +340,7 @@ export function countsOf(facts: readonly Fact[]): Record<string, number> {
     "steps run": calls.length,
     "steps run twice": calls.filter(({ length }) => length > 1).length,
     ticks: ofKind(facts, "ticked").length,
+    "records followed": ofKind(facts, "followed").length,
     events: new Set(sent.map(({ id }) => id)).size,
     "events sent twice": sent.filter(({ copy }) => copy > 0).length,
   };
