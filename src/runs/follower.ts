@@ -38,7 +38,7 @@ export class Follower {
     let last = afterSequence ?? 0;
     let before: StoredTask | undefined;
     try {
-      for (let isFirst = true; ; isFirst = false) {
+      for (let idlePolls = 0; ; idlePolls++) {
         ending.throwIfAborted();
         poller.begin();
         const page = await this.#readPage({ taskId, kinds, afterSequence: last });
@@ -55,7 +55,8 @@ export class Follower {
         // An empty page has nothing of what was there before it was read.
         last = Math.max(last, removedUpTo, page.at(-1)?.sequence ?? lastSequenceOf(before));
         if (page.length === 0 && hasEnded(before?.newest) && (await this.#hasEndedDurably(taskId))) return;
-        if (page.length === 0 && !isFirst) await poller.pauseForChange(ending);
+        if (page.length > 0) idlePolls = -1;
+        else if (idlePolls > 0) await poller.pauseForChange(ending, { idlePolls: idlePolls - 1 });
         before = task;
       }
     } finally {

@@ -2,8 +2,10 @@ import type { RunStore } from "./run-store.js";
 
 /** The longest pause. A machine that sleeps stops the timers of its processes. */
 const MAX_QUIET_MS = 60_000;
-/** The pauses of {@link Poller.pauseForChange}: at least; if changes don't end it; at most, by default. */
-const [HINTED_MS, BLIND_MS, SLOW_MS] = [20, 250, 2000];
+/** The pauses of {@link Poller.pauseForChange} if changes end it: at least, and at most by default. */
+const [HINTED_MS, SLOW_MS] = [20, 2000];
+/** The first pause if changes don't end it, and the last one. */
+const [FIRST_BLIND_MS, LAST_BLIND_MS] = [50, 500];
 /** Such a pause takes at least so many times as long as the poll before it. */
 const IDLE_TIMES = 10;
 
@@ -56,10 +58,19 @@ export class Poller {
     this.#isQuiet = false;
   }
 
-  /** Pauses until the storage has probably changed. @param mostMs - At most, if other processes may change it unnoticed. */
-  async pauseForChange(signal: AbortSignal, mostMs = SLOW_MS): Promise<void> {
+  /**
+   * Pauses until the storage has probably changed.
+   *
+   * @param options - `idlePolls`: how many polls in a row have found nothing; `mostMs`: the longest pause, if other processes
+   *   may change the storage unnoticed.
+   */
+  async pauseForChange(
+    signal: AbortSignal,
+    { idlePolls, mostMs = SLOW_MS }: { readonly idlePolls: number; readonly mostMs?: number },
+  ): Promise<void> {
     const tookMs = this.#store.options.runtime.elapsedMs() - this.#begunMs;
-    const leastMs = this.isNotified ? Math.max(HINTED_MS, IDLE_TIMES * tookMs) : BLIND_MS;
+    const blindMs = Math.min(FIRST_BLIND_MS * 1.5 ** idlePolls, LAST_BLIND_MS, mostMs);
+    const leastMs = Math.max(this.isNotified ? HINTED_MS : blindMs, IDLE_TIMES * tookMs);
     await this.pause(leastMs, signal);
     await this.pauseUntilChange(this.#store.isMultiProcess ? mostMs - leastMs : Number.POSITIVE_INFINITY, signal);
   }

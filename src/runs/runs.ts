@@ -142,14 +142,14 @@ export class Runs {
     const store = this.#store;
     const poller = new Poller(store, taskId, { usesHints: true });
     try {
-      for (;;) {
+      for (let idlePolls = 0; ; idlePolls++) {
         signal.throwIfAborted();
         poller.begin();
         const newest = await store.reader.newest(taskId).catch((error: unknown) => {
           if (!(error instanceof CheckpointNotFoundError)) throw error;
         });
         if (newest && hasEnded(newest)) return newest;
-        await poller.pauseForChange(signal);
+        await poller.pauseForChange(signal, { idlePolls });
       }
     } finally {
       poller.end();

@@ -139,7 +139,8 @@ export class Worker {
         }
       }
       if (claimed.length > 0) await this.#startAll(claimed);
-      else if (failures === 0 && this.#store.isMultiProcess) await poller.pauseForChange(signal, POLL_MS);
+      else if (failures === 0 && this.#store.isMultiProcess)
+        await poller.pauseForChange(signal, { idlePolls: Number.POSITIVE_INFINITY, mostMs: POLL_MS });
       else await this.#store.pause(ANY_TASK, Math.min(POLL_MS * 2 ** failures, MAX_PAUSE_MS), signal);
       if (claimed.length === 0 && failures === 0 && !this.#store.isMultiProcess) await this.#waitForChange(poller);
     }
