@@ -18,7 +18,6 @@ import { Maintenance } from "./manager/maintenance.js";
 import { NotificationHub, type Notifications } from "./manager/notifications.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
 import {
-  checkFollowOptions,
   type FollowOptions,
   type ListQuery,
   type OneOrMany,
@@ -288,7 +287,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * and only what survives a power cut. Ends with the task, once it is completed or failed. A task that doesn't exist yet
    * is waited for. To reconnect, pass the last sequence that you saw.
    *
-   * Replaced checkpoints and the marks of ended steps may be missing. If a policy removed other records before they could
+   * Removed checkpoints and the marks of ended steps may be missing. If a policy removed other records before they could
    * be read, an item of the kind `removed` says up to which sequence.
    *
    * @param options - `signal` ends it.
@@ -300,14 +299,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options?: Pick<RecordsQuery<Kind>, "afterSequence" | "kinds"> & { readonly signal?: AbortSignal | undefined },
   ): AsyncGenerator<
     | (TaskRecord & { readonly kind: Kind })
-    | { readonly kind: "removed"; readonly taskId: string; readonly sequence: number },
+    | { readonly kind: "removed"; readonly taskId: string; readonly sequence: number; readonly upToSequence: number },
     void,
     void
   >;
-  async *follow(taskId: string, options: FollowOptions = {}): AsyncGenerator<FollowedItem, void, void> {
-    this.#calls.assertOpen();
-    checkFollowOptions(taskId, options);
-    yield* new Follower(this.#runStore, this.#records).follow(taskId, options);
+  follow(taskId: string, options: FollowOptions = {}): AsyncGenerator<FollowedItem, void, void> {
+    return new Follower(this.#runStore, this.#records).follow(taskId, options);
   }
 
   /** The tasks that have checkpoints; by default in the order of their ids. */

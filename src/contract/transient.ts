@@ -30,8 +30,8 @@ export function isChild({ metadata }: Pick<CheckpointSummary, "metadata">): bool
 }
 
 /** Whether the task has ended, until somebody retries or saves it again. */
-export function hasEnded(newest: Pick<CheckpointSummary, "status"> | undefined): boolean {
-  return newest?.status === "completed" || newest?.status === "failed";
+export function hasEnded({ status }: Pick<CheckpointSummary, "status">): boolean {
+  return status === "completed" || status === "failed";
 }
 
 /**

@@ -27,11 +27,13 @@ export class ChunkWriter {
   readonly write = (chunk: unknown): Promise<void> => {
     const { values, stop, store } = this.#parts;
     if (this.#isOver) {
-      throw new TypeError(
-        `write was called after the function of step ${JSON.stringify(this.#step.title)} had ended, so the chunk isn't stored.`,
+      return refused(
+        new TypeError(
+          `write was called after the function of step ${JSON.stringify(this.#step.title)} had ended, so the chunk isn't stored.`,
+        ),
       );
     }
-    stop.signal.throwIfAborted();
+    if (stop.signal.aborted) return refused(stop.signal.reason);
     const encoded = values.encodeChunk(this.#step, chunk);
     this.#waiting.push(encoded);
     this.#unstored += encoded.text.length;
@@ -60,4 +62,11 @@ export class ChunkWriter {
     if (flushed.length > 0) this.#lastFlush = Promise.all([this.#lastFlush, ...flushed]).then(() => undefined);
     return this.#lastFlush;
   }
+}
+
+/** Few await a write: one that is called in a listener must not end the process when the run stops. */
+function refused(reason: unknown): Promise<void> {
+  const rejected = Promise.reject<void>(reason);
+  rejected.catch(() => undefined);
+  return rejected;
 }

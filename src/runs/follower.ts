@@ -3,7 +3,7 @@ import { CheckpointNotFoundError } from "../contract/errors.js";
 import type { RecordQuery } from "../contract/log.js";
 import { hasEnded } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
-import type { FollowOptions } from "../manager/queries.js";
+import { checkFollowOptions, type FollowOptions } from "../manager/queries.js";
 import type { RecordReader, TaskRecord } from "../manager/records.js";
 import { Poller } from "./poller.js";
 import type { RunStore } from "./run-store.js";
@@ -11,10 +11,18 @@ import type { RunStore } from "./run-store.js";
 /** The most records that are read at a time, and about the most bytes. */
 const PAGE = { records: 100, bytes: 1024 * 1024 };
 
-/** A record, or what a follower gets instead of records up to a sequence that were removed before it could read them. */
+/**
+ * A record, or that a policy has removed some of the records above `sequence`, the last one that was passed on, up to
+ * `upToSequence`. They may be of any kind.
+ */
 export type FollowedItem =
   | TaskRecord
-  | { readonly kind: "removed"; readonly taskId: string; readonly sequence: number };
+  | {
+      readonly kind: "removed";
+      readonly taskId: string;
+      readonly sequence: number;
+      readonly upToSequence: number;
+    };
 
 /** Yields the records of tasks that are there, and then those that come. */
 export class Follower {
@@ -26,16 +34,27 @@ export class Follower {
     this.#records = records;
   }
 
-  async *follow(
-    taskId: string,
-    { afterSequence, kinds, signal }: FollowOptions,
-  ): AsyncGenerator<FollowedItem, void, void> {
+  follow(taskId: string, options: FollowOptions): AsyncGenerator<FollowedItem, void, void> {
+    const left = new AbortController();
+    const items = this.#items(taskId, options, left.signal);
+    const end = items.return.bind(items);
+    // Otherwise it would end with the next item only, which may never come.
+    items.return = (value) => {
+      left.abort();
+      return end(value);
+    };
+    return items;
+  }
+
+  async *#items(taskId: string, options: FollowOptions, left: AbortSignal): AsyncGenerator<FollowedItem, void, void> {
     const store = this.#store;
-    const ending = anySignal(store.closing, signal);
+    checkFollowOptions(taskId, options);
+    const { afterSequence, kinds, signal } = options;
+    const ending = anySignal(left, store.closing, signal);
     const poller = new Poller(store, taskId, { usesHints: true });
-    // Where it begins, nothing is missing.
-    let reportsRemoved = afterSequence !== undefined;
     let last = afterSequence ?? 0;
+    /** Removals up to this sequence were told of, or came before the beginning. */
+    let toldUpTo = afterSequence;
     let before: StoredTask | undefined;
     try {
       for (let idlePolls = 0; ; idlePolls++) {
@@ -43,22 +62,27 @@ export class Follower {
         poller.begin();
         const page = await this.#readPage({ taskId, kinds, afterSequence: last });
         // Read after the page, so that it counts what was removed before.
-        const task = await store.findTask(taskId);
-        if (task === undefined ? last > 0 : isBelow(task, last)) throw goneError(taskId, last);
-        const removedUpTo = Math.min(task?.removedUpTo ?? 0, (page[0]?.sequence ?? Number.POSITIVE_INFINITY) - 1);
-        if (reportsRemoved && removedUpTo > last) yield { kind: "removed", taskId, sequence: removedUpTo };
+        const { task, isDamaged } = await store.findTask(taskId);
+        if (!isDamaged && (task === undefined ? last > 0 : isBelow(task, last))) throw goneError(taskId, last);
+        const upToSequence = task?.removedUpTo ?? 0;
+        toldUpTo ??= task && upToSequence;
+        if (toldUpTo !== undefined && upToSequence > Math.max(toldUpTo, last)) {
+          toldUpTo = upToSequence;
+          yield { kind: "removed", taskId, sequence: last, upToSequence };
+        }
         for (const record of page) {
           yield record;
           ending.throwIfAborted();
         }
-        reportsRemoved ||= task !== undefined;
         // An empty page has nothing of what was there before it was read.
-        last = Math.max(last, removedUpTo, page.at(-1)?.sequence ?? lastSequenceOf(before));
-        if (page.length === 0 && hasEnded(before?.newest) && (await this.#hasEndedDurably(taskId))) return;
+        last = Math.max(last, page.at(-1)?.sequence ?? lastSequenceOf(before));
         if (page.length > 0) idlePolls = -1;
+        else if (before?.newest && hasEnded(before.newest) && (await store.isDurable(before.newest))) return;
         else if (idlePolls > 0) await poller.pauseForChange(ending, { idlePolls: idlePolls - 1 });
         before = task;
       }
+    } catch (error) {
+      if (!left.aborted) throw error;
     } finally {
       poller.end();
     }
@@ -76,13 +100,6 @@ export class Follower {
     }
     return page;
   }
-
-  /** Whether the run's end survives a power cut. */
-  async #hasEndedDurably(taskId: string): Promise<boolean> {
-    const query = { taskId, order: "newest", kinds: ["checkpoint"], limit: 1, durableOnly: true } as const;
-    for await (const newest of this.#records.read(query)) return newest.kind === "checkpoint" && hasEnded(newest);
-    return false;
-  }
 }
 
 function lastSequenceOf(task: StoredTask | undefined): number {
@@ -96,8 +113,8 @@ function isBelow(task: StoredTask, sequence: number): boolean {
 
 function goneError(taskId: string, last: number): CheckpointNotFoundError {
   return new CheckpointNotFoundError(
-    `The log of task ${JSON.stringify(taskId)} ends before the sequence ${last}: the task was removed, and perhaps begun again. Nothing that ` +
-      "it has now was passed on. To follow it from its beginning, call `follow` without `afterSequence`.",
+    `The log of task ${JSON.stringify(taskId)} has nothing with the sequence ${last} or a later one: the task was removed, and perhaps begun ` +
+      "again, or its newest checkpoint was. To follow it from its beginning, call `follow` without `afterSequence`.",
     { taskId },
   );
 }

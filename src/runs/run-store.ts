@@ -297,12 +297,25 @@ export class RunStore {
     return untilDue(this.#resolved, query);
   }
 
-  /** What the storage has of a task, without its states; `undefined` if it has nothing, or nothing intact. */
-  async findTask(taskId: string): Promise<StoredTask | undefined> {
-    for await (const task of this.#resolved.storage.tasks({ prefix: taskId, order: "taskId", limit: 1 })) {
-      if (!isCorrupt(task)) return task.taskId === taskId ? task : undefined;
+  /** What the storage has of a task, without its states, and whether newer checkpoints are damaged. */
+  async findTask(taskId: string): Promise<{ readonly task?: StoredTask | undefined; readonly isDamaged: boolean }> {
+    let isDamaged = false;
+    for await (const found of this.#resolved.storage.tasks({ prefix: taskId, order: "taskId", limit: 1 })) {
+      const isOwn = found.taskId === taskId;
+      if (!isCorrupt(found)) return { task: isOwn ? found : undefined, isDamaged };
+      isDamaged ||= isOwn;
     }
-    return undefined;
+    return { isDamaged };
+  }
+
+  /** Whether a checkpoint that was read survives a power cut. If necessary, syncs the storage. */
+  async isDurable({ taskId, id, sequence, status }: CheckpointSummary): Promise<boolean> {
+    if (!this.hasLog) return true;
+    const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
+    const query = { taskId, order: "newest", kinds: ["checkpoint"], durableOnly: true, ...range } as const;
+    for await (const item of this.requireLog().read(query))
+      return !isCorrupt(item) && !isRecord(item) && item.id === id && item.status === status;
+    return false;
   }
 
   /**

@@ -144,7 +144,8 @@ export interface StepCall {
    * it resolves at once unless 64 KB aren't stored yet.
    *
    * @param chunk - Any value that a state may hold; redacted as the step's result.
-   * @throws The errors of a result that can't be stored; a TypeError once the step's function has ended.
+   * @returns Rejects once the run has stopped, or the step's function has ended; nobody needs to handle that.
+   * @throws The errors of a result that can't be stored.
    */
   write(this: void, chunk: unknown): Promise<void>;
 }

@@ -148,7 +148,7 @@ export class Runs {
         const newest = await store.reader.newest(taskId).catch((error: unknown) => {
           if (!(error instanceof CheckpointNotFoundError)) throw error;
         });
-        if (newest && hasEnded(newest)) return newest;
+        if (newest && hasEnded(newest) && (await store.isDurable(newest))) return newest;
         await poller.pauseForChange(signal, { idlePolls });
       }
     } finally {

@@ -150,8 +150,10 @@ export class Steps {
       try {
         const called = runInCall({ of: this.#calls, name: title, signal }, () => fn(call));
         const result = types.isPromise(called) ? await called : called;
+        writer?.end();
         return { attempts, result: schema === undefined ? result : values.checkResult(title, result, schema) };
       } catch (thrown) {
+        writer?.end();
         const error = timed !== undefined && signal.reason === timed.error ? timed.error : thrown;
         const isLast = stop.signal.aborted || retry === undefined || attempts > retry.times;
         if (isLast || !(retry.if?.(error) ?? true)) return { attempts, error };
@@ -159,7 +161,6 @@ export class Steps {
         // If the run stops during the pause, the step ends with its last error.
         if (stop.signal.aborted) return { attempts, error };
       } finally {
-        writer?.end();
         timed?.clear();
       }
     }

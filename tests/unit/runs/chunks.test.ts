@@ -146,17 +146,43 @@ it("a failed attempt's chunks stay, also before a retry, and a fork takes none a
   expect(await chunksOf(manager, "branch")).toEqual([]);
 });
 
-it("a chunk that can't be stored fails the step, and one after the step is refused", async () => {
+it("a chunk that can't be stored fails the step, and the log has what `redact` leaves", async () => {
   const { manager } = managerOn(undefined, { redact: { paths: ["step.model.token"] } });
   const unstorable = manager.run("t", (run) => run.step("model", ({ write }) => write(() => 1)));
   await expect(unstorable).rejects.toMatchObject({ code: "STATE_NOT_SERIALIZABLE" });
-  let late: StepCall["write"] | undefined;
-  await manager.run("u", (run) =>
-    run.step("model", async ({ write }) => {
-      late = write;
-      await write({ token: "secret" });
-    }),
-  );
-  expect(() => late?.("more")).toThrow(/had ended/);
+  await manager.run("u", (run) => run.step("model", ({ write }) => write({ token: "secret" })));
   expect(await chunksOf(manager, "u")).toEqual([{ attempt: 1, chunk: { token: "[redacted]" } }]);
+});
+
+it("a write after its attempt, or after the run has stopped, is refused, and ends no process", async () => {
+  const { manager } = managerOn();
+  const writes: StepCall["write"][] = [];
+  await manager.run("t", (run) =>
+    run.step(
+      "model",
+      async ({ write, attempt }) => {
+        writes.push(write);
+        if (attempt === 1) throw new RangeError("overloaded");
+        // The first attempt's listener is still there.
+        void writes[0]?.("late");
+        await expect(writes[0]?.("late")).rejects.toThrow(/had ended/);
+      },
+      { retry: { times: 1, backoffMs: 0 } },
+    ),
+  );
+  void writes[1]?.("late");
+  expect(await chunksOf(manager)).toEqual([]);
+  const stop = new AbortController();
+  const stopped = manager.run(
+    "u",
+    (run) =>
+      run.step("model", async ({ write }) => {
+        stop.abort();
+        void write("late");
+        await write("late");
+      }),
+    { signal: stop.signal },
+  );
+  await expect(stopped).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  expect(await chunksOf(manager, "u")).toEqual([]);
 });

@@ -1,8 +1,16 @@
 // manager.follow: records that are there, and those that come.
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
-import { CheckpointManager, type Run, type StorageAdapter } from "waymark";
+import { CheckpointManager, type StorageAdapter } from "waymark";
+import type { TaskLog } from "waymark/adapter";
+import { openStorage } from "waymark/adapters";
+import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
+import { tempFolder } from "../../support/temp-folder.js";
+import { withMembers } from "../../support/with-members.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
 type Item = { readonly kind: string; readonly sequence: number; readonly name?: string };
@@ -102,18 +110,118 @@ it("a follower of a removed task is told so, also if the task was begun again", 
   await expect(second?.next()).rejects.toMatchObject(removed);
 });
 
-it("a follower is told what a policy has removed before it could read it", async () => {
-  const { manager } = managerOn<{ at: number }>(undefined, { retention: { keepLast: 1 } });
-  const loop = async (run: Run<{ at: number }>) => {
-    const { at } = run.state;
-    await run.step("work", () => at);
-    return at === 5 ? undefined : run.next({ at: at + 1 });
-  };
-  await manager.run("t", loop, { initialState: { at: 0 } });
+it("a follower is told what a policy has removed before it could read it, also behind a record that stays", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", async (run) => {
+    for (const name of ["a", "b"]) await run.step(name, async ({ write }) => write(`chunk of ${name}`));
+  });
+  await manager.retention.prune("t", { chunks: { maxBytes: 0 } });
   const items = await collectAll(manager.follow("t", { afterSequence: 1 }));
-  expect(items[0]).toMatchObject({ kind: "removed", taskId: "t" });
-  expect(items[0]?.sequence).toBeLessThan(items[1]?.sequence ?? 0);
-  expect((await collectAll(manager.follow("t"))).map(({ kind }) => kind)).not.toContain("removed");
+  const steps = items.filter(({ kind }) => kind === "step");
+  expect(items[0]).toMatchObject({ kind: "removed", taskId: "t", sequence: 1 });
+  expect(items[0]).toHaveProperty("upToSequence", (steps[1]?.sequence ?? 0) - 1);
+  expect(items.filter(({ kind }) => kind === "removed" || kind === "chunk")).toHaveLength(1);
+  expect(steps.map(titleOf)).toEqual(["step a", "step b"]);
+  const { sequence: afterSequence } = steps[1]!;
+  for (const options of [{}, { afterSequence }])
+    expect((await collectAll(manager.follow("t", options))).map(({ kind }) => kind)).not.toContain("removed");
+});
+
+it("a removal between two looks of a follower hides no record that stays", async () => {
+  const inner = new MemoryAdapter();
+  let beforeLook: (() => Promise<unknown>) | undefined;
+  const storage = withMembers(inner, {
+    async *tasks(query) {
+      const before = beforeLook;
+      beforeLook = undefined;
+      await before?.();
+      yield* inner.tasks(query);
+    },
+  });
+  const { manager } = managerOn(storage);
+  const other = managerOn(inner).manager;
+  const [going, stored] = [deferred(), deferred()];
+  const running = other.run("t", async (run) => {
+    await run.step("a", () => 1);
+    await going.promise;
+    await run.step("b", async ({ write }) => write("of b"));
+    stored.resolve();
+    await going.promise;
+  });
+  const following: Following = manager.follow("t");
+  await next(following, "step a");
+  // Its page is empty, and then it sees a removal that is newer than a record that it hasn't read.
+  beforeLook = async () => {
+    going.resolve();
+    await stored.promise;
+    await inner.log.remove("t", { kinds: ["chunk"] });
+  };
+  const rest = await collectAll(following);
+  expect(rest.map(titleOf)).toContain("step b");
+  await running;
+});
+
+it("a follower that is left while it waits ends at once", async () => {
+  const { manager } = managerOn();
+  const { sequence: afterSequence } = await manager.save("t", 1);
+  const following = manager.follow("t", { afterSequence });
+  const pending = following.next();
+  await following.return();
+  expect(await pending).toEqual({ done: true, value: undefined });
+});
+
+it("a follower of a task isn't misled by another one whose id begins with the task's", async () => {
+  const { manager } = managerOn();
+  await manager.save("t/1", 1, { status: "completed" });
+  const following: Following = manager.follow("t");
+  const first = following.next();
+  await manager.run("t", (run) => run.step("a", () => 1));
+  expect((await first).value).toMatchObject({ kind: "checkpoint", taskId: "t" });
+  expect((await collectAll(following)).map(titleOf)).toContain("step a");
+});
+
+it("a damaged checkpoint isn't taken for a removed task", async () => {
+  const path = join(await tempFolder(), "store.db");
+  const { manager, storage } = managerOn(openStorage(`sqlite:${path}`));
+  for (const turn of [1, 2]) await manager.save("t", turn);
+  const following: Following = manager.follow("t");
+  for (const sequence of [1, 2]) expect((await following.next()).value).toMatchObject({ sequence });
+  const database = new Database(path);
+  database.exec("UPDATE waymark_checkpoints SET seal = zeroblob(32) WHERE sequence = 2");
+  database.close();
+  const waiting = following.next();
+  await manager.save("t", 3, { status: "completed" });
+  expect((await waiting).value).toMatchObject({ sequence: 3 });
+  expect(await following.next()).toEqual({ done: true, value: undefined });
+  await storage.close();
+});
+
+it("neither a result nor the end of a follower is given before it survives a power cut", async () => {
+  const inner = new MemoryAdapter();
+  let syncs = 0;
+  const synced = deferred();
+  const log: TaskLog = {
+    ...inner.log,
+    async *read(query) {
+      syncs += Number(query.durableOnly ?? false);
+      if (query.durableOnly) await synced.promise;
+      yield* inner.log.read(query);
+    },
+  };
+  const { manager } = managerOn(withMembers(inner, { log }));
+  await managerOn(inner).manager.run("t", () => "done");
+  let isGiven = false;
+  const result = manager.result("t").then((value) => {
+    isGiven = true;
+    return value;
+  });
+  while (syncs === 0) await nextTurn();
+  await nextTurn();
+  expect(isGiven).toBe(false);
+  synced.resolve();
+  expect(await result).toBe("done");
+  expect((await collectAll(manager.follow("t", { kinds: ["chunk"] }))).length).toBe(0);
+  expect(syncs).toBeGreaterThan(2);
 });
 
 it("a follower ends when its signal aborts, and when its manager closes", async () => {
@@ -123,7 +231,13 @@ it("a follower ends when its signal aborts, and when its manager closes", async 
   const stopped = manager.follow("t", { afterSequence, signal: controller.signal }).next();
   controller.abort(new RangeError("enough"));
   await expect(stopped).rejects.toThrow("enough");
-  const closed = manager.follow("t", { afterSequence }).next();
+  await manager.save("t", 2);
+  const another = new AbortController();
+  const between = manager.follow("t", { signal: another.signal });
+  await between.next();
+  another.abort(new RangeError("in the middle of a page"));
+  await expect(between.next()).rejects.toThrow("in the middle");
+  const closed = manager.follow("t", { afterSequence: afterSequence + 1 }).next();
   await Promise.all([expect(closed).rejects.toMatchObject({ code: "CLOSED" }), manager.close()]);
 });
 
