@@ -285,7 +285,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * What {@link records} reads, and what comes to the log from any process: each item above `afterSequence` once, in order,
    * and only what survives a power cut. Ends with the task, once it is completed or failed. A task that doesn't exist yet
-   * is waited for. To reconnect, pass the last sequence that you saw.
+   * is waited for. To reconnect, pass the last sequence seen.
    *
    * Removed checkpoints and the marks of ended steps may be missing. If a policy removed other records before they could
    * be read, an item of the kind `removed` says up to which sequence.

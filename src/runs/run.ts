@@ -139,13 +139,13 @@ export interface StepCall {
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;
   /**
-   * Adds output to the log while the step runs, such as a model's tokens: a record of the kind `chunk` for `manager.follow`,
-   * whose value is `{ attempt, chunk }`. It is stored after 20 ms, or with the step's result. Await it for back-pressure:
-   * it resolves at once unless 64 KB aren't stored yet.
+   * Adds output to the log while the step runs: a record of the kind `chunk` for `manager.follow`, with the value
+   * `{ attempt, chunk }`. It is stored after 20 ms, or with the step's result. Await it for back-pressure: it resolves at
+   * once unless 64 KB aren't stored yet.
    *
-   * @param chunk - Any value that a state may hold; redacted as the step's result.
+   * @param chunk - Any storable value; redacted as the step's result.
    * @returns Rejects once the run has stopped, or the step's function has ended; nobody needs to handle that.
-   * @throws The errors of a result that can't be stored.
+   * @throws As for a result that can't be stored.
    */
   write(this: void, chunk: unknown): Promise<void>;
 }
