@@ -243,7 +243,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *
    * A damaged checkpoint is reported, and the search takes the next newer one. So the result is the oldest intact match.
    *
-   * @param predicate - May return `undefined` if it can't decide. Then the checkpoint is skipped.
+   * @param predicate - May return `undefined` if it can't decide: the checkpoint is skipped.
    * @param query - Limits the search to the checkpoints that match.
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    * @throws {StateInvalidError} The schema refuses a state that the search reads.

@@ -139,7 +139,7 @@ export interface StepCall {
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;
   /**
-   * Adds output to the log while the step runs: a record of the kind `chunk` for `manager.follow`, with the value
+   * Logs output while the step runs: a record of the kind `chunk` for `manager.follow`, with the value
    * `{ attempt, chunk }`. It is stored after 20 ms, or with the step's result. Await it for back-pressure: it resolves at
    * once unless 64 KB aren't stored yet.
    *
@@ -151,7 +151,7 @@ export interface StepCall {
 }
 
 export interface StepOptions<Schema extends StateSchema | undefined = StateSchema | undefined> {
-  /** How to try the step again if it throws. Default: no retry, because a step may cost money. */
+  /** How to try the step again if it throws. Default: no retry; a step may cost money. */
   readonly retry?: StepRetry | undefined;
   /**
    * The longest time of an attempt, in milliseconds. Then its `signal` aborts. What the function returns after that counts.
