@@ -6,7 +6,7 @@ const MAX_QUIET_MS = 60_000;
 const [HINTED_MS, SLOW_MS] = [20, 2000];
 /** The first pause if changes don't end it, and the last one. */
 const [FIRST_BLIND_MS, LAST_BLIND_MS] = [50, 500];
-/** Such a pause takes at least so many times as long as the poll before it. */
+/** Unless it is the longest one, such a pause takes at least so many times as long as the poll before it. */
 const IDLE_TIMES = 10;
 
 /** Polls for what other managers and processes store. If the storage notifies of each change, only after one. */
@@ -69,8 +69,8 @@ export class Poller {
     { idlePolls, mostMs = SLOW_MS }: { readonly idlePolls: number; readonly mostMs?: number },
   ): Promise<void> {
     const tookMs = this.#store.options.runtime.elapsedMs() - this.#begunMs;
-    const blindMs = Math.min(FIRST_BLIND_MS * 1.5 ** idlePolls, LAST_BLIND_MS, mostMs);
-    const leastMs = Math.max(this.isNotified ? HINTED_MS : blindMs, IDLE_TIMES * tookMs);
+    const blindMs = Math.min(FIRST_BLIND_MS * 1.5 ** idlePolls, LAST_BLIND_MS);
+    const leastMs = Math.min(mostMs, Math.max(this.isNotified ? HINTED_MS : blindMs, IDLE_TIMES * tookMs));
     await this.pause(leastMs, signal);
     await this.pauseUntilChange(this.#store.isMultiProcess ? mostMs - leastMs : Number.POSITIVE_INFINITY, signal);
   }

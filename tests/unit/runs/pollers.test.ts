@@ -1,0 +1,65 @@
+// How long a poller pauses between two looks at a storage of several processes.
+import { expect, it } from "vitest";
+import type { Runtime, StorageAdapter } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { SimulatedRuntime } from "waymark/testing";
+import { withMembers } from "../../support/with-members.js";
+import { managerOn } from "./run-support.js";
+
+/** The times at which a follower looks, if each look takes so long. */
+async function looksOf({ isHinted, lookMs }: { isHinted: boolean; lookMs: number }, ms: number) {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const inner = new MemoryAdapter({ runtime });
+  const looks: number[] = [];
+  const storage = withMembers<StorageAdapter>(inner, {
+    capabilities: { ...inner.capabilities, multiProcess: true },
+    log: withMembers(inner.log, { ...(!isHinted && { watch: undefined }) }),
+    async *tasks(query) {
+      looks.push(runtime.now());
+      if (lookMs > 0) await new Promise<void>((resolve) => void runtime.setTimeout(resolve, lookMs));
+      yield* inner.tasks(query);
+    },
+  });
+  // It doesn't wait for the storage, whose looks take time of the runtime.
+  const { manager } = managerOn(storage, { runtime: withMembers<Runtime>(runtime, { outside: undefined }) });
+  const other = managerOn(inner, { runtime }).manager;
+  await other.save("t", 1);
+  const stop = new AbortController();
+  const following = manager.follow("t", { afterSequence: 1, signal: stop.signal });
+  const next = following.next();
+  await runtime.advance(ms);
+  return { looks, other, runtime, next, stop };
+}
+
+it("without hints, a follower looks more and more seldom, and often again once something has come", async () => {
+  const { looks, other, runtime, next, stop } = await looksOf({ isHinted: false, lookMs: 0 }, 2300);
+  expect(looks).toEqual([0, 0, 50, 125, 237, 405, 658, 1037, 1537, 2037]);
+  await other.save("t", 2);
+  await runtime.advance(300);
+  expect(await next).toMatchObject({ value: { sequence: 2 } });
+  stop.abort();
+});
+
+it("with hints, a follower looks when something has changed, at most every 20 ms, and every 2 s in any case", async () => {
+  const { looks, other, runtime, next, stop } = await looksOf({ isHinted: true, lookMs: 0 }, 4100);
+  expect(looks).toEqual([0, 0, 2000, 4000]);
+  await other.save("another", 1);
+  await other.save("another", 2);
+  await runtime.advance(1);
+  await other.save("t", 2);
+  await runtime.advance(25);
+  expect(looks.slice(4)).toEqual([4100, 4120]);
+  expect(await next).toMatchObject({ value: { sequence: 2 } });
+  stop.abort();
+});
+
+it("a follower whose looks take long pauses ten times as long, up to 2 s", async () => {
+  const { looks, stop, runtime, next } = await looksOf({ isHinted: false, lookMs: 100 }, 7000);
+  expect(looks).toEqual([0, 100, 1200, 2300, 3400, 4500, 5600, 6700]);
+  const slow = await looksOf({ isHinted: false, lookMs: 500 }, 6000);
+  expect(slow.looks).toEqual([0, 500, 3000, 5500]);
+  for (const each of [stop, slow.stop]) each.abort();
+  const ends = Promise.all([next, slow.next].map((one) => expect(one).rejects.toThrow()));
+  for (const each of [runtime, slow.runtime]) await each.advance(1000);
+  await ends;
+});
