@@ -13,6 +13,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
 import { readWaits } from "../../../src/contract/transient.js";
+import { collect } from "../../support/collect.js";
 import { shortenPauses } from "../../support/stopped-clock.js";
 import { withMembers } from "../../support/with-members.js";
 import { managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
@@ -258,6 +259,18 @@ it("a wait whose time has passed gives undefined, and the limit counts from the 
   expect(await wait()).toBe("nobody");
   await managerOn(storage).manager.send("t", "approve");
   expect(await wait()).toBe("nobody");
+});
+
+it("the start of an open wait is recorded once, however often the run is resumed", async () => {
+  const { manager } = clockedOn();
+  for (let attempt = 0; attempt < 3; attempt++) {
+    const stop = new AbortController();
+    manager.on("waitStarted", () => stop.abort());
+    const waiting = manager.run("t", (run) => run.waitFor("approve"), { signal: stop.signal });
+    await expect(waiting).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  }
+  const marks = await collect(manager.records("t", { kinds: ["mark"] }));
+  expect(marks.filter((mark) => "name" in mark && mark.name === "approve")).toHaveLength(1);
 });
 
 it("a limit that new code sets on an open wait counts from the attempt that brings it", async () => {
