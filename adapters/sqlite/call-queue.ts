@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import { type Append, firstSequence } from "../sql/adapter.js";
 import { type LogAppend, sizeOfRecords } from "../sql/records.js";
@@ -29,6 +29,11 @@ export function storeIn(database: SqliteConnection, path: string): SqliteStore {
 
 const FIRST_PAUSE_MS = 1;
 const MAX_PAUSE_MS = 20;
+/**
+ * Calls may end without a turn of the event loop. A program that awaits nothing else would keep it from timers, and a sync from
+ * its end. So after so long, a call ends with the next turn.
+ */
+const MOST_HELD_MS = 10;
 /**
  * The most appends of one transaction. Its payloads have at most about {@link MAX_BYTES}. Both limit the memory of
  * waiting appends.
@@ -71,6 +76,8 @@ export class CallQueue {
   #bytes = 0;
   #pendingWrites = 0;
   #isClosed = false;
+  /** When the first call of this turn of the event loop ended. */
+  #heldSinceMs: number | undefined;
   #lastSuccessMs = Number.NEGATIVE_INFINITY;
 
   /**
@@ -106,7 +113,11 @@ export class CallQueue {
       const store = this.#file.existing();
       return store && work(store);
     };
-    return this.#calls.run(() => this.#untilFree(read, performance.now()));
+    return this.#calls.run(async () => {
+      const result = await this.#untilFree(read, performance.now());
+      await this.#turn();
+      return result;
+    });
   }
 
   /**
@@ -146,7 +157,7 @@ export class CallQueue {
       const { result: outcomes, synced } =
         this.#commitAtOnce(appends, { bytes, isLazy }) ??
         (await this.#inTurn((store) => this.#commit(store, appends), { bytes, isLazy }));
-      if (synced !== undefined) await synced;
+      await (synced ?? this.#turn());
       for (const [index, outcome] of outcomes.entries()) {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
@@ -174,6 +185,17 @@ export class CallQueue {
       if (isBusy(error)) return undefined;
       throw error;
     }
+  }
+
+  /** Given if the event loop hasn't turned for a while. */
+  #turn(): Promise<void> | undefined {
+    const nowMs = performance.now();
+    if (this.#heldSinceMs !== undefined) return nowMs - this.#heldSinceMs < MOST_HELD_MS ? undefined : nextTurn();
+    this.#heldSinceMs = nowMs;
+    setImmediate(() => {
+      this.#heldSinceMs = undefined;
+    });
+    return undefined;
   }
 
   #commit(store: SqliteStore | undefined, appends: readonly (Append | LogAppend)[]): readonly Outcome[] {

@@ -270,3 +270,29 @@ it("a manager's run and saves wait for the same syncs", async () => {
   proceed();
   expect(await saved).toMatchObject({ sequence: 2 });
 });
+
+it.each(["full", "normal"] as const)(
+  "a program that awaits nothing but calls doesn't keep timers from firing, and a save from ending: %s",
+  async (durability) => {
+    const { adapter } = await newStore({ durability });
+    await adapter.append(draft("t", "c1"));
+    let isSaved = false;
+    let hasFired = false;
+    const saving = adapter.append(draft("t", "c2")).then(() => {
+      isSaved = true;
+    });
+    setTimeout(() => {
+      hasFired = true;
+    }, 1);
+    let reads = 0;
+    for (; !(isSaved && hasFired) && reads < 1_000_000; reads++) await adapter.get("t", "c1");
+    expect([isSaved, hasFired]).toEqual([true, true]);
+    await saving;
+    hasFired = false;
+    setTimeout(() => {
+      hasFired = true;
+    }, 1);
+    for (let save = 3; !hasFired && save < 100_000; save++) await adapter.append(draft("t", `c${save}`));
+    expect(hasFired).toBe(true);
+  },
+);
