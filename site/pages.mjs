@@ -44,6 +44,7 @@ export const groups = [
         "Resumable functions: steps, turns, what runs twice, changed code, tests.",
       ),
       page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
+      page("docs/following.md", "Following a run", "Progress, streamed tokens and results in other processes."),
       page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
       page("docs/testing.md", "Testing", "Runs and workers in simulated time, or with Vitest's fake timers."),
       page(

@@ -39,6 +39,16 @@ export async function administer(url: string, sql: string, values?: unknown[]): 
   }
 }
 
+/** Resolves once the server has ended all statements on the schema, also those of killed processes. */
+export async function untilIdle(url: string, schema: string): Promise<void> {
+  const sql =
+    "SELECT count(*)::int AS count FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() AND query LIKE $1";
+  for (;;) {
+    const [found] = await administer(url, sql, [`%${schema}%`]);
+    if (found?.["count"] === 0) return;
+  }
+}
+
 /** Resolves once that many statements on the schema wait for a lock. */
 export async function untilWaiting(url: string, schema: string, count: number): Promise<void> {
   const sql = "SELECT count(*)::int AS count FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
