@@ -187,7 +187,7 @@ export class CallQueue {
     }
   }
 
-  /** Given if the event loop hasn't turned for a while. */
+  /** The event loop's next turn, if it hasn't turned for {@link MOST_HELD_MS}. */
   #turn(): Promise<void> | undefined {
     const nowMs = performance.now();
     if (this.#heldSinceMs !== undefined) return nowMs - this.#heldSinceMs < MOST_HELD_MS ? undefined : nextTurn();
@@ -210,7 +210,7 @@ export class CallQueue {
     void this.#flush();
     const { result, synced } = await this.#inTurn(work);
     try {
-      await synced;
+      await (synced ?? this.#turn());
     } catch (error) {
       throw this.#explained(error);
     }

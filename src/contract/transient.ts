@@ -29,7 +29,7 @@ export function isChild({ metadata }: Pick<CheckpointSummary, "metadata">): bool
   return noteIn(metadata)?.["child"] === true;
 }
 
-/** Whether the task has ended, until somebody retries or saves it again. */
+/** Whether the task has ended. A retry or another save continues it. */
 export function hasEnded({ status }: Pick<CheckpointSummary, "status">): boolean {
   return status === "completed" || status === "failed";
 }

@@ -294,5 +294,12 @@ it.each(["full", "normal"] as const)(
     }, 1);
     for (let save = 3; !hasFired && save < 100_000; save++) await adapter.append(draft("t", `c${save}`));
     expect(hasFired).toBe(true);
+    hasFired = false;
+    setTimeout(() => {
+      hasFired = true;
+    }, 1);
+    for (let change = 0; !hasFired && change < 100_000; change++)
+      await adapter.setStatus("t", "c1", { status: change % 2 === 0 ? "paused" : "running" });
+    expect(hasFired).toBe(true);
   },
 );

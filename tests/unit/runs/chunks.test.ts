@@ -167,7 +167,17 @@ it("a write after its attempt, or after the run has stopped, is refused, and end
         void writes[0]?.("late");
         await expect(writes[0]?.("late")).rejects.toThrow(/had ended/);
       },
-      { retry: { times: 1, backoffMs: 0 } },
+      {
+        retry: {
+          times: 1,
+          backoffMs: 0,
+          // Before the pause.
+          if: () => {
+            void writes[0]?.("late");
+            return true;
+          },
+        },
+      },
     ),
   );
   void writes[1]?.("late");
