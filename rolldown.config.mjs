@@ -1,6 +1,6 @@
 // @ts-check
 // What Node loads: a file for each of the package's entries and a few that they share, since Node takes nearly a millisecond
-// for every file of an import. The types beside them are tsc's.
+// for every file of an import. The types beside them are rolldown.types.config.mjs's.
 import { defineConfig } from "rolldown";
 import manifest from "./package.json" with { type: "json" };
 

@@ -1,5 +1,5 @@
 // @ts-check
-// What Node loads: a file for each entry, and what they share. The types beside them are tsc's.
+// What Node loads: a file for each entry, and what they share. The types beside them are rolldown.types.config.mjs's.
 import { defineConfig } from "rolldown";
 
 const entries = ["oneshot", "processes", "prp"].map((name) => [`${name}/index`, `src/${name}/index.ts`]);
