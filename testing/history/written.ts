@@ -97,10 +97,13 @@ export class WrittenItems {
       return;
     }
     const places = (this.#calls.get(key) ?? []).map(({ call, action }) => {
-      const first = item.sequence - action.items.findIndex((one) => identify(one) === key);
-      return { call, action, first, last: first + action.items.length - 1 };
+      const index = action.items.findIndex((one) => identify(one) === key);
+      const first = item.sequence - index;
+      return { call, action, own: action.items[index], first, last: first + action.items.length - 1 };
     });
-    const writer = places.find(({ action, last }) => !isAnsweredElsewhere(action, last)) ?? places[0];
+    const possible = places.filter(({ action, last }) => !isAnsweredElsewhere(action, last));
+    // Two senders of an event may have drafted it in different forms.
+    const writer = possible.find(({ own }) => own !== undefined && isSame(own, item)) ?? possible[0] ?? places[0];
     if (writer === undefined) this.disputes.push({ rule: "unknown", item, calls: [reader] });
     else this.#place(writer.call, writer.action.items, writer.first);
   }
@@ -121,7 +124,8 @@ export class WrittenItems {
     if (item === undefined || this.#writes.has(item.sequence)) return;
     // An earlier try that failed, or whose answer was lost, may have stored them.
     const tries = (this.#calls.get(identify(item)) ?? []).filter(
-      ({ action }) => !isAnsweredElsewhere(action, first + items.length - 1),
+      ({ action }) =>
+        !isAnsweredElsewhere(action, first + items.length - 1) && action.items.some((one) => isSame(one, item)),
     );
     const answered = tries.filter(({ action }) => "sequence" in action && action.sequence !== undefined);
     const token = tries.find((one) => one.call === call)?.action.condition?.fencingToken;

@@ -132,6 +132,15 @@ it.each<readonly [string, readonly HistoryCall[]]>([
     [append("p", [1], [a]), append("q", [5, 6], [b], 1), read("q", [7, 8], [at(1, b)])],
   ],
   [
+    "an append without an answer, after one of the same id in another form that wasn't stored",
+    [
+      append("p", [1], [{ ...sent("e"), sha256: "another sender's" }]),
+      append("q", [3], [sent("e")]),
+      read("q", [7, 8], [at(1, sent("e"))]),
+      read("q", [9, 10], [at(1, sent("e"))]),
+    ],
+  ],
+  [
     "a retry that returns the sequence of the first try",
     [append("p", [1], [a]), append("p", [5, 6], [a], 1), append("p", [7, 8], [b], 2)],
   ],
