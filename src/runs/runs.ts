@@ -78,10 +78,13 @@ export class Runs {
     return completed === undefined ? this.#stoppable(taskId, fn, options) : completed.result;
   }
 
-  /** Reads the run of a task that a worker has claimed. */
-  async readClaimed(taskId: string, options: RunOptions): Promise<RunState> {
+  /** Reads the run of a task that a worker has claimed. @throws {LeaseLostError} Another runner has taken it since. */
+  async readClaimed(lease: TaskLease, options: RunOptions): Promise<RunState> {
+    const { taskId } = lease;
     const state = await readRunState({ store: this.#store, taskId, options });
     if (!state.isCompleted) return state;
+    // The process may have been suspended since the claim, and another one has completed the task.
+    await lease.renew();
     throw new CheckpointCorruptError(
       `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
         "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +

@@ -178,7 +178,7 @@ export class Worker {
     const { taskId } = lease;
     const { version, ifVersionChanged } = this.#options;
     try {
-      return { lease, state: await this.#runs.readClaimed(taskId, { version, ifVersionChanged }) };
+      return { lease, state: await this.#runs.readClaimed(lease, { version, ifVersionChanged }) };
     } catch (error) {
       this.#tell(error, taskId);
       this.#refuse(taskId, error);

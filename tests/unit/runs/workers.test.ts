@@ -307,6 +307,31 @@ it("a worker that is drained right after a claim releases the claimed tasks, and
   expect(await manager.queue({ prefix: "q/" })).toMatchObject({ tasks: 20 });
 });
 
+it("a worker that was suspended after a claim, while another process completed the task, has lost its lease", async () => {
+  const storage = new MemoryAdapter();
+  const { manager: other } = managerOn(storage);
+  await other.enqueue("q/t");
+  const { queue, leases } = storage;
+  const suspendedAfterClaim: TaskQueue = {
+    ...queue,
+    claimNext: async (...args) => {
+      const tasks = await queue.claimNext(...args);
+      for (const { taskId, token } of tasks) {
+        // As if it had expired.
+        await leases.release(taskId, token);
+        await other.run(taskId, () => "done");
+      }
+      return tasks;
+    },
+  };
+  const { manager } = managerOn(withMembers<StorageAdapter>(storage, { queue: suspendedAfterClaim }));
+  const told = deferred<unknown>();
+  const worker = working(manager, () => "again", { onError: told.resolve });
+  expect(await told.promise).toMatchObject({ code: "LEASE_LOST" });
+  await worker.drain();
+  expect(await other.run("q/t", () => "again")).toBe("done");
+});
+
 it("many tasks at once cause no warning about listeners", async () => {
   const { manager } = managerOn();
   const [tasks, warnings] = [12, [] as string[]];
