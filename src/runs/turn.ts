@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { checkId } from "../contract/arguments.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
@@ -175,25 +176,26 @@ export class Turn implements Run {
     work: (step: NamedStep) => Result | Promise<Result>,
   ): Promise<Result> {
     const call: AwaitedCall = { isAwaited: false };
-    const run = async () => {
+    // It settles the promise itself, since a promise more for each of thousands of results is what a resume spends its time on.
+    return new StepPromise(call, async (resolve, reject) => {
       this.#calls.underWay += 1;
       try {
         check();
         const step = await this.#calls.begin(what, name);
         try {
           this.signal.throwIfAborted();
-          return await work(step);
+          const result = work(step);
+          resolve(types.isPromise(result) ? await result : result);
         } finally {
           this.#calls.end(step);
         }
       } catch (error) {
         if (!this.#waits.isEndReason(error)) this.#failures.push({ error, call });
-        throw error;
+        reject(error);
       } finally {
         this.#endCall();
       }
-    };
-    return new StepPromise(call, run());
+    });
   }
 
   #endCall(): void {
@@ -214,13 +216,13 @@ interface AwaitedCall {
 class StepPromise<Result> extends Promise<Result> {
   readonly #call: AwaitedCall;
 
-  constructor(call: AwaitedCall, running: Promise<Result>) {
+  constructor(call: AwaitedCall, work: (resolve: (result: Result) => void, reject: (error: unknown) => void) => unknown) {
     super((resolve, reject) => {
-      running.then(resolve, (error: unknown) => {
+      void work(resolve, (error) => {
         reject(error);
         // This prevents an unhandled rejection. The turn keeps the error, and throws it at its end if the function never
-        // waited for the step.
-        super.then(undefined, () => undefined);
+        // waited for the step. The constructor may not have returned yet.
+        queueMicrotask(() => super.then(undefined, () => undefined));
       });
     });
     this.#call = call;
