@@ -41,6 +41,9 @@ const MOST_HELD_MS = 10;
 const MAX_APPENDS = 256;
 const MAX_BYTES = 4 * 1024 * 1024;
 
+/** Its `then` takes less than Node's `queueMicrotask`. */
+const NOW = Promise.resolve();
+
 interface WaitingAppend {
   readonly append: Append | LogAppend;
   readonly resolve: (sequence: number) => void;
@@ -101,14 +104,14 @@ export class CallQueue {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
       this.#bytes += measure(append);
-      if (this.#waiting.length === MAX_APPENDS || this.#bytes >= MAX_BYTES) void this.#flush();
-      else if (this.#waiting.length === 1) queueMicrotask(() => void this.#flush());
+      if (this.#waiting.length === MAX_APPENDS || this.#bytes >= MAX_BYTES) this.#flush();
+      else if (this.#waiting.length === 1) void NOW.then(() => this.#flush());
     });
   }
 
   /** Reads the store at once, or as soon as it isn't locked. Resolves to `undefined` if there is no store. */
   read<Result>(work: (store: SqliteStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    void this.#flush();
+    this.#flush();
     const read = () => {
       const store = this.#file.existing();
       return store && work(store);
@@ -135,7 +138,7 @@ export class CallQueue {
 
   /** Closes the database once the calls made so far are done. Later calls are rejected. */
   close(): Promise<void> {
-    void this.#flush();
+    this.#flush();
     this.#isClosed = true;
     this.#changes?.end();
     return this.#calls.close(async () => {
@@ -144,28 +147,46 @@ export class CallQueue {
     });
   }
 
-  /** Starts the waiting appends at once, so that other calls come after them. Never rejects. */
-  async #flush(): Promise<void> {
+  /** Starts the waiting appends at once, so that other calls come after them. Never throws. */
+  #flush(): void {
     const batch = this.#waiting;
     const bytes = this.#bytes;
     if (batch.length === 0) return;
     this.#waiting = [];
     this.#bytes = 0;
+    const appends = batch.map(({ append }) => append);
+    const isLazy = appends.every(({ options }) => "lazy" in options && options.lazy === true);
+    const fail = (error: unknown) => {
+      for (const { reject } of batch) reject(this.#explained(error));
+    };
     try {
-      const appends = batch.map(({ append }) => append);
-      const isLazy = appends.every(({ options }) => "lazy" in options && options.lazy === true);
-      const { result: outcomes, synced } =
-        this.#commitAtOnce(appends, { bytes, isLazy }) ??
-        (await this.#inTurn((store) => this.#commit(store, appends), { bytes, isLazy }));
-      await (synced ?? this.#turn());
+      const change = this.#commitAtOnce(appends, { bytes, isLazy });
+      if (change !== undefined) this.#answer(batch, change, fail);
+      else {
+        const changed = this.#inTurn((store) => this.#commit(store, appends), { bytes, isLazy });
+        changed.then((done) => this.#answer(batch, done, fail), fail);
+      }
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Answers the appends of a batch, once its change survives a power cut if they wait for that. */
+  #answer(
+    batch: readonly WaitingAppend[],
+    { result: outcomes, synced }: Change<readonly Outcome[]>,
+    fail: (error: unknown) => void,
+  ): void {
+    const answer = () => {
       for (const [index, outcome] of outcomes.entries()) {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
       }
       this.#changes?.tell();
-    } catch (error) {
-      for (const { reject } of batch) reject(this.#explained(error));
-    }
+    };
+    const wait = synced ?? this.#turn();
+    if (wait === undefined) answer();
+    else wait.then(answer, fail);
   }
 
   /**
@@ -207,7 +228,7 @@ export class CallQueue {
   }
 
   async #write<Result>(work: (store: SqliteStore | undefined) => Result | Promise<Result>): Promise<Result> {
-    void this.#flush();
+    this.#flush();
     const { result, synced } = await this.#inTurn(work);
     try {
       await (synced ?? this.#turn());

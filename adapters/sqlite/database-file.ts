@@ -84,7 +84,7 @@ export class DatabaseFile<Store> {
    * Call it in the turn of the change. With `syncs: "later"`, returns a promise that resolves once the changes so far survive a
    * power cut.
    *
-   * @throws {StorageError} The promise rejects: the sync failed, or the files were removed or replaced meanwhile.
+   * @throws {StorageError} Or the promise rejects: the sync failed, or the files were removed or replaced meanwhile.
    */
   synced(): Promise<void> | undefined {
     const { files } = this.#open ?? {};
@@ -124,10 +124,12 @@ export class DatabaseFile<Store> {
     return this.#options.syncs === "later" && this.#open?.files.hasLog === true;
   }
 
-  async #sync(files: OpenFiles): Promise<void> {
+  #sync(files: OpenFiles): Promise<void> {
     if (!this.#hasItsFiles()) this.#refuse();
-    const isNamed = await files.syncLog().catch((cause: unknown) => this.#failSync(files, cause));
-    if (!isNamed) this.#refuse();
+    return files.syncLog().then(
+      (isNamed) => (isNamed ? undefined : this.#refuse()),
+      (cause: unknown) => this.#failSync(files, cause),
+    );
   }
 
   /** Closes the database, since a later sync wouldn't include what this one has lost. */

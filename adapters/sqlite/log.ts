@@ -10,6 +10,7 @@ import {
   type RecordQuery,
   type RecordSelection,
   type StoredEvent,
+  sealAs,
   sealRecord,
 } from "../../src/contract/log.js";
 import {
@@ -133,11 +134,12 @@ export class SqliteLog {
   insert(taskId: string, records: readonly RecordDraft[], first: number): void {
     for (const [index, draft] of records.entries()) {
       const sequence = first + index;
-      const seal = sealRecord({ ...draft, taskId, sequence });
       const { kind, name, recordKey, id, createdAt, payload } = draft;
-      const described = [sequence, kind, name, recordKey, id, createdAt, payload.encoding];
-      const digests = [parseHex(payload.sha256), parseHex(seal), Buffer.byteLength(payload.body)];
-      this.#parts.database.run(INSERT, taskId, ...described, ...digests, payload.body);
+      const { encoding, sha256, body } = payload;
+      const [digest, seal] = [parseHex(sha256), parseHex(sealAs(taskId, sequence, draft))];
+      const sizeBytes = Buffer.byteLength(body);
+      const described = [taskId, sequence, kind, name, recordKey, id, createdAt, encoding];
+      this.#parts.database.run(INSERT, ...described, digest, seal, sizeBytes, body);
     }
   }
 

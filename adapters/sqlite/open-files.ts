@@ -11,10 +11,12 @@ export class OpenFiles {
   readonly #database: Stats;
   /** A descriptor of the log. (One of the database would free SQLite's locks when it is closed.) */
   readonly #log: number | undefined;
-  /** The sync that hasn't begun. */
-  #nextSync: Promise<boolean> | undefined;
-  /** The last sync. If it fails, so do all later ones: the system would report success without the pages that were lost. */
-  #lastSync: Promise<unknown> = Promise.resolve();
+  /** The sync under way. */
+  #sync: Sync | undefined;
+  /** The sync after it. */
+  #nextSync: Sync | undefined;
+  /** Why a sync failed. All later ones fail, too: the system would report success without the pages that were lost. */
+  #failure: Error | undefined;
 
   /** @param hasLog - False for a copy, which nobody writes to. */
   constructor(path: string, hasLog: boolean) {
@@ -33,15 +35,16 @@ export class OpenFiles {
    * other processes. Resolves to false if the log was deleted meanwhile.
    */
   syncLog(): Promise<boolean> {
-    this.#nextSync ??= this.#syncAfterLast();
-    return this.#nextSync;
+    this.#nextSync ??= new Sync();
+    const { done } = this.#nextSync;
+    if (this.#sync === undefined) this.#syncNext();
+    return done;
   }
 
   /** Resolves once no sync is left. */
   async idle(): Promise<void> {
     // Whoever waits for a sync gets its failure.
-    while (this.#nextSync !== undefined) await Promise.allSettled([this.#nextSync]);
-    await Promise.allSettled([this.#lastSync]);
+    for (let last = this.#last; last !== undefined; last = this.#last) await Promise.allSettled([last.done]);
   }
 
   /** Whether the database is still at its path, and the log beside it. */
@@ -68,28 +71,41 @@ export class OpenFiles {
     if (log !== undefined) void this.idle().then(() => closeSync(log));
   }
 
-  async #syncAfterLast(): Promise<boolean> {
-    // What is committed until then shares the sync.
-    try {
-      await this.#lastSync;
-    } finally {
-      this.#nextSync = undefined;
-    }
-    const syncing = this.#sync();
-    this.#lastSync = syncing;
-    return syncing;
+  get #last(): Sync | undefined {
+    return this.#nextSync ?? this.#sync;
   }
 
-  async #sync(): Promise<boolean> {
-    const log = this.#log;
-    if (log === undefined) return true;
-    await new Promise<void>((resolve, reject) => {
-      fdatasync(log, (error) => (error === null ? resolve() : reject(error)));
-    });
-    return !this.#isLogDeleted;
+  /** What was committed until now shares the sync. */
+  #syncNext(): void {
+    const sync = this.#nextSync;
+    this.#sync = sync;
+    this.#nextSync = undefined;
+    if (sync === undefined) return;
+    const end = (error: Error | null) => {
+      this.#failure ??= error ?? undefined;
+      try {
+        if (this.#failure === undefined) sync.resolve(!this.#isLogDeleted);
+        else sync.reject(this.#failure);
+      } catch (unreadable) {
+        sync.reject(unreadable);
+      }
+      this.#syncNext();
+    };
+    if (this.#log === undefined || this.#failure !== undefined) end(null);
+    else fdatasync(this.#log, end);
   }
 
   get #isLogDeleted(): boolean {
     return this.#log !== undefined && fstatSync(this.#log).nlink === 0;
   }
+}
+
+/** One sync, for all who wait for it. It has callbacks, since each promise of a save costs a microsecond. */
+class Sync {
+  resolve: (isNamed: boolean) => void = () => undefined;
+  reject: (error: unknown) => void = () => undefined;
+  readonly done = new Promise<boolean>((resolve, reject) => {
+    this.resolve = resolve;
+    this.reject = reject;
+  });
 }

@@ -187,7 +187,12 @@ export type PayloadChange = Parameters<NonNullable<TaskLog["replacePayloads"]>>[
  * @returns Lower-case hexadecimal.
  */
 export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): string {
-  return hash("sha256", sealedText(record.taskId, record.sequence, record), "hex");
+  return sealAs(record.taskId, record.sequence, record);
+}
+
+/** {@link sealRecord} for a draft, as the record of this task with this sequence. */
+export function sealAs(taskId: string, sequence: number, draft: SealedFields): string {
+  return hash("sha256", sealedText(taskId, sequence, draft), "hex");
 }
 
 /**
@@ -234,7 +239,9 @@ export function copyRecordDraft(draft: RecordDraft): RecordDraft {
   }
   checkText("A record's createdAt", createdAt);
   for (const text of [name, recordKey, id]) if (text !== undefined) checkText("A record's name, key or id", text);
-  return { ...draft, payload: copyPayload(draft.payload) };
+  const copy: RecordDraft = { kind, createdAt, payload: copyPayload(draft.payload) };
+  assignNames(copy, draft);
+  return copy;
 }
 
 /** A copy that shares nothing mutable with the original. For adapters. */
@@ -246,7 +253,7 @@ export function copyPayloadChange(change: PayloadChange): PayloadChange {
 export function sealRecordDraft(taskId: string, draft: RecordDraft, sequence: number): LogRecord {
   const { kind, createdAt } = draft;
   const payload = copyPayload(draft.payload);
-  const seal = hash("sha256", sealedText(taskId, sequence, draft), "hex");
+  const seal = sealAs(taskId, sequence, draft);
   const record: LogRecord = { taskId, sequence, kind, createdAt, payload, seal };
   assignNames(record, draft);
   return record;

@@ -83,7 +83,8 @@ export interface RunKey {
 
 export function formatRunKey({ generation, turn, attempt, occurrence, event }: RunKey): string {
   if (occurrence === undefined) return JSON.stringify([generation, turn, attempt]);
-  return JSON.stringify([generation, turn, attempt, occurrence, ...(event === undefined ? [] : [event])]);
+  if (event === undefined) return JSON.stringify([generation, turn, attempt, occurrence]);
+  return JSON.stringify([generation, turn, attempt, occurrence, event]);
 }
 
 /** `undefined` if the record isn't a run's. */

@@ -25,7 +25,7 @@ export interface RunRecordDraft {
   /** The sequence of the event that a wait has received or refused. */
   readonly event?: number | undefined;
   /** The plain fields of its value. Default: none. */
-  readonly fields?: object;
+  readonly fields?: object | undefined;
   /** One more field, whose value is encoded already. */
   readonly encoded?: EncodedField | undefined;
 }
@@ -87,8 +87,9 @@ export class RunJournal {
   #hasProgress = false;
   /** The records that the next write stores, and the sequence of the first one once they are stored. */
   #next: (Batch & { readonly first: Promise<number> }) | undefined;
-  /** Settles with the last write that was asked for. Never rejects. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** The writes that wait for the one under way. */
+  readonly #waiting: (() => Promise<void>)[] = [];
+  #isWriting = false;
 
   /**
    * @param parent - Given if the run began inside another run.
@@ -159,10 +160,14 @@ export class RunJournal {
   }
 
   /** Appends the record of a finished step or wait. */
-  recordStep({ name, occurrence }: StepId, record: Omit<RunRecordDraft, "kind">, isLazy = false): Promise<number> {
+  recordStep(
+    { name, occurrence }: StepId,
+    { event, fields, encoded }: Pick<RunRecordDraft, "event" | "fields" | "encoded">,
+    isLazy = false,
+  ): Promise<number> {
     this.#lastStep = stepTitle(name, occurrence);
     this.recordedSteps += 1;
-    return this.append({ ...record, kind: "step", name, occurrence }, isLazy);
+    return this.append({ kind: "step", name, occurrence, event, fields, encoded }, isLazy);
   }
 
   /** Saves a checkpoint, after the writes under way. */
@@ -223,10 +228,21 @@ export class RunJournal {
 
   /** Runs `work` after the work before it, whose failure belongs to its own caller. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push(() => work().then(resolve, reject));
+      if (this.#isWriting) return;
+      this.#isWriting = true;
+      this.#workSoon();
+    });
+  }
+
+  #workSoon(): void {
     // The tick lets other records that come at the same moment join the write.
-    const turn = this.#last.then(nextTick).then(work);
-    this.#last = turn.catch(() => undefined);
-    return turn;
+    process.nextTick(() => {
+      const work = this.#waiting.shift();
+      if (work === undefined) this.#isWriting = false;
+      else void work().then(() => this.#workSoon());
+    });
   }
 
   #newBatch(): Batch & { readonly first: Promise<number> } {
@@ -235,13 +251,13 @@ export class RunJournal {
   }
 
   #draftRecord(
-    { kind, name, fields = {}, encoded, ...key }: RunRecordDraft,
+    { kind, name, occurrence, event, fields = {}, encoded }: RunRecordDraft,
     generation: string,
   ): RecordDraft | Promise<RecordDraft> {
-    const recordKey = formatRunKey({ ...this.head, generation, ...key });
+    const { turn, attempt } = this.head;
+    const recordKey = formatRunKey({ generation, turn, attempt, occurrence, event });
     const { taskId } = this.#lease;
-    const named = { taskId, kind, ...(name !== undefined && { name }), recordKey };
-    return draftEncoded(this.#store.options, named, joinFields(fields, encoded));
+    return draftEncoded(this.#store.options, { taskId, kind, name, recordKey }, joinFields(fields, encoded));
   }
 
   /** Stores the records. Returns the sequence of the first one. */
@@ -254,8 +270,8 @@ export class RunJournal {
         const condition = { expectedSequence: this.#newest.sequence, fencingToken: lease.token };
         return this.#store.appendRecords(lease.taskId, drafts, condition, { lazy: isLazy });
       };
-      const last = await this.#writeUntilStored(async (isRetry) =>
-        isRetry ? ((await this.#findStored(drafts)) ?? append()) : append(),
+      const last = await this.#writeUntilStored((isRetry) =>
+        isRetry ? this.#findStored(drafts).then((stored) => stored ?? append()) : append(),
       );
       this.#newest = { ...this.#newest, last };
       return last - drafts.length + 1;
@@ -350,8 +366,4 @@ function finishAll(made: readonly (RecordDraft | Promise<RecordDraft>)[]): Promi
 /** Whether no draft has transforms to wait for. */
 function areMade(drafts: readonly (RecordDraft | Promise<RecordDraft>)[]): drafts is readonly RecordDraft[] {
   return !drafts.some((draft) => types.isPromise(draft));
-}
-
-function nextTick(): Promise<void> {
-  return new Promise((resolve) => process.nextTick(resolve));
 }

@@ -17,7 +17,7 @@ interface Call {
   readonly name: string;
   readonly signal: AbortSignal;
   /** Given if the call is a run. */
-  readonly run?: ParentRun;
+  readonly run?: ParentRun | undefined;
   readonly outer: Call | undefined;
   isOver: boolean;
 }
@@ -30,7 +30,8 @@ export function runInCall<Result>(
   call: Omit<Call, "outer" | "isOver">,
   work: () => Result | PromiseLike<Result>,
 ): Result | Promise<Result> {
-  const own: Call = { ...call, outer: currentCall(), isOver: false };
+  const { of, name, signal, run } = call;
+  const own: Call = { of, name, signal, run, outer: currentCall(), isOver: false };
   try {
     const result = CALLS.run(own, work);
     if (isThenable(result)) return untilOver(own, result);

@@ -100,20 +100,17 @@ export class Steps {
     const durationMs = Math.round(tookMs);
     const { attempts } = end;
     const status: StepValue["status"] = isFailed ? "failed" : "completed";
-    const head = { status, startedAt, durationMs, attempts, ...(input !== undefined && { input }) };
-    const sequence = await journal.recordStep(step, {
-      fields: head,
-      encoded: [isFailed ? "error" : "result", encoded],
-    });
+    // JSON leaves out an input that is `undefined`.
+    const fields = { status, startedAt, durationMs, attempts, input };
+    const sequence = await journal.recordStep(step, { fields, encoded: [isFailed ? "error" : "result", encoded] });
     await this.#calls.inOrder(sequence);
     const stored = values.decode(encoded);
-    const ended = { ...details, durationMs, attempts };
     if (isFailed) {
       const error = this.#calls.addThrown(step, stored, sequence);
-      notifications.emit("stepEnded", { ...ended, error });
+      notifications.emit("stepEnded", { ...details, durationMs, attempts, error });
       throw error;
     }
-    notifications.emit("stepEnded", ended);
+    notifications.emit("stepEnded", { ...details, durationMs, attempts });
     return values.decodeStored(title, stored, options.schema);
   }
 

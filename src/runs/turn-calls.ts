@@ -62,8 +62,8 @@ export class TurnCalls {
   readonly #journal: RunJournal;
   readonly #stop: StopSignal;
   readonly #runtime: Runtime;
-  /** For each name of a step and each stage of a save, how often it was used in this turn. */
-  readonly #occurrences = new Map<string, number>();
+  /** How often each name of a step, and each stage of a save, was used in this turn. */
+  readonly #occurrences = { step: new Map<string, number>(), save: new Map<string, number>() };
   readonly #names = new Set<string>();
   /** The recorded errors that the function received. */
   readonly #thrown = new Map<unknown, FailedStep>();
@@ -111,7 +111,7 @@ export class TurnCalls {
     this.#names.add(name);
     this.waitsUnderWay += Number(isWait);
     this.#lastThrown = [];
-    const occurrence = this.count(`step ${name}`);
+    const occurrence = this.count("step", name);
     const step = this.#journal.recorded?.find({ name, occurrence });
     const call = { name, occurrence, title: stepTitle(name, occurrence), isWait, recorded: undefined };
     return step === undefined ? this.#afterStored(call) : this.inOrder(step.sequence, () => this.#load(call, step));
@@ -124,9 +124,10 @@ export class TurnCalls {
   }
 
   /** How often the name was used in this turn, this time included. */
-  count(name: string): number {
-    const count = (this.#occurrences.get(name) ?? 0) + 1;
-    this.#occurrences.set(name, count);
+  count(of: "step" | "save", name: string): number {
+    const counts = this.#occurrences[of];
+    const count = (counts.get(name) ?? 0) + 1;
+    counts.set(name, count);
     return count;
   }
 

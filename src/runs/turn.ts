@@ -91,7 +91,7 @@ export class Turn implements Run {
     const { store, journal } = this.#parts;
     const encoded = store.encodeState(this.taskId, state);
     const name = options.stage ?? "";
-    const occurrence = this.#calls.count(`save ${name}`);
+    const occurrence = this.#calls.count("save", name);
     const { recorded } = journal;
     const saved = recorded?.find({ name, occurrence }, true);
     if (recorded !== undefined && saved !== undefined) {
@@ -216,13 +216,16 @@ interface AwaitedCall {
 class StepPromise<Result> extends Promise<Result> {
   readonly #call: AwaitedCall;
 
-  constructor(call: AwaitedCall, work: (resolve: (result: Result) => void, reject: (error: unknown) => void) => unknown) {
+  constructor(
+    call: AwaitedCall,
+    work: (resolve: (result: Result) => void, reject: (error: unknown) => void) => unknown,
+  ) {
     super((resolve, reject) => {
       void work(resolve, (error) => {
         reject(error);
         // This prevents an unhandled rejection. The turn keeps the error, and throws it at its end if the function never
         // waited for the step. The constructor may not have returned yet.
-        queueMicrotask(() => super.then(undefined, () => undefined));
+        queueMicrotask(() => void super.then(undefined, () => undefined));
       });
     });
     this.#call = call;
