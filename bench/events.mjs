@@ -1,20 +1,20 @@
 // @ts-check
-import { performance } from "node:perf_hooks";
 import { CheckpointManager } from "waymark";
 import { openBareStores } from "./bare-stores.mjs";
-import { median } from "./compare.mjs";
+import { medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 
 /** The events of one task. */
 const COUNT = Number(process.env["EVENTS"] ?? 50_000);
-/** Each of them begins a new turn in the loop with pauses, and every so many do in the other one. */
+/** A run with pauses begins a new turn at each event, the other one after so many. */
 const EVENTS_OF_A_TURN = 100;
 
-/** @typedef {{ readonly received: number }} State */
+/** How many events each side of a comparison receives. */
+const ROUNDS = 500;
 
 /**
- * Events that are sent to one task, one after another, each once the one before has been received. Compares the last
- * eighth of them with the first.
+ * Events that are sent to one task, one after another, each once the one before has been received. Then the next ones of
+ * that task and those of a new task take turns.
  *
  * @param {string} folder
  */
@@ -22,80 +22,93 @@ export async function benchEvents(folder) {
   for await (const store of openBareStores(folder, "events")) {
     // Its commits cost the same disk's sync each.
     if (store.kind === "full") continue;
-    printHeading(`${COUNT.toLocaleString("en")} events to one task on ${store.title}`);
+    const count = COUNT.toLocaleString("en");
+    printHeading(`An event to a task that has received ${count}, to one to a new task, on ${store.title}`);
     const manager = new CheckpointManager({ storage: store.open() });
-    report("sent and received, in one process", await receiveInOneRun(manager));
-    report("sent and received, with a pause of the run between all", await receiveWithPauses(manager));
+    await compare("sent and received, in one process", inOneRun(manager, "old-run"), inOneRun(manager, "new-run"));
+    const what = "sent and received, with a pause of the run between all";
+    await compare(what, withPauses(manager, "old-pauses"), withPauses(manager, "new-pauses"));
     await manager.close();
   }
 }
 
 /**
- * @param {CheckpointManager} manager
- * @returns {Promise<number[]>} The time from the send to the receipt of each event.
+ * @param {string} what
+ * @param {AsyncGenerator<unknown, unknown>} old
+ * @param {AsyncGenerator<unknown, unknown>} fresh
  */
-async function receiveInOneRun(manager) {
-  /** @type {number[]} */
-  const times = [];
-  let startMs = performance.now();
-  let sent = 0;
-  const send = () => {
-    startMs = performance.now();
-    return manager.send("one-run", "message", { number: ++sent });
-  };
-  await manager.run(
-    "one-run",
-    async (run) => {
-      let { received } = /** @type {State} */ (run.state);
-      for (let left = EVENTS_OF_A_TURN; left > 0 && received < COUNT; left--) {
-        const sending = send();
-        await run.waitFor("message");
-        await sending;
-        times.push(performance.now() - startMs);
-        received += 1;
-      }
-      return received < COUNT ? run.next({ received }) : received;
-    },
-    { initialState: { received: 0 } },
-  );
-  return times;
+async function compare(what, old, fresh) {
+  for (let received = 0; received < COUNT; received++) await old.next();
+  const { ours, bare } = await medians({ ours: () => old.next(), bare: () => fresh.next() }, { rounds: ROUNDS });
+  printRow({ what, measuredMs: ours, againstMs: bare, limit: 1.3 });
+  for (const side of [old, fresh]) await side.return(undefined);
 }
 
 /**
+ * A run that receives one event after another. Yields after each.
+ *
  * @param {CheckpointManager} manager
- * @returns {Promise<number[]>} The time from the send to the next pause, for each event.
+ * @param {string} taskId
  */
-async function receiveWithPauses(manager) {
-  /** @type {number[]} */
-  const times = [];
-  for (let sent = 0; sent < COUNT; sent++) {
-    const startMs = performance.now();
-    await manager.send("pauses", "message", { number: sent });
+async function* inOneRun(manager, taskId) {
+  const stop = new AbortController();
+  /** @type {() => void} */
+  let received = () => undefined;
+  const running = manager.run(
+    taskId,
+    async (run) => {
+      for (let left = EVENTS_OF_A_TURN; left > 0; left--) {
+        await run.waitFor("message");
+        received();
+      }
+      return run.next({});
+    },
+    { signal: stop.signal },
+  );
+  try {
+    for (let number = 0; ; number++) {
+      /** @type {Promise<void>} */
+      const receipt = new Promise((resolve) => {
+        received = resolve;
+      });
+      await manager.send(taskId, "message", { number });
+      await receipt;
+      yield;
+    }
+  } finally {
+    stop.abort();
+    await untilPaused(running);
+  }
+}
+
+/**
+ * A run that pauses after each event. Yields after each.
+ *
+ * @param {CheckpointManager} manager
+ * @param {string} taskId
+ */
+async function* withPauses(manager, taskId) {
+  for (let number = 0; ; number++) {
+    await manager.send(taskId, "message", { number });
     const stop = new AbortController();
     const stopListening = manager.on("waitStarted", () => stop.abort());
     const running = manager.run(
-      "pauses",
+      taskId,
       async (run) => {
         await run.waitFor("message");
-        const { received } = /** @type {State} */ (run.state);
-        return run.next({ received: received + 1 });
+        return run.next({});
       },
-      { initialState: { received: 0 }, signal: stop.signal },
+      { signal: stop.signal },
     );
-    await running.catch((error) => {
-      if (error.code !== "RUN_PAUSED") throw error;
-    });
+    await untilPaused(running);
     stopListening();
-    times.push(performance.now() - startMs);
+    yield;
   }
-  return times;
 }
 
-/**
- * @param {string} what
- * @param {readonly number[]} times
- */
-function report(what, times) {
-  const [first, last] = [times.slice(0, times.length / 8), times.slice(-times.length / 8)].map(median);
-  printRow({ what, measuredMs: last ?? 0, againstMs: first ?? 0, limit: 1.3 });
+/** @param {Promise<unknown>} running */
+async function untilPaused(running) {
+  await running.catch((error) => {
+    if (error.code !== "RUN_PAUSED") throw error;
+  });
 }
