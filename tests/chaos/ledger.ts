@@ -30,6 +30,8 @@ export type Observation = { readonly task: string } & (
   /** A follower got the record with this sequence, or the task's end. */
   | { readonly is: "followed"; readonly sequence: number; readonly kind: string }
   | { readonly is: "followedAll" }
+  /** A wait for the task's result has ended: with the result, or with `failed`. */
+  | { readonly is: "awaited"; readonly outcome: unknown }
 );
 
 /** `atMs` is by the clock that all processes of the machine share. */

@@ -53,6 +53,7 @@ function intact(): Run {
     { atMs: 9, task, is: "followed", sequence: 2, kind: "checkpoint" },
     { atMs: 10, task, is: "followed", sequence: 3, kind: "step" },
     { atMs: 11, task, is: "followedAll" },
+    { atMs: 11, task, is: "awaited", outcome: values },
     ...values.flatMap((value, step): Fact[] => [
       ...(GIVEN.has(step) ? [] : [{ atMs: step + 2, task, is: "ran", step, key: `key ${step}`, value } as const]),
       { atMs: step + 2, task, is: "saved", token: 1, sequence: step + 1, sentAtMs: step + 2 },
@@ -89,13 +90,22 @@ function withFacts(run: Run, ...facts: Fact[]): Run {
 function withValue({ plan, facts, stored }: Run, step: number, value: string): Run {
   const got = facts.map((fact) => (fact.is === "got" && fact.step === step ? { ...fact, value } : fact));
   const result = (stored.result as readonly string[]).map((one, n) => (n === step ? value : one));
-  return { plan, facts: got, stored: { ...stored, result } };
+  return { plan, facts: withOutcome(got, result), stored: { ...stored, result } };
+}
+
+/** The facts, with this outcome of a wait for the run's result. */
+function withOutcome(facts: readonly Fact[], outcome: unknown): Fact[] {
+  return facts.map((fact) => (fact.is === "awaited" ? { ...fact, outcome } : fact));
 }
 
 /** The task, failed in its last step. */
 function failed(ends: "failed" | "poison", error: Stored["error"], { plan, facts, stored }: Run = intact()): Run {
   const before = facts.filter((fact) => !("step" in fact && fact.step === STEPS - 1));
-  return { plan: { ...plan, ends }, facts: before, stored: { ...stored, status: "failed", error } };
+  return {
+    plan: { ...plan, ends },
+    facts: withOutcome(before, "failed"),
+    stored: { ...stored, status: "failed", error },
+  };
 }
 
 /** A task that killed its worker in so many attempts, after the step before had been saved in the first one. */
@@ -183,6 +193,16 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     "a record that a follower got, and that a power cut has taken",
     (run) => withFacts(run, { ...at, is: "followed", sequence: 4, kind: "event" }),
     "chaos/0: a follower got the event with the sequence 4, which isn't stored",
+  ],
+  [
+    "a wait for a result that never ended",
+    (run) => ({ ...run, facts: run.facts.filter(({ is }) => is !== "awaited") }),
+    "chaos/0 had 0 ends of waits for its result",
+  ],
+  [
+    "a wait that got another result",
+    (run) => ({ ...run, facts: withOutcome(run.facts, "failed") }),
+    'a wait for the result of chaos/0 got "failed"',
   ],
   ["a lost task", (run) => ({ ...run, plan: { ...run.plan, taskId: "other" } }), "other is not stored"],
   [

@@ -76,7 +76,7 @@ export function missingFaults(faults: Readonly<Record<string, number>>, seconds:
   return missing.map(([kind]) => `there were no ${kind}`);
 }
 
-const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, events, sleeps, followed];
+const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, events, sleeps, followed, awaited];
 
 /** The task has ended as planned. */
 function ended({ plan: { taskId, ends }, stored }: Task): string[] {
@@ -110,6 +110,17 @@ function followed({ plan: { taskId, number }, facts, stored }: Task): string[] {
       violations.push(`${taskId}: a follower got the ${kind} with the sequence ${sequence}, which isn't stored`);
   }
   return violations;
+}
+
+/** Whoever waited for its result got it, or that it failed. */
+function awaited({ plan: { taskId, number }, facts, stored }: Task): string[] {
+  if (number % FOLLOWED !== 0 || taskId !== `${PREFIX}${number}` || stored === undefined) return [];
+  const [end, ...others] = ofKind(facts, "awaited");
+  if (end === undefined || others.length > 0)
+    return [`${taskId} had ${others.length + (end ? 1 : 0)} ends of waits for its result`];
+  const expected = JSON.stringify(stored.status === "completed" ? stored.result : "failed");
+  const got = JSON.stringify(end.outcome);
+  return got === expected ? [] : [`a wait for the result of ${taskId} got ${got}, and ${expected} is stored`];
 }
 
 /** The task began no earlier than it was due. */
@@ -341,6 +352,7 @@ export function countsOf(facts: readonly Fact[]): Record<string, number> {
     "steps run twice": calls.filter(({ length }) => length > 1).length,
     ticks: ofKind(facts, "ticked").length,
     "records followed": ofKind(facts, "followed").length,
+    "results awaited": ofKind(facts, "awaited").length,
     events: new Set(sent.map(({ id }) => id)).size,
     "events sent twice": sent.filter(({ copy }) => copy > 0).length,
   };
