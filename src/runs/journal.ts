@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
@@ -229,7 +230,9 @@ export class RunJournal {
   /** Runs `work` after the work before it, whose failure belongs to its own caller. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push(() => work().then(resolve, reject));
+      const write = () => work().then(resolve, reject);
+      // The write before it starts it. Bound, so that it runs in its own caller's asynchronous context.
+      this.#waiting.push(this.#isWriting ? AsyncResource.bind(write) : write);
       if (this.#isWriting) return;
       this.#isWriting = true;
       this.#workSoon();

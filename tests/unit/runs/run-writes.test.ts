@@ -1,4 +1,5 @@
 // Which writes of a run are durable, and which it refuses.
+import { AsyncLocalStorage } from "node:async_hooks";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { CheckpointConflictError, type Run, StorageError } from "waymark";
@@ -32,6 +33,34 @@ it("a step's result is durable, although the start of another step shares its wr
     await Promise.all([a, b, c]);
   });
   expect(shared).toEqual([[["step a", "mark b"], false]]);
+});
+
+it("a write that waited for another one is made in its own caller's asynchronous context", async () => {
+  const contexts = new AsyncLocalStorage<string>();
+  const seen: [readonly string[], string | undefined][] = [];
+  const [isHeld, release] = [deferred(), deferred()];
+  const storage = withWrites(new MemoryAdapter(), async (call, _isLazy, titles) => {
+    seen.push([titles, contexts.getStore()]);
+    if (titles.includes("step a")) {
+      isHeld.resolve();
+      await release.promise;
+    }
+    return call();
+  });
+  await managerOn(storage).manager.run("t", async (run) => {
+    const a = contexts.run("of a", () => run.step("a", () => undefined));
+    await isHeld.promise;
+    const b = contexts.run("of b", () => run.step("b", () => undefined));
+    await nextTurn();
+    await nextTurn();
+    release.resolve();
+    await Promise.all([a, b]);
+  });
+  expect(seen.filter(([[title = ""]]) => /step|mark b/.test(title))).toEqual([
+    [["step a"], "of a"],
+    [["mark b"], "of b"],
+    [["step b"], "of b"],
+  ]);
 });
 
 it("the start of a wait is durable if the wait has an end, so that a power cut doesn't begin its time anew", async () => {
