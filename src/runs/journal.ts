@@ -1,4 +1,3 @@
-import { AsyncResource } from "node:async_hooks";
 import { types } from "node:util";
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
@@ -16,6 +15,7 @@ import type { RecordedTurn } from "./recorded-turn.js";
 import type { NewestCheckpoint, RunState } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
 import { type EncodedField, joinFields } from "./step-values.js";
+import { WriteQueue } from "./write-queue.js";
 
 /** A record of the run that is to be appended. */
 export interface RunRecordDraft {
@@ -88,9 +88,7 @@ export class RunJournal {
   #hasProgress = false;
   /** The records that the next write stores, and the sequence of the first one once they are stored. */
   #next: (Batch & { readonly first: Promise<number> }) | undefined;
-  /** The writes that wait for the one under way. */
-  readonly #waiting: (() => Promise<void>)[] = [];
-  #isWriting = false;
+  readonly #writes = new WriteQueue();
 
   /**
    * @param parent - Given if the run began inside another run.
@@ -173,7 +171,7 @@ export class RunJournal {
 
   /** Saves a checkpoint, after the writes under way. */
   save(save: RunSave): Promise<CheckpointSummary> {
-    return this.#inTurn(() => this.#save(save));
+    return this.#writes.run(() => this.#save(save));
   }
 
   /** Ends the turn with a milestone, with which the next turn begins. */
@@ -227,30 +225,9 @@ export class RunJournal {
     void this.#parent?.childSaved();
   }
 
-  /** Runs `work` after the work before it, whose failure belongs to its own caller. */
-  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      const write = () => work().then(resolve, reject);
-      // The write before it starts it. Bound, so that it runs in its own caller's asynchronous context.
-      this.#waiting.push(this.#isWriting ? AsyncResource.bind(write) : write);
-      if (this.#isWriting) return;
-      this.#isWriting = true;
-      this.#workSoon();
-    });
-  }
-
-  #workSoon(): void {
-    // The tick lets other records that come at the same moment join the write.
-    process.nextTick(() => {
-      const work = this.#waiting.shift();
-      if (work === undefined) this.#isWriting = false;
-      else void work().then(() => this.#workSoon());
-    });
-  }
-
   #newBatch(): Batch & { readonly first: Promise<number> } {
     const batch: Batch = { drafts: [], isLazy: true };
-    return Object.assign(batch, { first: this.#inTurn(() => this.#flush(batch)) });
+    return Object.assign(batch, { first: this.#writes.run(() => this.#flush(batch)) });
   }
 
   #draftRecord(
