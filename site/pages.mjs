@@ -141,6 +141,12 @@ export const groups = [
     pages: [
       page("examples/agent/README.md", "An agent", "On the Vercel AI SDK, killed and forked.", "examples/agent"),
       page(
+        "examples/live/README.md",
+        "Live reports",
+        "Streamed into a page that survives a killed server.",
+        "examples/live",
+      ),
+      page(
         "examples/langgraph-agent/README.md",
         "A LangGraph agent",
         "Killed, asked, forked.",
