@@ -514,12 +514,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Sends an event to a task, for its `run.waitFor`. Resolves once the event is as durable as the adapter promises. It
    * may be sent from any process, also before the run waits, or begins.
    *
-   * @param options - `id` is unique in the task, for example a webhook's: sent again with the same id, the event counts
-   *   once. Default: a new id. `by` says who sends it, for people. `wait` is the key of the wait that it is for, as the
-   *   wait's `mark` record has it. Default: the next wait of the name.
+   * An event to a failed task is kept for its retry.
+   *
+   * @param options - `id`, unique in the task: sent again with it, the event counts once. `by`: who sends it. `wait`: the
+   *   key of the open wait that it answers; default: the next wait of the name. `force`: also to a task that is completed
+   *   or cancelled, or a wait that is over.
    * @returns The event's id.
-   * @throws {CheckpointConflictError} The task has an event with the same id and another name or value. Nothing was
-   *   sent.
+   * @throws {CheckpointConflictError} The task is completed or cancelled, or has an event with the same id and another
+   *   name or value. Or `wait` is answered already or over. Nothing was sent, unless the message says that the wait ended
+   *   meanwhile.
    * @throws {StateNotSerializableError | PayloadTooLargeError} The value can't be stored.
    */
   async send<Value>(

@@ -24,16 +24,18 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
   it("is shown with what it waits for, and with the command that answers it", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
-    const answer = "To answer: waymark send w/1 approve '…'\n";
+    const answer = answerTo("w/1");
     const listed = await place.run("tasks");
     expect(listed.stdout).toMatch(/^w\/1 +2 +waits +waits for "approve" /m);
-    expect(listed.stderr).toBe(answer);
+    expect(listed.stderr).toMatch(answer);
     const resumed = await place.run("resume");
     expect(resumed.stdout).toMatch(/^w\/1 +Run waits for "approve" +just now +waits +waits for "approve"$/m);
-    expect(resumed.stderr).toBe(answer);
-    expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    expect(resumed.stderr).toMatch(answer);
+    expect((await place.run("list", "w/1")).stderr).toMatch(answer);
     const shown = (await place.run("show", "w/1")).stdout;
-    expect(shown).toMatch(/^waits +for "approve", for .* seconds?\nanswer +waymark send w\/1 approve '…'$/m);
+    expect(shown).toMatch(
+      /^waits +for "approve", for .* seconds?\nanswer +waymark send --wait \w{8} w\/1 approve '…'$/m,
+    );
     expect(shown).toMatch(/^ +approve · waits$/m);
     expect(shown).toMatch(/^status +waits\nwaits /m);
     expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +waits +/m);
@@ -64,30 +66,30 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     onTestFinished(() => storage.close());
     await storage.setStatus("w/1", id, { status: "running" });
     const lease = await place.manager.lease("w/1");
-    const answer = "To answer: waymark send w/1 approve '…'\n";
+    const answer = answerTo("w/1");
     const listed = await place.run("tasks");
     expect(listed.stdout).toMatch(/^w\/1 .* running +waits for "approve" \(running on .*\) /m);
     expect((await place.run("resume")).stdout).toMatch(/ waits for "approve", running on .*, process \d+$/m);
     await lease.release();
-    for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toBe(answer);
-    expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toMatch(answer);
+    expect((await place.run("list", "w/1")).stderr).toMatch(answer);
     expect((await place.run("show", "w/1")).stdout).toMatch(
       /^status +due\nwhy +waits for "approve"; a worker or the next run continues it\nwaits +for "approve", /m,
     );
-    expect(listed.stderr).toBe(answer);
+    expect(listed.stderr).toMatch(answer);
   });
 
   it("is shown so, too, in a fork that nobody has run yet", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.run("fork", "w/1", "@latest", "w/2")).code).toBe(0);
-    const answer = "To answer: waymark send w/2 approve '…'\n";
-    expect((await place.run("list", "w/2")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    const answer = answerTo("w/2");
+    expect((await place.run("list", "w/2")).stderr).toMatch(answer);
     expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command, "--prefix", "w/2");
       expect(stdout).toMatch(/^w\/2 .* due +waits for "approve"; a worker or the next run continues it/m);
-      expect(stderr).toBe(answer);
+      expect(stderr).toMatch(answer);
     }
   });
 
@@ -106,7 +108,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       const { stdout, stderr } = await command(one);
       expect([stdout, stderr]).toEqual([
         expect.stringMatching(new RegExp(`^t .* due +${reason}`, "m")),
-        "To answer: waymark send t approve '…'\n",
+        expect.stringMatching(answerTo("t")),
       ]);
     }
     expect((await command("tasks", "--watch")).stdout).toMatch(/^t +due +waits for "approve" /m);
@@ -185,6 +187,11 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
   });
 });
 
+/** The line that says how to answer the task's wait for `approve`. */
+function answerTo(task: string): RegExp {
+  return new RegExp(`^To answer: waymark send --wait [0-9a-f]{8} ${task} approve '…'$`, "m");
+}
+
 describe("waymark send", () => {
   it("keeps what the run doesn't wait for yet, and counts an id once", async () => {
     const { manager, run } = await placeOf();
@@ -235,10 +242,10 @@ describe("waymark send", () => {
   it("an event for a wait that isn't open answers no other one, and show says so", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
-    await manager.send("w/1", "approve", true, { id: "s1", wait: "of an earlier question" });
+    await manager.send("w/1", "approve", true, { id: "s1", wait: "of an earlier question", force: true });
     const { stdout } = await run("show", "w/1");
     expect(stdout).toMatch(/^events +approve true, .*: pending, for a wait that isn't open$/m);
-    expect(stdout).toMatch(/^answer +waymark send w\/1 approve/m);
+    expect(stdout).toMatch(/^answer +waymark send --wait \w{8} w\/1 approve/m);
     expect((await run("tasks")).stdout).toContain('waits for "approve"');
     expect(JSON.parse((await run("show", "w/1", "--json")).stdout).events).toMatchObject([{ wait: { isOpen: false } }]);
     expect((await run("send", "w/1", "approve", "true")).stdout).toMatch(/The run waits for it and is due now\.\n$/);
@@ -275,7 +282,7 @@ describe("waymark send", () => {
     const waits = told(manager);
     const running = manager.run("t", async (its) => (await its.waitFor("approve")).value);
     await waits;
-    expect((await run("show", "t")).stdout).toMatch(/^answer +waymark send t approve /m);
+    expect((await run("show", "t")).stdout).toMatch(/^answer +waymark send --wait \w{8} t approve /m);
     expect((await run("send", "t", "approve", "[1]")).stdout).toContain("The run waits for it and is due now.");
     expect(await running).toEqual([1]);
   });
@@ -288,12 +295,33 @@ describe("waymark send", () => {
       const { code, stderr } = await place.run("send", task, "approve");
       return [code, stderr];
     };
-    expect(await refusal("w/ends")).toEqual([6, expect.stringContaining("is completed, so nothing receives")]);
-    expect(await refusal("w/fails")).toEqual([6, expect.stringContaining('"waymark retry" puts it back')]);
-    expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("is cancelled")]);
+    expect(await refusal("w/ends")).toEqual([6, expect.stringContaining("its task is completed, so nothing receives")]);
+    expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("was cancelled (not needed)")]);
     // The beginning of an id could be another task's, once the meant one is gone.
     expect(await refusal("w/end")).toEqual([3, expect.stringContaining("w/ends")]);
-    for (const task of ["w/fails", "w/ends"]) expect(await place.manager.events(task)).toEqual([]);
+    expect(await place.manager.events("w/ends")).toEqual([]);
+    const forced = await place.run("send", "w/ends", "approve", "--force");
+    expect(forced.stdout).toMatch(/Its task is completed, so only a run with restart: true receives it\.\n$/);
+    const failed = await place.run("send", "w/fails", "approve");
+    expect(failed.stdout).toMatch(
+      /The run has failed: "waymark retry" puts it back, and then it receives the event\.\n$/,
+    );
+  });
+
+  it("answers the wait that show printed, once", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "waits" });
+    const [, key = ""] = /send --wait (\w{8}) /.exec((await run("show", "w/1")).stdout) ?? [];
+    const { run: record } = JSON.parse((await run("show", "w/1", "--json")).stdout);
+    expect(record.steps.at(-1).key.startsWith(key)).toBe(true);
+    const sent = await run("send", "--wait", key, "w/1", "approve", "1");
+    expect(sent.stdout).toMatch(/The run waits for it and is due now\.\n$/);
+    const again = await run("send", "--wait", key, "w/1", "approve", "1");
+    expect([again.code, again.stderr]).toEqual([6, expect.stringMatching(/the wait \w{32} is answered by event/)]);
+    await worked(manager, { "w/1": "waits" });
+    await manager.save("w/1", {});
+    const late = await run("send", "--wait", key, "w/1", "approve", "1");
+    expect([late.code, late.stderr]).toEqual([6, expect.stringMatching(/the wait \w{8} isn't open/)]);
   });
 });
 
@@ -397,7 +425,7 @@ describe("waymark cancel and retry", () => {
     await waits;
     stop.abort();
     await expect(running).rejects.toThrow();
-    expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark send p\/sub approve '…'$/m);
+    expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark send --wait \w{8} p\/sub approve '…'$/m);
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
       / waits for "approve"; its parent run continues it /m,
     );

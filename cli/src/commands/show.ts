@@ -93,7 +93,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("asks", questionsText(interrupts));
   for (const wait of waits) {
     row("waits", waitText(wait));
-    if (wait.kind === "event" && !wait.isAnswered) row("answer", answerCommand(session, taskId, wait.name));
+    if (wait.kind === "event" && !wait.isAnswered) row("answer", answerCommand(session, { taskId, ...wait }));
   }
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));

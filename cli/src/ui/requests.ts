@@ -74,6 +74,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
     name: z.string().min(1).max(MOST_ID_UNITS),
     value: z.json().exactOptional(),
     by: z.string().min(1).exactOptional(),
+    wait: z.string().min(1).exactOptional(),
   }),
   cancel: z.strictObject({ taskId: id, reason: z.string().min(1) }),
   retry: z.strictObject({ taskId: id, from: z.string().min(1).exactOptional() }),

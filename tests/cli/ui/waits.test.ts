@@ -28,7 +28,13 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
   ]);
   expect(tasks[1]).not.toHaveProperty("stands");
   expect(await page.ask("events", { taskId: "w/1" })).toMatchObject({
-    waits: [{ kind: "event", name: "approve", command: expect.stringMatching(/^waymark send .* w\/1 approve '…'$/) }],
+    waits: [
+      {
+        kind: "event",
+        name: "approve",
+        command: expect.stringMatching(/^waymark send --wait \w{8} .* w\/1 approve '…'$/),
+      },
+    ],
     input: "waits",
     events: [{ name: "note", by: "ada", status: "pending", value: ["date", "1970-01-01T00:00:00.000Z"] }],
   });
@@ -47,7 +53,9 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
 
   await manager.send("w/1", "approve");
   const answered = await page.ask("events", { taskId: "w/1" });
-  expect(answered.waits).toEqual([{ kind: "event", name: "approve", since: expect.any(String), isAnswered: true }]);
+  expect(answered.waits).toEqual([
+    { kind: "event", name: "approve", since: expect.any(String), key: expect.any(String), isAnswered: true },
+  ]);
   expect((await page.ask("task", { taskId: "w/1" })).task).toMatchObject({
     status: "paused",
     stands: "due",
@@ -106,8 +114,11 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
   expect(await manager.events("w/1")).toEqual([]);
 
   const page = await served("sqlite:checkpoints.db", { cwd, canWrite: true });
-  const sent = await page.ask("send", { taskId: "w/1", name: "approve", value: { ok: [true, null] } });
+  const [{ key: wait = "" } = {}] = (await page.ask("events", { taskId: "w/1" })).waits;
+  const answer = { taskId: "w/1", name: "approve", value: { ok: [true, null] }, wait };
+  const sent = await page.ask("send", answer);
   expect(sent).toMatchObject({ isAwaited: true });
+  expect(await page.refused("send", answer)).toMatchObject({ status: 409, code: "CHECKPOINT_CONFLICT" });
   const { sender } = await page.ask("session", {});
   expect(await manager.events("w/1")).toMatchObject([{ id: sent.id, value: { ok: [true, null] }, by: sender }]);
   expect(await page.refused("retry", { taskId: "w/2", from: "plann" })).toMatchObject({

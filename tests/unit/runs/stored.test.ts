@@ -90,7 +90,7 @@ it("redaction reaches a run's input and result", async () => {
 it.each(["memory", "sqlite"])("one path keeps a token out of everything that a run stores, on %s", async (kind) => {
   const token = `tok-${randomUUID()}`;
   const folder = await tempFolder();
-  const storage = kind === "sqlite" ? await openStorage(`sqlite:${join(folder, "store.db")}`) : new MemoryAdapter();
+  const storage = kind === "sqlite" ? openStorage(`sqlite:${join(folder, "store.db")}`) : new MemoryAdapter();
   const { manager } = managerOn(storage, { redact: { paths: ["**.token", "error.message"] } });
   const secret = { deep: [{ token, n: 1 }] };
   const failure = () => Object.assign(new Error(`refused ${token}`, { cause: { token } }), { token });
