@@ -9,7 +9,6 @@ import type {
 } from "./contract/checkpoint.js";
 import type { SendOptions, TaskEvent } from "./contract/task-events.js";
 import type { DueCount } from "./contract/task-queue.js";
-import { isCancelled, isChild } from "./contract/transient.js";
 import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 import { AutoSaves } from "./manager/auto-saves.js";
 import { Calls } from "./manager/calls.js";
@@ -307,20 +306,21 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return new Follower(this.#runStore, this.#records).follow(taskId, options);
   }
 
-  /** The tasks that have checkpoints; by default in the order of their ids. */
+  /**
+   * The tasks that have checkpoints, with what is true of each now; by default in the order of their ids.
+   *
+   * @param query - `status`: those with this status, or one of these, such as `["waiting", "interrupted"]`.
+   */
   async tasks(query: TasksQuery = {}): Promise<TaskSummary[]> {
     return this.#openReader.tasks(resolveTasksQuery(query));
   }
 
   /**
    * The tasks that can continue, most recent first: for a prompt like "Resume from …?". They aren't completed or
-   * cancelled, and no child runs, which their parent run continues.
+   * cancelled, and no child runs, which their parent run continues. `status` says why each stands.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
-    return this.#openReader.tasks(
-      resolveIncompleteQuery(query),
-      ({ newest }) => isCancelled(newest) || isChild(newest),
-    );
+    return this.#openReader.tasks(resolveIncompleteQuery(query));
   }
 
   /** Whether the task has any checkpoint, damaged or not. */

@@ -26,10 +26,10 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     await worked(place.manager, { "w/1": "waits" });
     const answer = answerTo("w/1");
     const listed = await place.run("tasks");
-    expect(listed.stdout).toMatch(/^w\/1 +2 +waits +waits for "approve" /m);
+    expect(listed.stdout).toMatch(/^w\/1 +2 +waiting +waits for "approve" /m);
     expect(listed.stderr).toMatch(answer);
     const resumed = await place.run("resume");
-    expect(resumed.stdout).toMatch(/^w\/1 +Run waits for "approve" +just now +waits +waits for "approve"$/m);
+    expect(resumed.stdout).toMatch(/^w\/1 +Run waits for "approve" +just now +waiting +waits for "approve"$/m);
     expect(resumed.stderr).toMatch(answer);
     expect((await place.run("list", "w/1")).stderr).toMatch(answer);
     const shown = (await place.run("show", "w/1")).stdout;
@@ -37,8 +37,8 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       /^waits +for "approve", for .* seconds?\nanswer +waymark send --wait \w{8} w\/1 approve '…'$/m,
     );
     expect(shown).toMatch(/^ +approve · waits$/m);
-    expect(shown).toMatch(/^status +waits\nwaits /m);
-    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +waits +/m);
+    expect(shown).toMatch(/^status +waiting\nwaits /m);
+    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +waiting +/m);
     expect(JSON.parse((await place.run("resume", "--json")).stdout)).toMatchObject([
       { taskId: "w/1", why: 'waits for "approve"', waits: { waitsFor: ["approve"], dueAt: expect.any(String) } },
     ]);
@@ -74,7 +74,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toMatch(answer);
     expect((await place.run("list", "w/1")).stderr).toMatch(answer);
     expect((await place.run("show", "w/1")).stdout).toMatch(
-      /^status +due\nwhy +waits for "approve"; a worker or the next run continues it\nwaits +for "approve", /m,
+      /^status +interrupted\nwhy +waits for "approve"; a worker or the next run continues it\nwaits +for "approve", /m,
     );
     expect(listed.stderr).toMatch(answer);
   });
@@ -88,7 +88,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command, "--prefix", "w/2");
-      expect(stdout).toMatch(/^w\/2 .* due +waits for "approve"; a worker or the next run continues it/m);
+      expect(stdout).toMatch(/^w\/2 .* queued +waits for "approve"; a worker or the next run continues it/m);
       expect(stderr).toMatch(answer);
     }
   });
@@ -107,11 +107,11 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     for (const one of ["tasks", "resume"]) {
       const { stdout, stderr } = await command(one);
       expect([stdout, stderr]).toEqual([
-        expect.stringMatching(new RegExp(`^t .* due +${reason}`, "m")),
+        expect.stringMatching(new RegExp(`^t .* paused +${reason}`, "m")),
         expect.stringMatching(answerTo("t")),
       ]);
     }
-    expect((await command("tasks", "--watch")).stdout).toMatch(/^t +due +waits for "approve" /m);
+    expect((await command("tasks", "--watch")).stdout).toMatch(/^t +paused +waits for "approve" /m);
 
     const program = `import { CheckpointManager } from "${new URL("../../dist/src/index.js", import.meta.url).href}";
       import { openStorage } from "${new URL("../../dist/adapters/index.js", import.meta.url).href}";
@@ -119,16 +119,18 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       manager.on("waitStarted", () => process.kill(process.pid, "SIGKILL"));
       await manager.run("k", (run) => run.waitFor("approve"));`;
     spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd });
-    expect((await command("show", "k")).stdout).toMatch(/^status +died\nlast run +died on .*\nwaits +for "approve", /m);
-    expect((await command("list", "k")).stdout).toMatch(/^ *\d+ +\S+ \S+ +died /m);
+    expect((await command("show", "k")).stdout).toMatch(
+      /^status +interrupted\nlast run +died on .*\nwaits +for "approve", /m,
+    );
+    expect((await command("list", "k")).stdout).toMatch(/^ *\d+ +\S+ \S+ +interrupted /m);
     expect((await command("resume")).stdout).toMatch(
-      new RegExp(`^k .* died +waits for "approve"; died on ${hostname()}, process \\d+; last seen`, "m"),
+      new RegExp(`^k .* interrupted +waits for "approve"; died on ${hostname()}, process \\d+; last seen`, "m"),
     );
     await using other = await open();
     await other.send("k", "approve");
     const answered = await command("resume", "--prefix", "k");
     expect([answered.stdout, answered.stderr]).toEqual([
-      expect.stringMatching(/ died +"approve" is answered; died on /),
+      expect.stringMatching(/ interrupted +"approve" is answered; died on /),
       "",
     ]);
   });
@@ -157,12 +159,12 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       stdout: 'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
     // No worker is up.
-    const answered = /^w\/1 .* due +"approve" is answered; a worker or the next run continues it/m;
+    const answered = /^w\/1 .* queued +"approve" is answered; a worker or the next run continues it/m;
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command);
       expect([stdout, stderr]).toEqual([expect.stringMatching(answered), ""]);
     }
-    expect((await place.run("tasks", "--watch")).stdout).toMatch(/^w\/1 +due +"approve" is answered /m);
+    expect((await place.run("tasks", "--watch")).stdout).toMatch(/^w\/1 +queued +"approve" is answered /m);
     expect(JSON.parse((await place.run("tasks", "--json")).stdout)).toMatchObject([
       { newest: { status: "paused" }, waits: { waitsFor: ["approve"], answered: ["approve"] } },
     ]);
@@ -171,9 +173,9 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     );
     const shown = (await place.run("show", "w/1")).stdout;
     expect(shown).toMatch(
-      /^status +due\nwhy +"approve" is answered; a worker or the next run continues it\nwaits +for "approve", answered\n/m,
+      /^status +queued\nwhy +"approve" is answered; a worker or the next run continues it\nwaits +for "approve", answered\n/m,
     );
-    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +due +/m);
+    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +queued +/m);
     expect(shown).not.toMatch(/^answer /m);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
@@ -365,10 +367,10 @@ describe("waymark cancel and retry", () => {
     const place = await placeOf();
     await worked(place.manager, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
     expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
-    const putBack = /^w\/1 .* due +put back; it failed with: no room/m;
+    const putBack = /^w\/1 .* queued +put back; it failed with: no room/m;
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stdout).toMatch(putBack);
     expect((await place.run("show", "w/1")).stdout).toMatch(
-      /^status +due\nput back +it failed with: Error: no room\nlabel /m,
+      /^status +queued\nput back +it failed with: Error: no room\nlabel /m,
     );
     expect(JSON.parse((await place.run("retry", "--prefix", "w/", "--json")).stdout)).toEqual({ retried: 1 });
     const refused = await place.run("retry", "w/3");
@@ -379,7 +381,7 @@ describe("waymark cancel and retry", () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "fails", "w/2": "fails" });
     await manager.retry("w/1");
-    expect((await run("tasks", "--watch")).stdout).toMatch(/^w\/1 +due +put back; it failed with: no room /m);
+    expect((await run("tasks", "--watch")).stdout).toMatch(/^w\/1 +queued +put back; it failed with: no room /m);
     const leases = [await manager.lease("w/1"), await manager.lease("w/2")];
     const listed = (await run("tasks")).stdout;
     expect(listed).toMatch(/^w\/1 +\d+ +running +running on \S+, process \d+ /m);
@@ -486,7 +488,7 @@ describe("waymark enqueue", () => {
     const { manager, run } = await placeOf();
     expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe('Task "w/1" is enqueued: a worker takes it.\n');
     expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe(
-      'Task "w/1" was enqueued before with this input and is due. Nothing was changed.\n',
+      'Task "w/1" was enqueued before with this input and is queued. Nothing was changed.\n',
     );
     const other = await run("enqueue", "w/1", '{"to":"bob"}');
     expect([other.code, other.stderr]).toEqual([6, expect.stringContaining("[RUN_MISMATCH]")]);
@@ -495,12 +497,12 @@ describe("waymark enqueue", () => {
       isNew: true,
     });
     expect((await run("resume")).stdout).toMatch(/^w\/2 .* waits until 2999-12-01 09:00:00 UTC$/m);
-    const waits = /^status +waits\nwhy +waits until 2999-12-01 09:00:00 UTC\n/m;
+    const waits = /^status +scheduled\nwhy +waits until 2999-12-01 09:00:00 UTC\n/m;
     expect((await run("show", "w/2")).stdout).toMatch(waits);
     // Another process may have saved since, so a checkpoint that was named is shown as it was stored.
     expect((await run("show", "w/2", "@1")).stdout).toMatch(/^status +paused\nlabel/m);
     expect((await run("show", "w/1")).stdout).toMatch(
-      /^status +due\nwhy +due: a worker or the next run continues it\n/m,
+      /^status +queued\nwhy +due: a worker or the next run continues it\n/m,
     );
     expect((await runOf(manager, "w/1"))?.input).toEqual({ to: "ada" });
     expect(await manager.queue({ prefix: "w/" })).toMatchObject({ tasks: 1 });

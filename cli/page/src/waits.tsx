@@ -83,7 +83,7 @@ export function Events({ answer, nowMs }: { readonly answer: EventsAnswer; reado
 
 function OneEvent({ event, nowMs }: { readonly event: EventInfo; readonly nowMs: number }) {
   const { name, by, sentAt, status, wait, value, error } = event;
-  const tone = { pending: "waits", received: "completed", refused: "failed" }[status];
+  const tone = { pending: "waiting", received: "completed", refused: "failed" }[status];
   const head = (
     <>
       <strong class={`step-title ${tone}`}>

@@ -5,8 +5,8 @@ import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { takeFirst } from "../first-of.js";
-import { refuseThread } from "../langgraph/find-tasks.js";
-import { LeaseReader, runningText } from "../leases.js";
+import { findTask, refuseThread } from "../langgraph/find-tasks.js";
+import { LeaseReader, type RunTask, runningText } from "../leases.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
@@ -171,14 +171,15 @@ export async function retryTasks(
   );
 }
 
-/** @returns The task's newest checkpoint if it has this run already; `undefined` if the run was saved. */
+/** @returns The task if it has this run already; `undefined` if the run was saved. */
 export async function enqueueTask(
   session: QuerySession,
   { taskId, input, dueAt }: { readonly taskId: string; readonly input?: unknown; readonly dueAt?: Date | undefined },
-): Promise<CheckpointSummary | undefined> {
+): Promise<RunTask | undefined> {
   refuseThread(taskId, "Give the task another name.");
   const isNew = await (await session.configured()).enqueue(taskId, input, { dueAt });
-  return isNew ? undefined : findNewest(session, taskId, "");
+  const found = isNew ? undefined : await findTask(session.storage, taskId);
+  return found && new LeaseReader(session).described(found);
 }
 
 /**

@@ -61,9 +61,15 @@ export const show: CommandFile = {
 /** @throws {Error} The configuration can't open the state. */
 function toJson(details: CheckpointDetails | StartingTask): object {
   if ("count" in details) return details;
-  const { checkpoint, state, keyMissing, run, events } = details;
+  const { checkpoint, state, keyMissing, run, events, taskStatus } = details;
   if (keyMissing) throw keyMissing;
-  return { ...checkpoint, state, ...(run && { run: plainJson(run) }), ...(events.length > 0 && { events }) };
+  return {
+    ...checkpoint,
+    ...(taskStatus && { taskStatus: taskStatus.status }),
+    state,
+    ...(run && { run: plainJson(run) }),
+    ...(events.length > 0 && { events }),
+  };
 }
 
 async function print(session: Session, details: CheckpointDetails | StartingTask): Promise<void> {

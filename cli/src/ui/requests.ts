@@ -1,6 +1,6 @@
-import { CHECKPOINT_STATUSES } from "waymark/kit";
 import { z } from "zod";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { TASKS_THAT_GO_ON } from "../queries/incomplete.js";
 import type { LiveQueries, Queries } from "./api.js";
 
 /** The request of each query. */
@@ -19,9 +19,11 @@ const count = z.int().min(0);
 const limit = z.int().min(1).max(MOST_ROWS);
 const nothing = z.strictObject({});
 const force = z.boolean().exactOptional();
+const TASK_STATUSES = [...TASKS_THAT_GO_ON, "completed", "cancelled"] as const;
+
 const filter = {
   prefix: z.string().max(MOST_ID_UNITS).exactOptional(),
-  status: z.array(z.enum(CHECKPOINT_STATUSES)).exactOptional(),
+  status: z.array(z.enum(TASK_STATUSES)).exactOptional(),
   stage: z.string().exactOptional(),
 };
 const checkpoint = { taskId: id, id };

@@ -27,14 +27,14 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const { place, manager } = await placeOfWaits();
     const { page, problems } = await openPage(browser, (await startUi(place)).url);
     await page.getByRole("row", { name: /waits.*w\/waits.*waits for "approve"/ }).waitFor();
-    await page.getByRole("row", { name: /due.*w\/due/ }).waitFor();
+    await page.getByRole("row", { name: /queued.*w\/due/ }).waitFor();
     await page.getByLabel("Name begins with").fill("w/");
     await page
       .locator(".heading")
       .getByText(/^1 due, the oldest for /)
       .waitFor();
     await manager.send("w/waits", "approve");
-    await page.getByRole("row", { name: /due.*w\/waits/ }).waitFor();
+    await page.getByRole("row", { name: /queued.*w\/waits/ }).waitFor();
     await page
       .locator(".heading")
       .getByText(/^2 due, the oldest for /)
@@ -112,7 +112,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await from.fill("plan");
     expect(await axeFindings(page)).toEqual([]);
     await page.keyboard.press("Enter");
-    await page.locator(".heading").getByText("due").waitFor();
+    await page.locator(".heading").getByText("queued").waitFor();
     const dropped = await collect(manager.records("w/fails", { kinds: ["run"], order: "newest", limit: 2 }));
     expect(dropped.map((record) => "value" in record && record.value)).toContainEqual(
       expect.objectContaining({ status: "paused", dropped: [[5, expect.any(Number)]] }),
