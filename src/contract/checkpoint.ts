@@ -33,27 +33,6 @@ export function checkStatus(status: CheckpointStatus): void {
   throw new TypeError(`A status must be one of ${CHECKPOINT_STATUSES.join(", ")}, not ${JSON.stringify(status)}.`);
 }
 
-/**
- * What is true of a task now.
- *
- * - `queued`: a worker, or the next run, continues it. `scheduled`: from a later time on.
- * - `running`: a live process holds its lease.
- * - `waiting`: its run waits for an event or a time.
- * - `interrupted`: its runner has died, or none is known, since it has no lease.
- * - `paused`: a signal has paused its run, or it was saved so.
- * - `completed`, `failed`, `cancelled`: it has ended. A retry continues a failed one.
- */
-export type TaskStatus =
-  | "queued"
-  | "scheduled"
-  | "running"
-  | "waiting"
-  | "interrupted"
-  | "paused"
-  | "completed"
-  | "failed"
-  | "cancelled";
-
 /** The reason for a checkpoint's status: an error as plain data. */
 export interface CheckpointFailure {
   readonly message: string;
@@ -163,11 +142,31 @@ export interface StoredCheckpoint extends CheckpointSummary {
 /** A task's status, number of checkpoints, and newest intact one. */
 export interface TaskSummary {
   readonly taskId: string;
-  /** What is true of the task now. `newest.status` is what its newest checkpoint was saved with. */
-  readonly status: TaskStatus;
+  /**
+   * What is true of the task now; `newest.status` is what its newest checkpoint was saved with.
+   *
+   * - `queued`: a worker, or the next run, continues it. `scheduled`: from a later time on.
+   * - `running`: a live process holds its lease.
+   * - `waiting`: its run waits for an event or a time.
+   * - `interrupted`: its runner has died, or none is known, since it has no lease.
+   * - `paused`: a signal has paused its run, or it was saved so.
+   * - `completed`, `failed`, `cancelled`: it has ended. A retry continues a failed one.
+   */
+  readonly status:
+    | "queued"
+    | "scheduled"
+    | "running"
+    | "waiting"
+    | "interrupted"
+    | "paused"
+    | "completed"
+    | "failed"
+    | "cancelled";
   readonly count: number;
   readonly newest: CheckpointSummary;
 }
+
+export type TaskStatus = TaskSummary["status"];
 
 /** A new status and error. Without `error`, the old error is dropped. */
 export interface StatusChange {

@@ -1,6 +1,12 @@
 import type { CheckpointQuery, StorageAdapter } from "../contract/adapter.js";
 import { checkId, checkSignal, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
-import { type CheckpointStatus, type CheckpointSummary, checkStatus, type TaskStatus } from "../contract/checkpoint.js";
+import {
+  type CheckpointStatus,
+  type CheckpointSummary,
+  checkStatus,
+  type TaskStatus,
+  type TaskSummary,
+} from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { type ItemKind, RECORD_KINDS, type RecordQuery } from "../contract/log.js";
 import { checkTaskStatus } from "../contract/task-status.js";
@@ -44,7 +50,7 @@ export interface TasksQuery {
   /** Only ids that begin with this text, for example a namespace or a tenant. */
   readonly prefix?: string | undefined;
   /** Only tasks with this status now, or one of these: see `TaskSummary.status`. */
-  readonly status?: TaskStatus | readonly TaskStatus[] | undefined;
+  readonly status?: TaskSummary["status"] | readonly TaskSummary["status"][] | undefined;
   /** Default `taskId`. `recent` orders by the newest checkpoint's `createdAt`, latest first. */
   readonly order?: "taskId" | "recent" | undefined;
   /** Only ids after this one, for paging by `taskId`. */
