@@ -32,7 +32,7 @@ it("shows waits, events and the fleet of a server, and copies them to a file and
   await using manager = new CheckpointManager({ storage: openStorage(server.url), ownsStorage: true });
   await worked(manager, { "w/1": "waits", "w/2": "fails" });
   await manager.enqueue("v/due");
-  expect((await run("resume")).stdout).toMatch(/^w\/1 .* waits +waits for "approve"$/m);
+  expect((await run("resume")).stdout).toMatch(/^w\/1 .* waiting +waits for "approve"$/m);
   expect((await run("tasks", "--watch")).stdout).toMatch(
     /^1 due, the oldest for .*; 0 being run .*\n(.*\n)*w\/1 +waiting +waits for "approve" /,
   );

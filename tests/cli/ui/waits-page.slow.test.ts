@@ -26,7 +26,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
   it("lists what waits and what is due, and the queue, as they change", async () => {
     const { place, manager } = await placeOfWaits();
     const { page, problems } = await openPage(browser, (await startUi(place)).url);
-    await page.getByRole("row", { name: /waits.*w\/waits.*waits for "approve"/ }).waitFor();
+    await page.getByRole("row", { name: /waiting.*w\/waits.*waits for "approve"/ }).waitFor();
     await page.getByRole("row", { name: /queued.*w\/due/ }).waitFor();
     await page.getByLabel("Name begins with").fill("w/");
     await page
