@@ -46,6 +46,11 @@ export const groups = [
       page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
       page("docs/following.md", "Following a run", "Progress, streamed tokens and results in other processes."),
       page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
+      page(
+        "docs/recipes.md",
+        "Recipes",
+        "A server with progress, fan-out, compensation, a loop of your own: whole programs.",
+      ),
       page("docs/testing.md", "Testing", "Runs and workers in simulated time, or with Vitest's fake timers."),
       page(
         "docs/langgraph.md",

@@ -9,7 +9,6 @@ import type {
 } from "./contract/checkpoint.js";
 import type { SendOptions, TaskEvent } from "./contract/task-events.js";
 import type { DueCount } from "./contract/task-queue.js";
-import { isCancelled, isChild } from "./contract/transient.js";
 import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 import { AutoSaves } from "./manager/auto-saves.js";
 import { Calls } from "./manager/calls.js";
@@ -307,20 +306,21 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return new Follower(this.#runStore, this.#records).follow(taskId, options);
   }
 
-  /** The tasks that have checkpoints; by default in the order of their ids. */
+  /**
+   * The tasks that have checkpoints, with what is true of each now; by default in the order of their ids.
+   *
+   * @param query - `status`: those with this status, or one of these, such as `["waiting", "interrupted"]`.
+   */
   async tasks(query: TasksQuery = {}): Promise<TaskSummary[]> {
     return this.#openReader.tasks(resolveTasksQuery(query));
   }
 
   /**
    * The tasks that can continue, most recent first: for a prompt like "Resume from …?". They aren't completed or
-   * cancelled, and no child runs, which their parent run continues.
+   * cancelled, and no child runs, which their parent run continues. `status` says why each stands.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
-    return this.#openReader.tasks(
-      resolveIncompleteQuery(query),
-      ({ newest }) => isCancelled(newest) || isChild(newest),
-    );
+    return this.#openReader.tasks(resolveIncompleteQuery(query));
   }
 
   /** Whether the task has any checkpoint, damaged or not. */
@@ -514,12 +514,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Sends an event to a task, for its `run.waitFor`. Resolves once the event is as durable as the adapter promises. It
    * may be sent from any process, also before the run waits, or begins.
    *
-   * @param options - `id` is unique in the task, for example a webhook's: sent again with the same id, the event counts
-   *   once. Default: a new id. `by` says who sends it, for people. `wait` is the key of the wait that it is for, as the
-   *   wait's `mark` record has it. Default: the next wait of the name.
+   * An event to a failed task is kept for its retry.
+   *
+   * @param options - `id`, unique in the task: sent again with it, the event counts once. `by`: who sends it. `wait`: the
+   *   key of the open wait that it answers; default: the next wait of the name. `force`: also to a task that is completed
+   *   or cancelled, or a wait that is over.
    * @returns The event's id.
-   * @throws {CheckpointConflictError} The task has an event with the same id and another name or value. Nothing was
-   *   sent.
+   * @throws {CheckpointConflictError} The task is completed or cancelled, or has an event with the same id and another
+   *   name or value. Or `wait` is answered already or over. Nothing was sent, unless the message says that the wait ended
+   *   meanwhile.
    * @throws {StateNotSerializableError | PayloadTooLargeError} The value can't be stored.
    */
   async send<Value>(

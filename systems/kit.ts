@@ -16,20 +16,19 @@ export {
   checkText,
   listKeys,
   MAX_DELAY_MS,
-  MAX_TASK_ID_LENGTH,
 } from "../src/contract/arguments.js";
-export { isPromiseLike } from "../src/contract/built-ins.js";
-export { CHECKPOINT_STATUSES } from "../src/contract/checkpoint.js";
 export { isError } from "../src/contract/errors.js";
 export { parseHolder } from "../src/contract/holder.js";
 export type { HeldLease, LapsedLease } from "../src/contract/leases.js";
 export { parseSummary } from "../src/contract/parse-summary.js";
 export { keptErrorsText, type RunRecord, type StepRecord, stepText } from "../src/contract/run-record.js";
+export { findTaskStatus } from "../src/contract/task-status.js";
 export { isCancelled, isChild, isOfRun, NEVER, readWaits } from "../src/contract/transient.js";
 export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
+export { listTasks } from "../src/manager/task-list.js";
 export { onTermination } from "../src/manager/termination.js";
-export { listEventHeaders } from "../src/runs/event-headers.js";
+export { listEventHeaders, listOpenWaits } from "../src/runs/event-headers.js";
 export { readRun } from "../src/runs/run-view.js";
 export { readLastSteps, readTurns } from "../src/runs/step-view.js";
 export { isRecord } from "./json-object.js";

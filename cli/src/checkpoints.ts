@@ -1,11 +1,11 @@
-import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
+import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord } from "waymark";
 import { findDamage, isCorrupt } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { takeFirst } from "./first-of.js";
-import { describeTask, findTasks } from "./langgraph/find-tasks.js";
+import { describeTask, type FoundTask, findTasks } from "./langgraph/find-tasks.js";
 import { readState } from "./langgraph/thread-state.js";
 import { LeaseReader, runningText } from "./leases.js";
 import { printable } from "./printable.js";
@@ -63,13 +63,13 @@ async function taskNamed(
 }
 
 /** Returns at most four tasks. */
-function tasksBeginningWith({ storage }: QuerySession, prefix: string): Promise<readonly TaskSummary[]> {
+function tasksBeginningWith({ storage }: QuerySession, prefix: string): Promise<readonly FoundTask[]> {
   // Damage of other tasks doesn't matter here.
   const damage = { add: async () => undefined };
   return takeFirst(findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 }), 4);
 }
 
-async function noSuchTask(session: QuerySession, word: string, alike: readonly TaskSummary[]): Promise<CommandError> {
+async function noSuchTask(session: QuerySession, word: string, alike: readonly FoundTask[]): Promise<CommandError> {
   const starting = await new LeaseReader(session).startingNamed(word);
   if (starting !== undefined) {
     return new CommandError(

@@ -8,10 +8,10 @@ import { describeTask } from "./langgraph/find-tasks.js";
 import { holderText } from "./leases.js";
 import { Output } from "./output.js";
 import { printable } from "./printable.js";
-import { type Fleet, type FleetQuery, fleetStatus, readFleet } from "./queries/fleet.js";
+import { type Fleet, type FleetQuery, readFleet } from "./queries/fleet.js";
 import type { ListedTask } from "./queries/tasks.js";
 import { whereText } from "./run-steps.js";
-import { taskStatusCell } from "./status-cell.js";
+import { statusCell } from "./status-cell.js";
 import { type Column, TablePrinter } from "./table.js";
 import { isPutBack, standText, waitsText } from "./waits.js";
 import { agoText, countText, forText, timeText } from "./words.js";
@@ -159,7 +159,7 @@ async function printTasks(output: Output, { tasks }: Fleet, nowMs: number): Prom
 function makeColumns(colors: Output["colors"], nowMs: number): readonly Column<ListedTask>[] {
   return [
     { head: "TASK", flexible: true, cell: describeTask },
-    { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
+    { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
     { head: "LAST STEP", flexible: true, cell: (task) => stepText(task, nowMs) },
     { head: "SINCE", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
     { head: "RUN BY", flexible: true, cell: ({ lease }) => (lease ? holderText(lease.holder) : "") },
@@ -178,7 +178,7 @@ function stepText(task: ListedTask, nowMs: number): string {
   if (isCancelled(newest)) return error?.message ?? "";
   if (isPutBack(newest)) return lease === undefined ? (standText(newest, nowMs) ?? "") : "put back";
   // A sleep that is over says nothing.
-  const isOver = waits?.waitsFor.length === 0 && fleetStatus(task, nowMs) === "due";
+  const isOver = waits?.waitsFor.length === 0 && task.status === "queued";
   if (waits !== undefined && !isOver) return waitsText(waits, nowMs);
   return whereText(steps) ?? label ?? stage ?? error?.message ?? "";
 }

@@ -1,9 +1,10 @@
-import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type LapsedLease, parseHolder, type StepRecord } from "waymark/kit";
+import { CheckpointError, type Lease, LeaseHeldError, type TaskSummary } from "waymark";
+import { findTaskStatus, type HeldLease, type LapsedLease, parseHolder, type StepRecord } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { takeFirst } from "./first-of.js";
 import type { FoundTask } from "./langgraph/find-tasks.js";
+import { threadStatus } from "./langgraph/thread-state.js";
 import { lastSteps } from "./run-steps.js";
 import type { QuerySession } from "./store.js";
 import { findOpenWaits, hasEnded, type TaskWaits, waitsOfTask } from "./waits.js";
@@ -15,6 +16,8 @@ import { agoText, timeText } from "./words.js";
 export interface RunTask extends Omit<FoundTask, "last"> {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
+  /** `unknown`: it is a thread whose writes can't be read. */
+  readonly status: TaskSummary["status"] | "unknown";
   /** When its last record was stored, if that is newer than the newest checkpoint. */
   readonly lastAt?: string;
   /** What its run waits for, whoever runs it. */
@@ -26,6 +29,7 @@ export interface RunTask extends Omit<FoundTask, "last"> {
 /** A task that is being run and has no checkpoint yet. */
 export interface StartingTask extends Pick<FoundTask, "taskId"> {
   readonly count: 0;
+  readonly status: "running";
   readonly lease: HeldLease;
 }
 
@@ -93,7 +97,7 @@ export class LeaseReader {
     for (const { taskId, ...lease } of await this.held(prefix)) {
       if (known.has(taskId)) continue;
       if (await this.#session.manager.has(taskId)) continue;
-      starting.push({ taskId, count: 0, lease });
+      starting.push({ taskId, count: 0, status: "running", lease });
     }
     return starting.sort((a, b) => (a.taskId < b.taskId ? -1 : 1)).slice(0, limit);
   }
@@ -102,7 +106,7 @@ export class LeaseReader {
   async startingNamed(word: string): Promise<StartingTask | undefined> {
     for (const taskId of [word, checkpointsTask({ threadId: word, namespace: "" })]) {
       const lease = await this.current(taskId);
-      if (lease && !(await this.#session.manager.has(taskId))) return { taskId, count: 0, lease };
+      if (lease && !(await this.#session.manager.has(taskId))) return { taskId, count: 0, status: "running", lease };
     }
     return undefined;
   }
@@ -113,7 +117,8 @@ export class LeaseReader {
     const lease = await this.current(taskId);
     const steps = last === undefined || hasEnded(newest) ? [] : await lastSteps(this.#session, newest);
     const waits = waitsOfTask(newest, steps);
-    const more = { ...task, ...(last && { lastAt: last.createdAt }), ...(steps.length > 0 && { steps }) };
+    const status = findStatus({ ...task, ...(last && { last }) }, lease);
+    const more = { ...task, status, ...(last && { lastAt: last.createdAt }), ...(steps.length > 0 && { steps }) };
     if (lease !== undefined) return { ...more, lease, ...(waits && { waits }) };
     const open = waits && (await findOpenWaits(this.#session, newest, waits));
     // A resumed run that was suspended before saves no checkpoint, but its attempt leaves a mark.
@@ -137,6 +142,12 @@ export class LeaseReader {
       return undefined;
     }
   }
+}
+
+function findStatus(task: FoundTask, lease: HeldLease | undefined): RunTask["status"] {
+  const { newest, thread } = task;
+  if (thread === undefined || lease !== undefined) return findTaskStatus(task, lease !== undefined, Date.now());
+  return threadStatus(newest, thread.interrupts);
 }
 
 /**

@@ -5,6 +5,7 @@ import {
   isChild,
   isOfRun,
   listEventHeaders,
+  listOpenWaits,
   NEVER,
   type RunRecord,
   readWaits,
@@ -25,6 +26,8 @@ export interface PendingWait {
   readonly since: string;
   /** When a sleep ends, or the time limit of a wait for an event. */
   readonly until?: string;
+  /** Of a wait for an event: its key, as `manager.send` takes it. Missing if the configuration can't open the run. */
+  readonly key?: string;
   /** An event of this name is pending: the run receives it once somebody runs it. */
   readonly isAnswered?: true;
 }
@@ -61,6 +64,8 @@ const SHOWN_ANSWERS = 3;
 const MOST_EVENTS = 10;
 /** Stands for the value of an event in a command to copy. */
 const VALUE = "…";
+/** The shown beginning of a wait's key. */
+const KEY_UNITS = 8;
 
 /**
  * What a task waits for, by its newest checkpoint.
@@ -195,22 +200,29 @@ function waitsIn(newest: CheckpointSummary, run: RunRecord | undefined): readonl
     const names = waitsOfTask(newest)?.waitsFor ?? [];
     return names.map((name) => ({ kind: "event", name, since }));
   }
-  return run.steps.flatMap(({ name, status, waitsFor: kind, startedAt, until }) =>
+  return run.steps.flatMap(({ name, status, waitsFor: kind, startedAt, until, key }) =>
     kind === undefined || status !== "started"
       ? []
-      : [{ kind, name, since: startedAt, ...(until !== undefined && { until }) }],
+      : [{ kind, name, since: startedAt, ...(until !== undefined && { until }), ...(key !== undefined && { key }) }],
   );
 }
 
-/** The command that answers a wait for an event. */
-export function answerCommand({ commandText }: Pick<Session, "commandText">, taskId: string, name: string): string {
-  return commandText("send", [taskId, name, VALUE]);
+/**
+ * The command that answers a wait for an event, and no later one: copied twice, it answers once.
+ *
+ * @param key - The key of the wait; `undefined` if it isn't known.
+ */
+export function answerCommand(
+  { commandText }: Pick<Session, "commandText">,
+  { taskId, name, key }: { readonly taskId: string; readonly name: string; readonly key?: string | undefined },
+): string {
+  return commandText("send", [taskId, name, VALUE], key === undefined ? [] : ["--wait", key.slice(0, KEY_UNITS)]);
 }
 
 /** Collects the waits of listed tasks, and says below the list how to answer the first of them. */
 export class Answers {
   readonly #session: Session;
-  readonly #commands: string[] = [];
+  readonly #waits: { readonly taskId: string; readonly name: string }[] = [];
   /** Runs that wait and whose commands aren't shown. */
   #more = 0;
 
@@ -230,15 +242,18 @@ export class Answers {
 
   add(taskId: string, { waitsFor, answered = [] }: TaskWaits): void {
     const names = waitsFor.filter((name) => !answered.includes(name));
-    if (names.length > 0 && this.#commands.length >= SHOWN_ANSWERS) this.#more += 1;
-    else this.#commands.push(...names.map((name) => answerCommand(this.#session, taskId, name)));
+    if (names.length > 0 && this.#waits.length >= SHOWN_ANSWERS) this.#more += 1;
+    else this.#waits.push(...names.map((name) => ({ taskId, name })));
   }
 
   async print(): Promise<void> {
     const { output, errors } = this.#session;
     // Standard error isn't gathered: without this, it would come before the list.
     await output.flush();
-    for (const command of this.#commands) await errors.line(printable(`To answer: ${command}`));
+    for (const { taskId, name } of this.#waits) {
+      const [key] = await listOpenWaits(this.#session.storage, taskId, name);
+      await errors.line(printable(`To answer: ${answerCommand(this.#session, { taskId, name, key })}`));
+    }
     if (this.#more === 0) return;
     const waits = this.#more === 1 ? "1 more run waits" : `${countText(this.#more)} more runs wait`;
     await errors.line(`${waits}; "waymark show TASK" says how to answer each.`);

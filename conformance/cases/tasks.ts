@@ -1,5 +1,5 @@
-import type { StorageAdapter, TaskQuery } from "../../src/contract/adapter.js";
-import { type CheckpointStatus, compareTaskIds, type TaskSummary, toSummary } from "../../src/contract/checkpoint.js";
+import type { StorageAdapter, StoredTask, TaskQuery } from "../../src/contract/adapter.js";
+import { type CheckpointStatus, compareTaskIds, toSummary } from "../../src/contract/checkpoint.js";
 import { intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
@@ -183,13 +183,15 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
 ];
 
+type FilledTask = StoredTask & Required<Pick<StoredTask, "newest">>;
+
 async function taskIds(adapter: StorageAdapter, query: TaskQuery): Promise<string[]> {
   const tasks = await collect(adapter.tasks(query));
   return tasks.map((task) => intact(task, "tasks MUST give no corrupt record if nothing is damaged").taskId);
 }
 
 /** Makes tasks whose names contain wildcards. Their newest checkpoints have different statuses and times. */
-async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]> {
+async function populate(adapter: StorageAdapter): Promise<readonly FilledTask[]> {
   const names = [
     "a",
     "a%b",
@@ -207,7 +209,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]
     "build/2",
   ];
   const statuses: CheckpointStatus[] = ["running", "completed", "paused", "failed"];
-  const all: TaskSummary[] = [];
+  const all: FilledTask[] = [];
   for (const [index, taskId] of [...names, "～", "😀", "😀/x"].entries()) {
     await adapter.append(draft(taskId, "c1", { status: statuses[(index + 1) % statuses.length] ?? "running" }));
     const second = draft(taskId, "c2", {
@@ -222,9 +224,9 @@ async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]
 
 /** The tasks that the query must give, computed in the simplest way. */
 function expectedTasks(
-  all: readonly TaskSummary[],
+  all: readonly FilledTask[],
   { prefix = "", after, status, order, limit }: TaskQuery,
-): TaskSummary[] {
+): FilledTask[] {
   return all
     .filter(
       ({ taskId, newest }) =>

@@ -165,7 +165,7 @@ export class Encoder implements Writing {
     const prototype: object | null = Object.getPrototypeOf(value);
     const isArray = Array.isArray(value);
     // If two items of a Set were redacted, they would become the same item. So the whole Set is redacted.
-    if (this.#redacted?.covers(this.#steps, 1) && types.isSet(value)) return this.#censored(this.#redacted);
+    if (types.isSet(value) && this.#redacted?.coversItems(this.#steps)) return this.#censored(this.#redacted);
 
     this.#ancestors.push(value);
     this.#steps.push(undefined);

@@ -1,11 +1,12 @@
 import type { PathStep } from "./path.js";
 
 /**
- * A parsed path to secrets. {@link ANY_STEP} stands for the wildcard `*`. It is a symbol, since a property may be named
- * `*`.
+ * A parsed path to secrets. {@link ANY_STEP} stands for the wildcard `*`, and {@link ANY_DEPTH} for `**`: any number of
+ * steps. They are symbols, since a property may be named `*`.
  */
-export type PathPattern = readonly (string | typeof ANY_STEP)[];
-export const ANY_STEP = Symbol("any");
+export type PathPattern = readonly (string | typeof ANY_STEP | typeof ANY_DEPTH)[];
+export const ANY_STEP = Symbol("any step");
+export const ANY_DEPTH = Symbol("any depth");
 
 /** Paths to the secrets in one value. */
 export class RedactedPaths {
@@ -18,10 +19,26 @@ export class RedactedPaths {
     this.censor = censor;
   }
 
-  /** Whether the value at the path is secret. @param levels - 1: whether something one level below it is. */
-  covers(steps: readonly PathStep[], levels: 0 | 1 = 0): boolean {
-    return this.#patterns.some((pattern) => pattern.length === steps.length + levels && matches(pattern, steps));
+  /** Whether the value at the path is secret. */
+  covers(steps: readonly PathStep[]): boolean {
+    return this.#patterns.some((pattern) => matches(pattern, steps));
   }
+
+  /** Whether items of the Set at the path are secret. */
+  coversItems(steps: readonly PathStep[]): boolean {
+    return this.#patterns.some((pattern) => {
+      const last = pattern.at(-1);
+      const isItem = last === ANY_STEP || (typeof last === "string" && /^\d+$/.test(last));
+      return isItem && matches(pattern.slice(0, -1), steps);
+    });
+  }
+}
+
+/** The patterns that are left of one, once it has led to `name`. Empty if it doesn't lead there. */
+export function followPattern(pattern: PathPattern, name: string): readonly PathPattern[] {
+  const [step, ...rest] = pattern;
+  if (step === ANY_DEPTH) return [pattern, ...followPattern(rest, name)];
+  return step === ANY_STEP || step === name ? [rest] : [];
 }
 
 /**
@@ -40,13 +57,16 @@ export function withoutMessage(stack: string | undefined, message: string, censo
   return lines.join("\n");
 }
 
-function matches(pattern: PathPattern, steps: readonly PathStep[]): boolean {
-  return steps.every((step, index) => {
-    const name = nameStep(step);
-    return name !== undefined && (pattern[index] === ANY_STEP || pattern[index] === name);
-  });
+/** Compares from the end, because most steps differ there. */
+function matches(pattern: PathPattern, steps: readonly PathStep[], at = pattern.length, end = steps.length): boolean {
+  if (at === 0) return end === 0;
+  const expected = pattern[at - 1];
+  if (expected === ANY_DEPTH) {
+    return matches(pattern, steps, at - 1, end) || (end > 0 && matches(pattern, steps, at, end - 1));
+  }
+  const name = end === 0 ? undefined : nameStep(steps[end - 1]);
+  return name !== undefined && (expected === ANY_STEP || expected === name) && matches(pattern, steps, at - 1, end - 1);
 }
-
 /**
  * The name of a step in patterns. `undefined` if no pattern can name it: a step to a Map's key, to a symbol, or not
  * taken yet.

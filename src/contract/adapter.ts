@@ -9,7 +9,6 @@ import {
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
-  type TaskSummary,
   withSortedKeys,
 } from "./checkpoint.js";
 import type { AppendCondition, ExpectedTask } from "./conditions.js";
@@ -269,7 +268,9 @@ export interface StorageAdapter {
 }
 
 /** Whether a task has a readable checkpoint, so that it isn't damaged and has more than records. */
-export function hasCheckpoint(task: StoredTask | CorruptRecord): task is StoredTask & TaskSummary {
+export function hasCheckpoint(
+  task: StoredTask | CorruptRecord,
+): task is StoredTask & Required<Pick<StoredTask, "newest">> {
   return "newest" in task && task.newest !== undefined;
 }
 

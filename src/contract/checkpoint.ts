@@ -139,12 +139,34 @@ export interface StoredCheckpoint extends CheckpointSummary {
   readonly seal: string;
 }
 
-/** A task's number of checkpoints, and its newest intact one. */
+/** A task's status, number of checkpoints, and newest intact one. */
 export interface TaskSummary {
   readonly taskId: string;
+  /**
+   * What is true of the task now; `newest.status` is what its newest checkpoint was saved with.
+   *
+   * - `queued`: a worker, or the next run, continues it. `scheduled`: from a later time on.
+   * - `running`: a live process holds its lease.
+   * - `waiting`: its run waits for an event or a time.
+   * - `interrupted`: its runner has died, or none is known, since it has no lease.
+   * - `paused`: a signal has paused its run, or it was saved so.
+   * - `completed`, `failed`, `cancelled`: it has ended. A retry continues a failed one.
+   */
+  readonly status:
+    | "queued"
+    | "scheduled"
+    | "running"
+    | "waiting"
+    | "interrupted"
+    | "paused"
+    | "completed"
+    | "failed"
+    | "cancelled";
   readonly count: number;
   readonly newest: CheckpointSummary;
 }
+
+export type TaskStatus = TaskSummary["status"];
 
 /** A new status and error. Without `error`, the old error is dropped. */
 export interface StatusChange {

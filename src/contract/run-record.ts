@@ -7,6 +7,8 @@ export interface StepRecord {
   readonly until?: string;
   /** Of an open wait: its question for people, and the answer's JSON Schema if the wait's schema provides one. */
   readonly ask?: { readonly question: string; readonly schema?: unknown };
+  /** Of an open wait for an event: `manager.send` with this as `wait` answers it, and no other. */
+  readonly key?: string;
   /** The event that ended a wait. */
   readonly event?: {
     /** Unique among the task's events. */
@@ -59,7 +61,7 @@ export interface RunRecord {
    * one of `steps`, and the checkpoint's `error` is its error.
    */
   readonly failedStep?: Required<
-    Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "ask" | "event">
+    Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "ask" | "key" | "event">
   >;
 }
 

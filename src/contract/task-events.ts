@@ -16,7 +16,15 @@ export interface TaskEvent<Value = unknown> extends NonNullable<StepRecord["even
 
 /** The options of `manager.send`. */
 export interface SendOptions {
+  /** Unique in the task, for example a webhook's. Sent again with the same id, the event counts once. Default: a new id. */
   readonly id?: string | undefined;
+  /** Who sends it, for people. */
   readonly by?: string | undefined;
+  /** The key of the wait that it answers: see `StepRecord.key`. Default: it is for the next wait of its name. */
   readonly wait?: string | undefined;
+  /**
+   * Sends it although the task is completed or cancelled, or `wait` isn't open. It is kept for a run with `restart`, or
+   * for a retry that begins that wait again. Default false.
+   */
+  readonly force?: boolean | undefined;
 }

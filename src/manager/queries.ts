@@ -1,9 +1,18 @@
-import type { CheckpointQuery, StorageAdapter, TaskQuery } from "../contract/adapter.js";
+import type { CheckpointQuery, StorageAdapter } from "../contract/adapter.js";
 import { checkId, checkSignal, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
-import { type CheckpointStatus, type CheckpointSummary, checkStatus } from "../contract/checkpoint.js";
+import {
+  type CheckpointStatus,
+  type CheckpointSummary,
+  checkStatus,
+  type TaskStatus,
+  type TaskSummary,
+} from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { type ItemKind, RECORD_KINDS, type RecordQuery } from "../contract/log.js";
+import { checkTaskStatus } from "../contract/task-status.js";
+import { isChild } from "../contract/transient.js";
 import { checkOptions, isOneOf, type OptionChecks, wholeFrom } from "./check-options.js";
+import type { TaskSelection } from "./task-list.js";
 
 /** Selects the checkpoints of a task that meet all given conditions. */
 export interface ListQuery {
@@ -40,8 +49,8 @@ export interface FollowOptions extends Pick<RecordsQuery, "afterSequence" | "kin
 export interface TasksQuery {
   /** Only ids that begin with this text, for example a namespace or a tenant. */
   readonly prefix?: string | undefined;
-  /** Only tasks whose newest checkpoint has this status, or one of these. */
-  readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
+  /** Only tasks with this status now, or one of these: see `TaskSummary.status`. */
+  readonly status?: TaskSummary["status"] | readonly TaskSummary["status"][] | undefined;
   /** Default `taskId`. `recent` orders by the newest checkpoint's `createdAt`, latest first. */
   readonly order?: "taskId" | "recent" | undefined;
   /** Only ids after this one, for paging by `taskId`. */
@@ -50,7 +59,10 @@ export interface TasksQuery {
   readonly limit?: number | undefined;
 }
 
-const FILTER_CHECKS = { stage: checkId, status: checkStatuses } as const;
+const FILTER_CHECKS: OptionChecks<Pick<ListQuery, "stage" | "status">> = {
+  stage: checkId,
+  status: (_what, status) => checkEach(status, checkStatus),
+};
 const RANGE_CHECKS = { ...FILTER_CHECKS, beforeSequence: wholeFrom(1), afterSequence: wholeFrom(0) } as const;
 const LIST_CHECKS: OptionChecks<ListQuery> = {
   ...RANGE_CHECKS,
@@ -72,12 +84,21 @@ const FOLLOW_CHECKS: OptionChecks<FollowOptions> = {
 };
 const TASKS_CHECKS: OptionChecks<TasksQuery> = {
   prefix: checkText,
-  status: checkStatuses,
+  status: (_what, status) => checkEach(status, checkTaskStatus),
   order: isOneOf("taskId", "recent"),
   after: checkText,
   limit: wholeFrom(0),
 };
-export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+/** The statuses of tasks that can continue. */
+export const INCOMPLETE: readonly TaskStatus[] = [
+  "queued",
+  "scheduled",
+  "running",
+  "waiting",
+  "interrupted",
+  "paused",
+  "failed",
+];
 
 export function resolveLatestFilter(taskId: string, filter: Pick<ListQuery, "stage" | "status">): CheckpointQuery {
   checkOptions("LatestFilter", filter, FILTER_CHECKS);
@@ -109,16 +130,17 @@ export function checkFollowOptions(taskId: string, options: FollowOptions): void
   checkOptions("FollowOptions", options, FOLLOW_CHECKS);
 }
 
-export function resolveTasksQuery(query: TasksQuery): TaskQuery {
+export function resolveTasksQuery(query: TasksQuery): TaskSelection {
   checkOptions("TasksQuery", query, TASKS_CHECKS);
   const { order = "taskId", after, status } = query;
   if (after !== undefined && order !== "taskId") throw new TypeError('TasksQuery.after needs order: "taskId".');
-  return { ...query, order, status: listStatuses(status) };
+  return { ...query, order, status: status === undefined ? undefined : [status].flat() };
 }
 
-export function resolveIncompleteQuery(query: Pick<TasksQuery, "prefix" | "limit">): TaskQuery {
+export function resolveIncompleteQuery(query: Pick<TasksQuery, "prefix" | "limit">): TaskSelection {
   checkOptions("IncompleteQuery", query, { prefix: checkText, limit: wholeFrom(0) });
-  return resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE });
+  // A child run continues with its parent run.
+  return { ...resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE }), isLeftOut: isChild };
 }
 
 /** A task's id, or the prefix of several tasks. */
@@ -147,11 +169,11 @@ export function resolvePrefix(
   return prefix;
 }
 
-function checkStatuses(_what: string, status: NonNullable<ListQuery["status"]>): void {
+function checkEach<Status extends string>(status: Status | readonly Status[], check: (status: Status) => void): void {
   if (typeof status !== "string" && !Array.isArray(status)) {
     throw new TypeError("The status of a query must be one status, or an array of statuses.");
   }
-  for (const each of [status].flat()) checkStatus(each);
+  for (const each of typeof status === "string" ? [status] : status) check(each);
 }
 
 function checkKinds(what: string, kinds: NonNullable<RecordsQuery["kinds"]>): void {

@@ -1,6 +1,6 @@
 import { types } from "node:util";
 import { type OpenedPayload, openPayload, openText, type PayloadText, stateDigest } from "../codec/payload.js";
-import { type CheckpointQuery, hasCheckpoint, type StoredTask, type TaskQuery } from "../contract/adapter.js";
+import type { CheckpointQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   type Checkpoint,
@@ -19,6 +19,7 @@ import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { findNewest } from "./queries.js";
 import { decodeWithSchema } from "./schema.js";
+import { heldReader, listTasks, type TaskSelection } from "./task-list.js";
 import { publishDamage, traced, tracedFields, tracing } from "./tracing.js";
 
 /** A checkpoint whose text hasn't been decoded. */
@@ -208,34 +209,18 @@ export class CheckpointReader<State = unknown> {
     return false;
   }
 
-  /**
-   * The tasks of the query, without those that have records only.
-   *
-   * @param isLeftOut - Which other tasks to leave out.
-   */
-  async tasks(query: TaskQuery, isLeftOut?: (task: TaskSummary) => boolean): Promise<TaskSummary[]> {
-    const { storage } = this.#options;
+  /** The tasks that are selected, with their statuses. */
+  async tasks(selection: TaskSelection): Promise<TaskSummary[]> {
+    const { storage, clock } = this.#options;
     const damaged: CorruptRecord[] = [];
-    // The tasks that are left out take places within the limit. So this reads again with a higher limit, if need be.
-    for (let { limit } = query; ; limit *= 2) {
-      const read: StoredTask[] = [];
-      for await (const task of storage.tasks({ ...query, limit })) {
-        if (isCorrupt(task)) this.reportDamage(task, damaged);
-        else read.push(task);
-      }
-      const tasks = read
-        .flatMap((task) =>
-          hasCheckpoint(task) && !isLeftOut?.(task)
-            ? { taskId: task.taskId, count: task.count, newest: task.newest }
-            : [],
-        )
-        .slice(0, query.limit);
-      if (limit === undefined || read.length < limit || tasks.length === query.limit) {
-        if (tasks.length > 0 || damaged.length === 0) return tasks;
-        for await (const task of storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];
-        throw nothingIntactError("No task has an intact checkpoint", damaged);
-      }
+    const tasks: TaskSummary[] = [];
+    for await (const task of listTasks(storage, selection, heldReader(storage), clock())) {
+      if (isCorrupt(task)) this.reportDamage(task, damaged);
+      else tasks.push({ taskId: task.taskId, status: task.status, count: task.count, newest: task.newest });
     }
+    if (tasks.length > 0 || damaged.length === 0) return tasks;
+    for await (const task of storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];
+    throw nothingIntactError("No task has an intact checkpoint", damaged);
   }
 
   /** @param damaged - The record is added to this list. */

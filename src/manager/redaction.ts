@@ -1,15 +1,29 @@
-import { ANY_STEP, type PathPattern, RedactedPaths, withoutMessage } from "../codec/redacted-paths.js";
+import {
+  ANY_DEPTH,
+  ANY_STEP,
+  followPattern,
+  type PathPattern,
+  RedactedPaths,
+  withoutMessage,
+} from "../codec/redacted-paths.js";
 import { checkText } from "../contract/arguments.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
 import { checkOptions } from "./check-options.js";
 
-/** The option `redact`: the secrets of a checkpoint, which are never stored. */
+/** The option `redact`: secrets that are never stored. */
 export interface RedactOptions {
   /**
-   * Paths to secrets: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
-   * `error`, `error.message`, `step.model.token` (in the result of the step `model`), `input.token` and `result.token`
-   * (of a run). `.name` and `["name"]` lead to a property, or to the value of a Map's key. `[3]` leads to an item. `*`
-   * and `[*]` match any of them. If a path leads to a Set's items, the whole Set is redacted. Keys are never redacted.
+   * Paths to secrets. A path begins with the value that it leads into:
+   *
+   * - `**.token`: into all of these values but the label, at any depth;
+   * - `state.apiKey`, `state.users[*].token`, `state["two words"]`;
+   * - `input.token`, `result.token`: what a run was given and what it returned;
+   * - `step.model.token`: the results and chunks of the step `model`, what it throws, and events of that name;
+   * - `metadata.*.password`, `label`, `error`, `error.message`.
+   *
+   * `.name` and `["name"]` lead to a property, or to the value of a Map's key. `[3]` leads to an item. `*` and `[*]` match
+   * any of them, `**` any number of them, also none. If a path leads to a Set's items, the whole Set is redacted. Keys are
+   * never redacted.
    */
   readonly paths: readonly string[];
   /** The text to store instead. Default `[redacted]`. */
@@ -18,21 +32,24 @@ export interface RedactOptions {
 
 const DEFAULT_CENSOR = "[redacted]";
 const FORMS =
-  "state.apiKey, state.users[*].token, metadata.*.password, step.model.token, input.token, result.token, label, error, error.message";
+  "**.token, state.apiKey, state.users[*].token, metadata.*.password, step.model.token, input.token, result.token, label, error, error.message";
 const VALUES: readonly string[] = ["state", "metadata", "step", "input", "result"];
+/** A path that begins so leads into every value. */
+const ALL_VALUES = "**";
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to the `cause` of a step's error, though a checkpoint's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
-const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/gy;
+const STEP = /\.(\*\*?|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/gy;
 
-/** The parsed option `redact`, by the parts of a checkpoint. */
+/** The parsed option `redact`, by the values that are stored. */
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
   readonly ofRun: { readonly input: RedactedPaths | undefined; readonly result: RedactedPaths | undefined };
-  /** Paths that begin with a step's name and lead into its result. */
+  /** Paths that begin with the name of a step or an event. */
   readonly #steps: readonly PathPattern[];
   readonly #error: readonly PathPattern[];
+  readonly #errorFields: RedactedPaths | undefined;
   readonly #isWholeError: boolean;
   readonly #isLabel: boolean;
   readonly #censor: string;
@@ -42,7 +59,8 @@ export class Redaction {
     const { paths, censor = DEFAULT_CENSOR } = options;
     if (!Array.isArray(paths)) throw new TypeError(`RedactOptions.paths must be an array of paths, such as ${FORMS}.`);
     const parsed = paths.map(parsePath);
-    const patternsUnder = (root: string) => parsed.filter((path) => path.root === root).map(({ steps }) => steps);
+    const patternsUnder = (root: string) =>
+      parsed.filter((path) => path.root === root || path.root === ALL_VALUES).map(({ steps }) => steps);
     const under = (root: string) => redactedPaths(patternsUnder(root), censor);
     this.#censor = censor;
     this.state = under("state");
@@ -50,14 +68,17 @@ export class Redaction {
     this.ofRun = { input: under("input"), result: under("result") };
     this.#steps = patternsUnder("step");
     this.#error = patternsUnder("error").filter((steps) => steps.length > 0);
+    this.#errorFields = redactedPaths(this.#error, censor);
     this.#isWholeError = parsed.some(({ root, steps }) => root === "error" && steps.length === 0);
     this.#isLabel = parsed.some(({ root }) => root === "label");
   }
 
+  /** Of the results and chunks of a step, and of the values of events. @param step - The name of the step or the event. */
   result(step: string): RedactedPaths | undefined {
     return redactedPaths(this.#findPatterns(step), this.#censor);
   }
 
+  /** Of what a step throws. */
   thrown(step: string): RedactedPaths | undefined {
     return redactedPaths([...this.#error, ...this.#findPatterns(step)], this.#censor);
   }
@@ -68,7 +89,7 @@ export class Redaction {
   }
 
   #findPatterns(step: string): readonly PathPattern[] {
-    return this.#steps.filter(([name]) => name === ANY_STEP || name === step).map(([_name, ...steps]) => steps);
+    return this.#steps.flatMap((pattern) => followPattern(pattern, step));
   }
 
   label(label: string): string {
@@ -77,8 +98,7 @@ export class Redaction {
 
   failure(failure: CheckpointFailure): CheckpointFailure {
     if (this.#isWholeError) return { message: this.#censor };
-    const isCovered = (field: string) => this.#error.some(([step]) => step === ANY_STEP || step === field);
-    const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && isCovered(field));
+    const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#errorFields?.covers([field]));
     if (covered.length === 0) return failure;
     const censored = Object.fromEntries(covered.map((field) => [field, this.#censor]));
     // A stack begins with the name and the message. If these are redacted, they must not stay there.
@@ -94,22 +114,26 @@ function redactedPaths(patterns: readonly PathPattern[], censor: string): Redact
 
 function parsePath(path: unknown): { readonly root: string; readonly steps: PathPattern } {
   if (typeof path !== "string") throw new TypeError(`A path to redact must be text, such as ${FORMS}.`);
-  const [root = ""] = /^\w+/.exec(path) ?? [];
-  const steps: (string | typeof ANY_STEP)[] = [];
+  const [root = ""] = /^(\w+|\*\*)/.exec(path) ?? [];
+  const steps: PathPattern[number][] = root === ALL_VALUES ? [ANY_DEPTH] : [];
   let at = root.length;
   for (const [text, name, bracketed = ""] of path.slice(at).matchAll(STEP)) {
     steps.push(parseStep(name ?? bracketed, path));
     at += text.length;
   }
   if (at < path.length) throw misspelled(path, `it is misspelled at ${JSON.stringify(path.slice(at))}`);
-  const isValue = VALUES.includes(root) && steps.length > 0;
+  if (steps.at(-1) === ANY_DEPTH) throw misspelled(path, "a name must follow on `**`");
+  const isValue = (VALUES.includes(root) || root === ALL_VALUES) && steps.length > 0;
   const isLabel = root === "label" && steps.length === 0;
-  const isErrorPart = steps.length <= 1 && steps.every((step) => step === ANY_STEP || ERROR_STEPS.includes(step));
+  const isErrorPart =
+    steps.length <= 1 &&
+    steps.every((step) => step === ANY_STEP || (typeof step === "string" && ERROR_STEPS.includes(step)));
   if (isValue || isLabel || (root === "error" && isErrorPart)) return { root, steps };
-  throw misspelled(path, "a checkpoint has nothing at this path that can be redacted");
+  throw misspelled(path, "nothing is stored at this path that can be redacted");
 }
 
-function parseStep(text: string, path: string): string | typeof ANY_STEP {
+function parseStep(text: string, path: string): PathPattern[number] {
+  if (text === "**") return ANY_DEPTH;
   if (!text.startsWith('"')) return text === "*" ? ANY_STEP : text;
   try {
     return String(JSON.parse(text));

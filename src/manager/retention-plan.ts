@@ -1,5 +1,5 @@
 import { type CheckpointStatus, type CheckpointSummary, toSummary } from "../contract/checkpoint.js";
-import { isTransient } from "../contract/transient.js";
+import { isOfRun, isTransient } from "../contract/transient.js";
 import { formatBytes, formatDuration } from "./amounts.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-times.js";
@@ -27,8 +27,8 @@ import {
  *
  * The records of a task's log go with the checkpoint that they belong to: the one whose id is their name, otherwise the
  * milestone that follows them. Records above the newest milestone stay, and so do events that no run has received; of the others only
- * the value goes. Chunks may go earlier. If a
- * policy removes a task's last checkpoint, the whole task goes.
+ * the value goes. Chunks may go earlier. If a policy removes a task's last checkpoint, the whole task goes. Of a run, its
+ * result goes with it, and what its id was good for: a later `run`, `enqueue` or `send` with the same ids counts as new.
  *
  * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Only sequences decide which
  * checkpoint is newer. So a wrong clock can put a checkpoint into the wrong day, but can't change the order.
@@ -59,12 +59,14 @@ export interface RetentionPolicy {
   /**
    * Removes checkpoints older than this many milliseconds, claimed or not; from 0. The age is counted back from now, so
    * old checkpoints go even if nothing new is saved. If the clock is ahead by more than `maxAgeMs`, every checkpoint
-   * counts as too old. Then only the newest checkpoint of an incomplete task stays.
+   * counts as too old. Then only the newest checkpoint of an incomplete task stays. A completed run's result is kept no
+   * longer than this.
    */
   readonly maxAgeMs?: number | undefined;
   /**
    * Removes checkpoints until the payloads of the task's checkpoints and of the records that belong to them have at most
    * this many bytes; from 0. `completed` checkpoints go first, then the oldest. The task's newest checkpoint goes last.
+   * So 0 removes each completed task as a whole, with its run's result.
    */
   readonly maxBytes?: number | undefined;
   /** How long chunks stay that belong to a checkpoint. Default: as long as the checkpoint. */
@@ -307,6 +309,7 @@ function settle(verdicts: readonly Verdict[], needed: readonly number[], maxByte
   // From here on, no unfinished checkpoint needs the newest one, so the rules also apply to the newest one.
   if (newest.stays && bytes > maxBytes) newest.objections.push(tooMany);
   newest.stays = newest.objections.length === 0;
+  if (!newest.stays && isOfRun(newest.checkpoint)) newest.objections.push("its run's result goes too");
 }
 
 function makeKeepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {

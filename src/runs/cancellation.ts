@@ -1,5 +1,5 @@
 import { checkId, checkTaskId } from "../contract/arguments.js";
-import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
+import type { CheckpointSummary, TaskStatus } from "../contract/checkpoint.js";
 import {
   CheckpointConflictError,
   CheckpointNotFoundError,
@@ -102,7 +102,7 @@ async function changeEach(
   store: RunStore,
   what: string,
   tasks: OneOrMany,
-  status: readonly CheckpointStatus[],
+  status: readonly TaskStatus[],
   change: (taskId: string, newest: CheckpointSummary) => Promise<boolean>,
 ): Promise<number> {
   if (typeof tasks === "string") {

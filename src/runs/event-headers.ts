@@ -33,6 +33,44 @@ export async function listEventHeaders(
   });
 }
 
+/** The keys of a task's open waits for this event. Reads headers only, as {@link listEventHeaders}. */
+export async function listOpenWaits(
+  storage: Pick<StorageAdapter, "list" | "log">,
+  taskId: string,
+  name: string,
+): Promise<ReadonlySet<string>> {
+  const { log } = storage;
+  const newest = log && (await findNewest(storage, taskId, isOfRun));
+  return readOpenWaits(taskId, name, newest, async function* (query) {
+    for await (const item of log?.read(query) ?? []) if (!isCorrupt(item) && isRecord(item)) yield item;
+  });
+}
+
+/**
+ * The keys of the waits of a name that the current turn has begun and not ended.
+ *
+ * @param newest - The newest checkpoint that a run of the task saved.
+ */
+export async function readOpenWaits(
+  taskId: string,
+  name: string,
+  newest: CheckpointSummary | undefined,
+  read: ReadRecords,
+): Promise<ReadonlySet<string>> {
+  const note = newest && readRunNote(newest);
+  const open = new Set<string>();
+  if (newest === undefined || note === undefined) return open;
+  const query = { taskId, name, order: "oldest", kinds: ["step", "mark"], headersOnly: true } as const;
+  for await (const { kind, ...header } of read({ ...query, afterSequence: findStart(note, newest) })) {
+    const { generation, turn, occurrence } = parseRunKey(header) ?? {};
+    if (occurrence === undefined || generation !== note.generation || turn !== note.turn) continue;
+    const key = makeKey(taskId, note, { name, occurrence });
+    if (kind === "mark") open.add(key);
+    else open.delete(key);
+  }
+  return open;
+}
+
 /**
  * The events of a task, the oldest first.
  *
@@ -45,7 +83,7 @@ export async function readEventHeaders(
 ): Promise<readonly EventHeader[]> {
   const note = newest && readRunNote(newest);
   const { received = NOTHING_RECEIVED } = note ?? {};
-  const turnStart = newest && note ? (note.isOver ? newest.sequence : findTurnStart(note, newest.sequence)) : 0;
+  const turnStart = newest && note ? findStart(note, newest) : 0;
   const query = { taskId, order: "oldest", headersOnly: true } as const;
   const receipts = new Set<number>();
   const refusals = new Map<number, number>();
@@ -67,7 +105,7 @@ export async function readEventHeaders(
     const status = refusal !== undefined ? "refused" : isTaken ? "received" : "pending";
     const isForOne = status === "pending" && key !== undefined;
     if (isForOne && !openWaits.has(name)) {
-      openWaits.set(name, await findOpenWaits(read, { taskId, name, afterSequence: turnStart }, note));
+      openWaits.set(name, await readOpenWaits(taskId, name, newest, read));
     }
     const wait = isForOne && { key, isOpen: openWaits.get(name)?.has(key) === true };
     events.push({ id, name, sequence, sentAt, status, ...(refusal && { refusal }), ...(wait && { wait }) });
@@ -75,21 +113,7 @@ export async function readEventHeaders(
   return events;
 }
 
-/** The keys of the waits of a name that the turn has begun and not ended. */
-async function findOpenWaits(
-  read: ReadRecords,
-  range: Pick<RecordQuery, "taskId" | "name" | "afterSequence">,
-  note: RunNote | undefined,
-): Promise<ReadonlySet<string>> {
-  const open = new Set<string>();
-  const query = { ...range, order: "oldest", kinds: ["step", "mark"], headersOnly: true } as const;
-  for await (const { kind, name = "", ...header } of read(query)) {
-    const { generation, turn, occurrence } = parseRunKey(header) ?? {};
-    if (note === undefined || occurrence === undefined) continue;
-    if (generation !== note.generation || turn !== note.turn) continue;
-    const key = makeKey(range.taskId, note, { name, occurrence });
-    if (kind === "mark") open.add(key);
-    else open.delete(key);
-  }
-  return open;
+/** The sequence after which the records of the current turn begin; none, once the run is over. */
+function findStart(note: RunNote, { sequence }: CheckpointSummary): number {
+  return note.isOver ? sequence : findTurnStart(note, sequence);
 }

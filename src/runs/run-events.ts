@@ -4,6 +4,7 @@ import type { LogRecord, RecordHeader } from "../contract/log.js";
 import { readFailure } from "../contract/parse-summary.js";
 import { addReceived, isReceived, NOTHING_RECEIVED, type ReceivedEvents } from "../contract/run-note.js";
 import type { TaskEvent } from "../contract/task-events.js";
+import type { Redaction } from "../manager/redaction.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
 import type { RecordedTurn } from "./recorded-turn.js";
 import type { RunStore } from "./run-store.js";
@@ -246,8 +247,9 @@ export function eventTitle(taskId: string, name: string): string {
 }
 
 /** The value of the record that says that a schema has refused an event. */
-export function describeRefusal(error: unknown): object {
-  return { type: "refused", error: toFailure(error) };
+export function describeRefusal(error: unknown, redaction: Redaction | undefined): object {
+  const failure = toFailure(error);
+  return { type: "refused", error: redaction?.failure(failure) ?? failure };
 }
 
 function toEventValue(value: unknown): EventValue {

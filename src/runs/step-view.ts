@@ -7,6 +7,7 @@ import { ATTEMPTS_ERROR, parseRunKey, type RunKey, type RunRecord, type StepReco
 import type { RecordsQuery } from "../manager/queries.js";
 import type { TaskRecord } from "../manager/records.js";
 import { isStepValue, readDropped } from "./recorded-turn.js";
+import { makeKey } from "./steps.js";
 
 /** The part of a manager that reads logs. */
 export interface LogReader {
@@ -156,9 +157,10 @@ export function collectSteps(
   const started = new Map<string, ViewedStep>();
   for (const entry of entries) {
     const { kind, name, sequence, createdAt, value } = entry;
-    const { occurrence, attempt: runAttempt = 1, event } = parseRunKey(entry) ?? {};
+    const runKey = parseRunKey(entry);
+    const { occurrence, attempt: runAttempt = 1, event } = runKey ?? {};
     if (kind === "run" && !hasDropped) drop(ended, readDropped(value));
-    if (name === undefined || occurrence === undefined) continue;
+    if (name === undefined || runKey === undefined || occurrence === undefined) continue;
     const named = { name, occurrence, runAttempt };
     const key = `${occurrence} ${name}`;
     if (kind === "mark") {
@@ -168,8 +170,10 @@ export function collectSteps(
       // A fork or a rewind carries starts. Nothing runs there until an attempt starts the step itself.
       const isOver = runAttempt === 0 || (status === "paused" && sequence < saved);
       if (hasEnded || (isOver && !isWait)) continue;
+      // If a fork or a rewind carries the mark, its own key is the original's.
+      const waitKey = waitsFor === "event" && { key: makeKey(entry.taskId, runKey, { name, occurrence }) };
       const wait = isWait
-        ? { waitsFor, ...(typeof until === "string" && { until }), ...(isQuestion(ask) && { ask }) }
+        ? { waitsFor, ...(typeof until === "string" && { until }), ...(isQuestion(ask) && { ask }), ...waitKey }
         : {};
       started.set(key, { sequence, step: { ...named, ...wait, status: "started", startedAt: createdAt } });
     } else if (kind === "run" && event === undefined) {

@@ -1,14 +1,14 @@
 import { type EncodedState, encodeJson } from "../codec/json.js";
-import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
+import { checkBoolean, checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import type { LogRecord, RecordDraft, RecordHeader, RecordKind } from "../contract/log.js";
 import type { SendOptions, TaskEvent } from "../contract/task-events.js";
-import { readWaits } from "../contract/transient.js";
+import { isCancelled, readWaits } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { draftEncoded } from "../manager/record-drafts.js";
-import { readEventHeaders } from "./event-headers.js";
+import { type EventHeader, readEventHeaders, readOpenWaits } from "./event-headers.js";
 import { decodeEvent, eventTitle, readRefusal } from "./run-events.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import { canonicalText, joinFields } from "./step-values.js";
@@ -25,14 +25,15 @@ export class TaskEvents {
     checkTaskId(taskId);
     checkId("An event's name", name);
     const checkBy = (what: string, by: string) => checkText(what, by, 1);
-    checkOptions("SendOptions", options, { id: checkId, by: checkBy, wait: checkBy });
-    const { id = this.#store.options.runtime.randomUUID(), by, wait } = options;
+    checkOptions("SendOptions", options, { id: checkId, by: checkBy, wait: checkBy, force: checkBoolean });
+    const { id = this.#store.options.runtime.randomUUID(), by, wait, force = false } = options;
     const { maxPayloadBytes, redaction } = this.#store.options;
     const subject = `The value of ${eventTitle(taskId, name)}`;
     const encoded = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
     const event = { taskId, kind: "event", name, id, ...(wait !== undefined && { recordKey: wait }) } as const;
     const joined = joinFields(by === undefined ? {} : { by }, ["value", encoded]);
-    await this.#append(taskId, await draftEncoded(this.#store.options, event, joined), encoded);
+    await this.#append(taskId, await draftEncoded(this.#store.options, event, joined), encoded, force);
+    if (wait !== undefined && !force) await this.#assertReached({ taskId, name, id, wait });
     this.#store.notifications.emit("eventSent", { taskId, name, id, ...(by !== undefined && { by }) });
     this.#store.wake(taskId);
     this.#store.wake(ANY_TASK);
@@ -41,8 +42,7 @@ export class TaskEvents {
 
   async list(taskId: string): Promise<TaskEvent[]> {
     checkTaskId(taskId);
-    const newest = await this.#store.newestOfRun(taskId);
-    const headers = await readEventHeaders(taskId, newest, (query) => this.#store.records(query));
+    const headers = await this.#listHeaders(taskId);
     const known = new Map(headers.map((header) => [header.sequence, header]));
     const events: TaskEvent[] = [];
     for await (const record of this.#store.records({ taskId, order: "oldest", kinds: ["event"] })) {
@@ -58,24 +58,90 @@ export class TaskEvents {
    * Appends an event. If the task waits for it, it is due in the same step. A run that is being suspended meanwhile sees
    * the event, or this sees that the run waits.
    */
-  async #append(taskId: string, draft: RecordDraft, value: EncodedState): Promise<void> {
+  async #append(taskId: string, draft: RecordDraft, value: EncodedState, force: boolean): Promise<void> {
     for (;;) {
       const { sequence, summary } = await this.#readNewest(taskId);
+      const noEventAfter = force ? undefined : await this.#assertReceivable(taskId, draft, summary);
       const isAwaited =
         summary && summary.status === "paused" && readWaits(summary)?.waitsFor.includes(draft.name ?? "");
       const dueAt = isAwaited ? new Date(this.#store.options.clock()).toISOString() : undefined;
       try {
-        await this.#store.appendRecords(taskId, [draft], { expectedSequence: sequence }, { dueAt });
+        await this.#store.appendRecords(taskId, [draft], { expectedSequence: sequence, noEventAfter }, { dueAt });
         return;
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
         const now = await this.#readNewest(taskId);
-        // Lost a race with a checkpoint: the run may wait for the event now.
-        if (now.sequence !== sequence) continue;
+        // Lost a race with a checkpoint or an event: the run may wait for this event now, or may have ended.
+        if (now.sequence !== sequence || noEventAfter !== undefined) continue;
         await this.#assertSent(taskId, draft, value, error);
         return;
       }
     }
+  }
+
+  /**
+   * Refuses an event that no wait of the task would receive. An event with a stored id passes: it may have been sent
+   * while the task still waited for it.
+   *
+   * @returns If the event is for one wait, the sequence of the task's last event: this holds until the next one.
+   * @throws {CheckpointConflictError} The task is completed or cancelled, or the wait is answered or over.
+   */
+  async #assertReceivable(
+    taskId: string,
+    { id, name = "", recordKey: wait }: RecordDraft,
+    newest: CheckpointSummary | undefined,
+  ): Promise<number | undefined> {
+    const hasEnded = newest !== undefined && (newest.status === "completed" || isCancelled(newest));
+    if (!hasEnded && wait === undefined) return undefined;
+    const events = await this.#listHeaders(taskId);
+    if (events.some((event) => event.id === id)) return undefined;
+    const notSent = `The ${eventTitle(taskId, name)} was not sent`;
+    if (hasEnded) {
+      const end = isCancelled(newest) ? `was cancelled (${newest.error?.message})` : "is completed";
+      throw new CheckpointConflictError(
+        `${notSent}: its task ${end}, so nothing receives it. Nothing was stored. Pass \`force: true\` to keep the event for a ` +
+          "run with `restart: true`.",
+      );
+    }
+    const open = await readOpenWaits(taskId, name, await this.#store.newestOfRun(taskId), (query) =>
+      this.#store.records(query),
+    );
+    if (wait === undefined || !open.has(wait)) {
+      throw new CheckpointConflictError(
+        `${notSent}: the wait ${wait} isn't open. It has ended, or it is one of another task or name. ` +
+          "Nothing was stored. Leave out `wait` to send it to the next wait of the name.",
+      );
+    }
+    const answer = events.find(
+      (event) => event.name === name && event.status === "pending" && (event.wait?.key ?? wait) === wait,
+    );
+    if (answer !== undefined) {
+      throw new CheckpointConflictError(
+        `${notSent}: the wait ${wait} is answered by event ${JSON.stringify(answer.id)}, which its run receives next. ` +
+          "Nothing was stored. Leave out `wait` to send it to the next wait of the name.",
+      );
+    }
+    return events.at(-1)?.sequence ?? 0;
+  }
+
+  /** @throws {CheckpointConflictError} The wait ended before it received the event. */
+  async #assertReached({
+    taskId,
+    name,
+    id,
+    wait,
+  }: Pick<EventHeader, "name" | "id"> & { taskId: string; wait: string }) {
+    const sent = (await this.#listHeaders(taskId)).find((event) => event.id === id);
+    if (sent?.status !== "pending" || sent.wait?.isOpen !== false) return;
+    throw new CheckpointConflictError(
+      `The wait ${wait} ended before it received the ${eventTitle(taskId, name)}. The event is stored as ${JSON.stringify(id)}, ` +
+        "and no wait receives it. Send it with another id, and without `wait`, for the next wait of the name.",
+    );
+  }
+
+  async #listHeaders(taskId: string): Promise<readonly EventHeader[]> {
+    const newest = await this.#store.newestOfRun(taskId);
+    return readEventHeaders(taskId, newest, (query) => this.#store.records(query));
   }
 
   /** The newest checkpoint. If it is damaged, only its sequence is known, if at all. */

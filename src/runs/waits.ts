@@ -237,7 +237,7 @@ export class Waits {
     error: StateInvalidError,
   ): Promise<void> {
     const { store, taskId, journal, events } = this.#parts;
-    const fields = describeRefusal(error);
+    const fields = describeRefusal(error, store.options.redaction);
     await journal.append({ kind: "run", name, occurrence: step.occurrence, event: sequence, fields });
     events.settle(sequence);
     store.options.logger.warn(

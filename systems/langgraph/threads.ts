@@ -2,7 +2,7 @@
 
 import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import { hasCheckpoint, type StorageAdapter, type StoredTask } from "../../src/contract/adapter.js";
-import type { CheckpointStatus, TaskSummary } from "../../src/contract/checkpoint.js";
+import type { CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { type ExpectedTask, requireUnchangedTasks } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
@@ -134,7 +134,7 @@ function toThreadTask({ taskId, newest: { sequence }, last }: ThreadTaskSummary)
 }
 
 /** A task with a checkpoint, as the storage lists it. */
-type ThreadTaskSummary = StoredTask & TaskSummary;
+type ThreadTaskSummary = StoredTask & Required<Pick<StoredTask, "newest">>;
 
 /** The tasks of each thread; that of the graph's own checkpoints comes first. */
 async function* tasksByThread(

@@ -153,7 +153,8 @@ async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<str
   let before = "";
   let lastMs = nowMs() + STILL_MS;
   for (;;) {
-    const left = await manager.tasks({ prefix: PREFIX, status: ["running", "paused"] });
+    const tasks = await manager.tasks({ prefix: PREFIX });
+    const left = tasks.filter(({ newest }) => newest.status === "running" || newest.status === "paused");
     if (left.length === 0 && fleet.hasSent && fleet.hasFollowed) return [];
     const now = JSON.stringify(left.map(({ newest }) => newest.id));
     if (now !== before) lastMs = nowMs() + STILL_MS;

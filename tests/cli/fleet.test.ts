@@ -68,11 +68,11 @@ describe.each(STORAGES)("tasks --watch in %s", (url) => {
     expect(cells[0]).toEqual(["w/runs", "running", expect.stringMatching(/^long · started /)]);
     expect(rows[0]).toMatch(new RegExp(`process ${process.pid} +\\d+ s$`));
     expect(cells.slice(1).sort()).toEqual([
-      ["v/due", "due", "Enqueued"],
-      ["v/later", "waits", "waits until 2999-12-01 09:00:00 UTC"],
+      ["v/due", "queued", "Enqueued"],
+      ["v/later", "scheduled", "waits until 2999-12-01 09:00:00 UTC"],
       ["w/completes", "completed", "Run completed"],
       ["w/fails", "failed", "Run failed in build"],
-      ["w/waits", "waits", expect.stringMatching(/^waits for "approve", until .* UTC at most$/)],
+      ["w/waits", "waiting", expect.stringMatching(/^waits for "approve", until .* UTC at most$/)],
     ]);
     expect((await run("tasks", "--watch", "--status", "failed")).stdout.split("\n")[2]).toMatch(/^w\/fails /);
     expect((await run("tasks", "--watch", "--prefix", "v/")).stdout).toMatch(
@@ -110,7 +110,7 @@ it("on a terminal, draws each second over what was there, and gives the screen b
   await withSession(wholeUrl(cwd, "sqlite:checkpoints.db"), screen, async (session) => {
     const view = new FleetView(session, {});
     const shown = view.show(stop.signal, 10);
-    await screen.drawn((frame) => frame.some((line) => /^v\/due +due/.test(line)));
+    await screen.drawn((frame) => frame.some((line) => /^v\/due +queued/.test(line)));
     await manager.complete("v/due");
     await screen.drawn((frame) => frame.some((line) => /^v\/due +completed/.test(line)));
     stop.abort();

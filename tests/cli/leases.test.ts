@@ -36,7 +36,7 @@ async function placeToChange(url?: string) {
 
 describe("a task that a process runs", () => {
   it.runIf(process.platform === "linux").each(["sqlite:checkpoints.db", "files:store"])(
-    "on %s is shown with its stage and its process, and as died once the process is killed (skipped without /proc)",
+    "on %s is shown with its stage and its process, and as interrupted once the process is killed (skipped without /proc)",
     async (url) => {
       const { cwd, run } = await placeToChange(url);
       const runner = await startRunner(cwd, url);
@@ -49,9 +49,9 @@ describe("a task that a process runs", () => {
       runner.kill("SIGKILL");
       await once(runner, "exit");
       const seen = "last seen (just now|.+ ago)";
-      const died = new RegExp(`^t +Auto-save \\(unit-tests\\) .* died +died on ${its}; ${seen}$`, "m");
+      const died = new RegExp(`^t +Auto-save \\(unit-tests\\) .* interrupted +died on ${its}; ${seen}$`, "m");
       expect((await run("resume")).stdout).toMatch(died);
-      expect((await run("tasks")).stdout).toMatch(/^t .* died /m);
+      expect((await run("tasks")).stdout).toMatch(/^t .* interrupted /m);
       expect((await run("show", "t")).stdout).toMatch(new RegExp(`^last run +died on ${its}; ${seen}$`, "m"));
       expect(JSON.parse((await run("resume", "--json")).stdout)).toMatchObject([
         { taskId: "t", lapsed: { hasDied: true } },
@@ -62,7 +62,7 @@ describe("a task that a process runs", () => {
   it("is shown as neither running nor dead if there is no lease", async () => {
     const { run, manager } = await placeToChange();
     await manager.save("t", 1);
-    expect((await run("resume")).stdout).toMatch(/^t .* running +not known: no lease$/m);
+    expect((await run("resume")).stdout).toMatch(/^t .* interrupted +no runner known$/m);
   });
 
   it("is shown with the expired lease if its holder's process isn't known", async () => {
@@ -71,7 +71,9 @@ describe("a task that a process runs", () => {
     await using storage = closing(openStorage("sqlite:checkpoints.db", { relativeTo: cwd }));
     await storage.leases?.claim("t", "worker-1", 1);
     while (await storage.leases?.current("t"));
-    expect((await run("resume")).stdout).toMatch(/^t .* running +the lease of worker-1 expired (just now|.* ago)$/m);
+    expect((await run("resume")).stdout).toMatch(
+      /^t .* interrupted +the lease of worker-1 expired (just now|.* ago)$/m,
+    );
   });
 
   it("is shown before its first checkpoint", async () => {

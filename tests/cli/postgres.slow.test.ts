@@ -32,9 +32,9 @@ it("shows waits, events and the fleet of a server, and copies them to a file and
   await using manager = new CheckpointManager({ storage: openStorage(server.url), ownsStorage: true });
   await worked(manager, { "w/1": "waits", "w/2": "fails" });
   await manager.enqueue("v/due");
-  expect((await run("resume")).stdout).toMatch(/^w\/1 .* waits +waits for "approve"$/m);
+  expect((await run("resume")).stdout).toMatch(/^w\/1 .* waiting +waits for "approve"$/m);
   expect((await run("tasks", "--watch")).stdout).toMatch(
-    /^1 due, the oldest for .*; 0 being run .*\n(.*\n)*w\/1 +waits +waits for "approve" /,
+    /^1 due, the oldest for .*; 0 being run .*\n(.*\n)*w\/1 +waiting +waits for "approve" /,
   );
   expect((await run("send", "w/1", "note", "1", "--id", "s1")).stdout).toContain("It is kept");
   expect((await run("tasks", "--limit", "2", "--json")).stdout).not.toContain("events");

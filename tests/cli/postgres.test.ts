@@ -26,7 +26,7 @@ async function store() {
 describe("waymark on PostgreSQL", () => {
   it("shows tasks and checkpoints, and verifies them", async () => {
     const { run } = await store();
-    expect((await run("tasks", "--incomplete")).stdout).toMatch(/build-42 +2 +running/);
+    expect((await run("tasks", "--incomplete")).stdout).toMatch(/build-42 +2 +interrupted/);
     expect((await run("list", "build-42")).stdout).toMatch(/phase-2[\s\S]*phase-1/);
     expect((await run("show", "build-42", "@1", "--state")).stdout).toMatch(/"n": ?1/);
     expect(await run("verify")).toMatchObject({ code: 0 });

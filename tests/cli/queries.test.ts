@@ -44,7 +44,7 @@ it("gives plain data, and prints nothing", async () => {
   expect(structuredClone(found)).toEqual(found);
   expect(found).toMatchObject({
     tasks: [{ taskId: "agent" }, { taskId: task, count: 2 }],
-    incomplete: [{ taskId: task, why: expect.stringContaining("no lease") }],
+    incomplete: [{ taskId: task, why: expect.stringContaining("no runner known") }],
     checkpoints: [{ checkpoint: { sequence: 2 } }, { checkpoint: { sequence: 1 } }],
     timeline: [{ turn: 1, step: expect.stringContaining("plan") }],
     details: { checkpoint: { sequence: 2 }, state: { phase: 2 } },

@@ -55,10 +55,10 @@ it.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])(
     for (const command of ["tasks", "resume"]) {
       const row = (await run(command)).stdout.split("\n").find((line) => line.startsWith("t "));
       expect(row).toMatch(/ build · started (just now|\d+ seconds? ago)/);
-      expect(row).toMatch(/ died /);
+      expect(row).toMatch(/ interrupted /);
     }
     expect((await run("show", "t")).stdout).toMatch(
-      /^status +died\nlast run +died on (.*\n)*steps +plan · \d+ ms\n +build · started /m,
+      /^status +interrupted\nlast run +died on (.*\n)*steps +plan · \d+ ms\n +build · started /m,
     );
     expect((await run("list", "t", "--timeline")).stdout).toMatch(/ plan · \d+ ms\n.* build · started /);
   },
@@ -142,7 +142,7 @@ it("resume says of a task that was put back and killed how its last attempt ende
   await run("retry", "t");
   expect((await run("resume")).stdout).toMatch(/^t .* put back; it failed with: no room$/m);
   killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
-  expect((await run("resume")).stdout).toMatch(/^t +build · started .* died +died on /m);
+  expect((await run("resume")).stdout).toMatch(/^t +build · started .* interrupted +died on /m);
 });
 
 it("show lists the steps of the turn, and which of them came from storage", async () => {

@@ -55,7 +55,7 @@ describe("a terminal of 40 columns", () => {
         "",
         "SEQ     2",
         "SAVED   2026-11-21 10:00:05",
-        "STATUS  running",
+        "STATUS  interrupted",
         "STAGE   deploy",
         "SIZE    2 B",
         `ID      ${second}`,

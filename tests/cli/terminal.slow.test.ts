@@ -179,7 +179,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     const { place, manager } = await newPlace();
     await manager.enqueue("w/1");
     await manager.close();
-    const { code, screen } = await onTerminal(place, "tasks --watch", { answer: [/w\/1 +\S*due/, "\u0003"] });
+    const { code, screen } = await onTerminal(place, "tasks --watch", { answer: [/w\/1 +\S*queued/, "\u0003"] });
     expect(code).toBe(130);
     expect(screen).toContain("1 due, the oldest");
     expect(screen.indexOf("\u001b[?1049h")).toBeLessThan(screen.indexOf("w/1"));

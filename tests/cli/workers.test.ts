@@ -24,19 +24,21 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
   it("is shown with what it waits for, and with the command that answers it", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
-    const answer = "To answer: waymark send w/1 approve '…'\n";
+    const answer = answerTo("w/1");
     const listed = await place.run("tasks");
-    expect(listed.stdout).toMatch(/^w\/1 +2 +waits +waits for "approve" /m);
-    expect(listed.stderr).toBe(answer);
+    expect(listed.stdout).toMatch(/^w\/1 +2 +waiting +waits for "approve" /m);
+    expect(listed.stderr).toMatch(answer);
     const resumed = await place.run("resume");
-    expect(resumed.stdout).toMatch(/^w\/1 +Run waits for "approve" +just now +waits +waits for "approve"$/m);
-    expect(resumed.stderr).toBe(answer);
-    expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    expect(resumed.stdout).toMatch(/^w\/1 +Run waits for "approve" +just now +waiting +waits for "approve"$/m);
+    expect(resumed.stderr).toMatch(answer);
+    expect((await place.run("list", "w/1")).stderr).toMatch(answer);
     const shown = (await place.run("show", "w/1")).stdout;
-    expect(shown).toMatch(/^waits +for "approve", for .* seconds?\nanswer +waymark send w\/1 approve '…'$/m);
+    expect(shown).toMatch(
+      /^waits +for "approve", for .* seconds?\nanswer +waymark send --wait \w{8} w\/1 approve '…'$/m,
+    );
     expect(shown).toMatch(/^ +approve · waits$/m);
-    expect(shown).toMatch(/^status +waits\nwaits /m);
-    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +waits +/m);
+    expect(shown).toMatch(/^status +waiting\nwaits /m);
+    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +waiting +/m);
     expect(JSON.parse((await place.run("resume", "--json")).stdout)).toMatchObject([
       { taskId: "w/1", why: 'waits for "approve"', waits: { waitsFor: ["approve"], dueAt: expect.any(String) } },
     ]);
@@ -64,30 +66,30 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     onTestFinished(() => storage.close());
     await storage.setStatus("w/1", id, { status: "running" });
     const lease = await place.manager.lease("w/1");
-    const answer = "To answer: waymark send w/1 approve '…'\n";
+    const answer = answerTo("w/1");
     const listed = await place.run("tasks");
     expect(listed.stdout).toMatch(/^w\/1 .* running +waits for "approve" \(running on .*\) /m);
     expect((await place.run("resume")).stdout).toMatch(/ waits for "approve", running on .*, process \d+$/m);
     await lease.release();
-    for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toBe(answer);
-    expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toMatch(answer);
+    expect((await place.run("list", "w/1")).stderr).toMatch(answer);
     expect((await place.run("show", "w/1")).stdout).toMatch(
-      /^status +due\nwhy +waits for "approve"; a worker or the next run continues it\nwaits +for "approve", /m,
+      /^status +interrupted\nwhy +waits for "approve"; a worker or the next run continues it\nwaits +for "approve", /m,
     );
-    expect(listed.stderr).toBe(answer);
+    expect(listed.stderr).toMatch(answer);
   });
 
   it("is shown so, too, in a fork that nobody has run yet", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.run("fork", "w/1", "@latest", "w/2")).code).toBe(0);
-    const answer = "To answer: waymark send w/2 approve '…'\n";
-    expect((await place.run("list", "w/2")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    const answer = answerTo("w/2");
+    expect((await place.run("list", "w/2")).stderr).toMatch(answer);
     expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command, "--prefix", "w/2");
-      expect(stdout).toMatch(/^w\/2 .* due +waits for "approve"; a worker or the next run continues it/m);
-      expect(stderr).toBe(answer);
+      expect(stdout).toMatch(/^w\/2 .* queued +waits for "approve"; a worker or the next run continues it/m);
+      expect(stderr).toMatch(answer);
     }
   });
 
@@ -105,11 +107,11 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     for (const one of ["tasks", "resume"]) {
       const { stdout, stderr } = await command(one);
       expect([stdout, stderr]).toEqual([
-        expect.stringMatching(new RegExp(`^t .* due +${reason}`, "m")),
-        "To answer: waymark send t approve '…'\n",
+        expect.stringMatching(new RegExp(`^t .* paused +${reason}`, "m")),
+        expect.stringMatching(answerTo("t")),
       ]);
     }
-    expect((await command("tasks", "--watch")).stdout).toMatch(/^t +due +waits for "approve" /m);
+    expect((await command("tasks", "--watch")).stdout).toMatch(/^t +paused +waits for "approve" /m);
 
     const program = `import { CheckpointManager } from "${new URL("../../dist/src/index.js", import.meta.url).href}";
       import { openStorage } from "${new URL("../../dist/adapters/index.js", import.meta.url).href}";
@@ -117,16 +119,18 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       manager.on("waitStarted", () => process.kill(process.pid, "SIGKILL"));
       await manager.run("k", (run) => run.waitFor("approve"));`;
     spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd });
-    expect((await command("show", "k")).stdout).toMatch(/^status +died\nlast run +died on .*\nwaits +for "approve", /m);
-    expect((await command("list", "k")).stdout).toMatch(/^ *\d+ +\S+ \S+ +died /m);
+    expect((await command("show", "k")).stdout).toMatch(
+      /^status +interrupted\nlast run +died on .*\nwaits +for "approve", /m,
+    );
+    expect((await command("list", "k")).stdout).toMatch(/^ *\d+ +\S+ \S+ +interrupted /m);
     expect((await command("resume")).stdout).toMatch(
-      new RegExp(`^k .* died +waits for "approve"; died on ${hostname()}, process \\d+; last seen`, "m"),
+      new RegExp(`^k .* interrupted +waits for "approve"; died on ${hostname()}, process \\d+; last seen`, "m"),
     );
     await using other = await open();
     await other.send("k", "approve");
     const answered = await command("resume", "--prefix", "k");
     expect([answered.stdout, answered.stderr]).toEqual([
-      expect.stringMatching(/ died +"approve" is answered; died on /),
+      expect.stringMatching(/ interrupted +"approve" is answered; died on /),
       "",
     ]);
   });
@@ -155,12 +159,12 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       stdout: 'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
     // No worker is up.
-    const answered = /^w\/1 .* due +"approve" is answered; a worker or the next run continues it/m;
+    const answered = /^w\/1 .* queued +"approve" is answered; a worker or the next run continues it/m;
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command);
       expect([stdout, stderr]).toEqual([expect.stringMatching(answered), ""]);
     }
-    expect((await place.run("tasks", "--watch")).stdout).toMatch(/^w\/1 +due +"approve" is answered /m);
+    expect((await place.run("tasks", "--watch")).stdout).toMatch(/^w\/1 +queued +"approve" is answered /m);
     expect(JSON.parse((await place.run("tasks", "--json")).stdout)).toMatchObject([
       { newest: { status: "paused" }, waits: { waitsFor: ["approve"], answered: ["approve"] } },
     ]);
@@ -169,9 +173,9 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     );
     const shown = (await place.run("show", "w/1")).stdout;
     expect(shown).toMatch(
-      /^status +due\nwhy +"approve" is answered; a worker or the next run continues it\nwaits +for "approve", answered\n/m,
+      /^status +queued\nwhy +"approve" is answered; a worker or the next run continues it\nwaits +for "approve", answered\n/m,
     );
-    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +due +/m);
+    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +queued +/m);
     expect(shown).not.toMatch(/^answer /m);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
@@ -184,6 +188,11 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect(stdout).not.toMatch(/^(metadata|state) /m);
   });
 });
+
+/** The line that says how to answer the task's wait for `approve`. */
+function answerTo(task: string): RegExp {
+  return new RegExp(`^To answer: waymark send --wait [0-9a-f]{8} ${task} approve '…'$`, "m");
+}
 
 describe("waymark send", () => {
   it("keeps what the run doesn't wait for yet, and counts an id once", async () => {
@@ -235,10 +244,10 @@ describe("waymark send", () => {
   it("an event for a wait that isn't open answers no other one, and show says so", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
-    await manager.send("w/1", "approve", true, { id: "s1", wait: "of an earlier question" });
+    await manager.send("w/1", "approve", true, { id: "s1", wait: "of an earlier question", force: true });
     const { stdout } = await run("show", "w/1");
     expect(stdout).toMatch(/^events +approve true, .*: pending, for a wait that isn't open$/m);
-    expect(stdout).toMatch(/^answer +waymark send w\/1 approve/m);
+    expect(stdout).toMatch(/^answer +waymark send --wait \w{8} w\/1 approve/m);
     expect((await run("tasks")).stdout).toContain('waits for "approve"');
     expect(JSON.parse((await run("show", "w/1", "--json")).stdout).events).toMatchObject([{ wait: { isOpen: false } }]);
     expect((await run("send", "w/1", "approve", "true")).stdout).toMatch(/The run waits for it and is due now\.\n$/);
@@ -275,7 +284,7 @@ describe("waymark send", () => {
     const waits = told(manager);
     const running = manager.run("t", async (its) => (await its.waitFor("approve")).value);
     await waits;
-    expect((await run("show", "t")).stdout).toMatch(/^answer +waymark send t approve /m);
+    expect((await run("show", "t")).stdout).toMatch(/^answer +waymark send --wait \w{8} t approve /m);
     expect((await run("send", "t", "approve", "[1]")).stdout).toContain("The run waits for it and is due now.");
     expect(await running).toEqual([1]);
   });
@@ -288,12 +297,33 @@ describe("waymark send", () => {
       const { code, stderr } = await place.run("send", task, "approve");
       return [code, stderr];
     };
-    expect(await refusal("w/ends")).toEqual([6, expect.stringContaining("is completed, so nothing receives")]);
-    expect(await refusal("w/fails")).toEqual([6, expect.stringContaining('"waymark retry" puts it back')]);
-    expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("is cancelled")]);
+    expect(await refusal("w/ends")).toEqual([6, expect.stringContaining("its task is completed, so nothing receives")]);
+    expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("was cancelled (not needed)")]);
     // The beginning of an id could be another task's, once the meant one is gone.
     expect(await refusal("w/end")).toEqual([3, expect.stringContaining("w/ends")]);
-    for (const task of ["w/fails", "w/ends"]) expect(await place.manager.events(task)).toEqual([]);
+    expect(await place.manager.events("w/ends")).toEqual([]);
+    const forced = await place.run("send", "w/ends", "approve", "--force");
+    expect(forced.stdout).toMatch(/Its task is completed, so only a run with restart: true receives it\.\n$/);
+    const failed = await place.run("send", "w/fails", "approve");
+    expect(failed.stdout).toMatch(
+      /The run has failed: "waymark retry" puts it back, and then it receives the event\.\n$/,
+    );
+  });
+
+  it("answers the wait that show printed, once", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "waits" });
+    const [, key = ""] = /send --wait (\w{8}) /.exec((await run("show", "w/1")).stdout) ?? [];
+    const { run: record } = JSON.parse((await run("show", "w/1", "--json")).stdout);
+    expect(record.steps.at(-1).key.startsWith(key)).toBe(true);
+    const sent = await run("send", "--wait", key, "w/1", "approve", "1");
+    expect(sent.stdout).toMatch(/The run waits for it and is due now\.\n$/);
+    const again = await run("send", "--wait", key, "w/1", "approve", "1");
+    expect([again.code, again.stderr]).toEqual([6, expect.stringMatching(/the wait \w{32} is answered by event/)]);
+    await worked(manager, { "w/1": "waits" });
+    await manager.save("w/1", {});
+    const late = await run("send", "--wait", key, "w/1", "approve", "1");
+    expect([late.code, late.stderr]).toEqual([6, expect.stringMatching(/the wait \w{8} isn't open/)]);
   });
 });
 
@@ -337,10 +367,10 @@ describe("waymark cancel and retry", () => {
     const place = await placeOf();
     await worked(place.manager, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
     expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
-    const putBack = /^w\/1 .* due +put back; it failed with: no room/m;
+    const putBack = /^w\/1 .* queued +put back; it failed with: no room/m;
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stdout).toMatch(putBack);
     expect((await place.run("show", "w/1")).stdout).toMatch(
-      /^status +due\nput back +it failed with: Error: no room\nlabel /m,
+      /^status +queued\nput back +it failed with: Error: no room\nlabel /m,
     );
     expect(JSON.parse((await place.run("retry", "--prefix", "w/", "--json")).stdout)).toEqual({ retried: 1 });
     const refused = await place.run("retry", "w/3");
@@ -351,7 +381,7 @@ describe("waymark cancel and retry", () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "fails", "w/2": "fails" });
     await manager.retry("w/1");
-    expect((await run("tasks", "--watch")).stdout).toMatch(/^w\/1 +due +put back; it failed with: no room /m);
+    expect((await run("tasks", "--watch")).stdout).toMatch(/^w\/1 +queued +put back; it failed with: no room /m);
     const leases = [await manager.lease("w/1"), await manager.lease("w/2")];
     const listed = (await run("tasks")).stdout;
     expect(listed).toMatch(/^w\/1 +\d+ +running +running on \S+, process \d+ /m);
@@ -397,7 +427,7 @@ describe("waymark cancel and retry", () => {
     await waits;
     stop.abort();
     await expect(running).rejects.toThrow();
-    expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark send p\/sub approve '…'$/m);
+    expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark send --wait \w{8} p\/sub approve '…'$/m);
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
       / waits for "approve"; its parent run continues it /m,
     );
@@ -458,7 +488,7 @@ describe("waymark enqueue", () => {
     const { manager, run } = await placeOf();
     expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe('Task "w/1" is enqueued: a worker takes it.\n');
     expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe(
-      'Task "w/1" was enqueued before with this input and is due. Nothing was changed.\n',
+      'Task "w/1" was enqueued before with this input and is queued. Nothing was changed.\n',
     );
     const other = await run("enqueue", "w/1", '{"to":"bob"}');
     expect([other.code, other.stderr]).toEqual([6, expect.stringContaining("[RUN_MISMATCH]")]);
@@ -467,12 +497,12 @@ describe("waymark enqueue", () => {
       isNew: true,
     });
     expect((await run("resume")).stdout).toMatch(/^w\/2 .* waits until 2999-12-01 09:00:00 UTC$/m);
-    const waits = /^status +waits\nwhy +waits until 2999-12-01 09:00:00 UTC\n/m;
+    const waits = /^status +scheduled\nwhy +waits until 2999-12-01 09:00:00 UTC\n/m;
     expect((await run("show", "w/2")).stdout).toMatch(waits);
     // Another process may have saved since, so a checkpoint that was named is shown as it was stored.
     expect((await run("show", "w/2", "@1")).stdout).toMatch(/^status +paused\nlabel/m);
     expect((await run("show", "w/1")).stdout).toMatch(
-      /^status +due\nwhy +due: a worker or the next run continues it\n/m,
+      /^status +queued\nwhy +due: a worker or the next run continues it\n/m,
     );
     expect((await runOf(manager, "w/1"))?.input).toEqual({ to: "ada" });
     expect(await manager.queue({ prefix: "w/" })).toMatchObject({ tasks: 1 });

@@ -38,7 +38,7 @@ describe("docs/getting-started.md", () => {
     const [killed, , resumed] = [...guide.matchAll(/```console\n\$ [^\n]*\n(.*?)```/gs)].map(([, text]) => text!);
 
     expect(`${(await killedAfter("fetching c")).join("\n")}\n^C\n`).toBe(killed);
-    expect(waymark("resume")).toMatch(/^report-42 +fetch c · started .* died +died on /m);
+    expect(waymark("resume")).toMatch(/^report-42 +fetch c · started .* interrupted +died on /m);
 
     expect(run("report.mjs")).toBe(resumed);
     expect(run("report.mjs")).toBe("6000 bytes\n");

@@ -24,6 +24,7 @@ const PAGES = [
   "writing-an-adapter",
   "storages",
   "retention",
+  "recipes",
   "prps",
   "coming-from",
   "AGENTS-template",

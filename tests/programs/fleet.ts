@@ -209,7 +209,7 @@ class Fleet {
 
   /** The tasks that haven't ended, without those that fail for ever. */
   async #unfinished(): Promise<readonly string[]> {
-    const listed = await this.#manager.tasks({ status: ["running", "paused", "failed"] });
+    const listed = (await this.#manager.tasks()).filter(({ newest }) => newest.status !== "completed");
     const stuck = new Set(readSeen(this.#seen).flatMap((line) => (line.is === "stuck" ? line.task : [])));
     return listed.map(({ taskId }) => taskId).filter((task) => isOuter(task) && !stuck.has(task));
   }

@@ -74,8 +74,10 @@ async function runAll(): Promise<void> {
   /** How often in a row each task has failed without running anything. */
   const idle = new Map<string, number>();
   while (!stopping.signal.aborted) {
-    const listed = await manager.tasks({ prefix: CALLED, status: ["running", "paused", "failed"] });
-    const left = listed.filter(({ taskId }) => isOuter(taskId) && idle.get(taskId) !== STUCK_AFTER);
+    const listed = await manager.tasks({ prefix: CALLED });
+    const left = listed.filter(
+      ({ taskId, newest }) => newest.status !== "completed" && isOuter(taskId) && idle.get(taskId) !== STUCK_AFTER,
+    );
     const task = pick(left)?.taskId;
     const error = task === undefined ? undefined : await runOne(task);
     if (task === undefined || errorCode(error) === "LEASE_HELD") {

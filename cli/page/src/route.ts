@@ -1,4 +1,4 @@
-import type { Status } from "../../src/ui/api-parts.js";
+import type { TaskStatus } from "../../src/ui/api-parts.js";
 
 /** The place in the page that the address bar's fragment names. */
 export type Route =
@@ -22,11 +22,14 @@ export interface StepPlace {
 
 export interface TasksFilter {
   readonly prefix: string;
-  readonly status: readonly Status[];
+  readonly status: readonly TaskStatus[];
   readonly order: "recent" | "taskId";
 }
 
-export const STATUSES: readonly Status[] = ["running", "paused", "failed", "completed"];
+export const STATUSES: readonly TaskStatus[] = [
+  ...(["running", "queued", "scheduled", "waiting", "interrupted", "paused"] as const),
+  ...(["failed", "cancelled", "completed"] as const),
+];
 
 export const ALL_TASKS: TasksFilter = { prefix: "", status: [], order: "recent" };
 

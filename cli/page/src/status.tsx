@@ -1,28 +1,21 @@
-import type { RunnerInfo } from "../../src/ui/api-parts.js";
+import type { CheckpointRow, RunnerInfo } from "../../src/ui/api-parts.js";
 import type { TaskRow } from "../../src/ui/api-tasks.js";
 import { agoText } from "../../src/words.js";
 import { durationText } from "./times.js";
 
-type Shown = TaskRow["status"] | "cancelled" | "died" | "damaged" | "waits" | "due" | "saved";
+type Shown = TaskRow["status"] | "damaged" | "saved";
 
-/** A task whose runner has died says so, and a run that nobody runs, as in the command. */
-export function shownStatus({
-  status,
-  runner,
-  stands,
-  isCancelled,
-}: Pick<TaskRow, "status" | "runner" | "stands" | "isCancelled">): Shown {
-  if (isCancelled) return "cancelled";
-  return status === "running" && runner?.state === "died" ? "died" : (stands ?? status);
+/** The status of a checkpoint: one that a cancel recorded says so. */
+export function shownStatus({ status, isCancelled }: Pick<CheckpointRow, "status" | "isCancelled">): Shown {
+  return isCancelled ? "cancelled" : status;
 }
 
 /** A status by shape, word and colour. */
 export function StatusMark({ status, isChip = false }: { readonly status: Shown; readonly isChip?: boolean }) {
-  const tone = status === "starting" ? "running" : status === "cancelled" ? "failed" : status;
   return (
-    <span class={`status ${tone}${isChip ? " chip" : ""}`}>
+    <span class={`status ${status}${isChip ? " chip" : ""}`}>
       <svg viewBox="0 0 14 14" aria-hidden="true">
-        {SHAPES[tone]}
+        {SHAPES[status]}
       </svg>
       {status}
     </span>
@@ -33,25 +26,29 @@ const STROKE = { fill: "none", stroke: "currentColor", "stroke-width": 2, "strok
 
 const CROSS = <path d="M3 3l8 8M11 3l-8 8" {...STROKE} />;
 
+const CLOCK = (
+  <>
+    <circle cx="7" cy="7" r="5.5" {...STROKE} />
+    <path d="M7 4v3l2 1.5" {...STROKE} />
+  </>
+);
+
 const SHAPES = {
   running: <path d="M3.5 2l8 5-8 5z" fill="currentColor" />,
   paused: <path d="M4.5 3v8M9.5 3v8" {...STROKE} />,
   completed: <path d="M2.5 7.5l3 3 6-7" {...STROKE} />,
   failed: CROSS,
-  died: (
+  cancelled: CROSS,
+  interrupted: (
     <>
       <circle cx="7" cy="7" r="5.5" {...STROKE} />
       <path d="M5 5l4 4M9 5l-4 4" {...STROKE} />
     </>
   ),
   damaged: <path d="M7 1.5l6 11H1zM7 5.5v3M7 10.6v.2" {...STROKE} stroke-width={1.6} stroke-linejoin="round" />,
-  due: <path d="M2.5 7h8M7.5 3.5L11 7l-3.5 3.5" {...STROKE} />,
-  waits: (
-    <>
-      <circle cx="7" cy="7" r="5.5" {...STROKE} />
-      <path d="M7 4v3l2 1.5" {...STROKE} />
-    </>
-  ),
+  queued: <path d="M2.5 7h8M7.5 3.5L11 7l-3.5 3.5" {...STROKE} />,
+  waiting: CLOCK,
+  scheduled: CLOCK,
   saved: <path d="M7 1.5l5.5 5.5L7 12.5 1.5 7z" {...STROKE} stroke-linejoin="round" />,
   unknown: <path d="M4.8 5a2.2 2.2 0 1 1 3 2.1C7.2 7.4 7 7.8 7 8.5M7 11.2v.1" {...STROKE} />,
 } as const;

@@ -11,7 +11,7 @@ import { LEAST_SAVES, Plots } from "./plots.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
-import { leaseText, placeText, StatusMark, shownStatus } from "./status.js";
+import { leaseText, placeText, StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { CancelQuestion, CompleteQuestion, DeleteQuestion, RetryQuestion } from "./task-questions.js";
 import { timeText } from "./times.js";
@@ -140,7 +140,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
         <h1 class="mono">
           <StoredText text={task.name} />
         </h1>
-        <StatusMark status={shownStatus(task)} isChip />
+        <StatusMark status={task.status} isChip />
         <div class="buttons">
           <a class="button" href={formatRoute({ view: "retention", taskId })}>
             Retention
@@ -203,9 +203,9 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           </dd>
         </div>
       </dl>
-      {task.error !== undefined && task.status === "failed" && (
+      {task.error !== undefined && (task.status === "failed" || task.status === "cancelled") && (
         <Problem
-          title={task.isCancelled ? "It was cancelled" : "It failed"}
+          title={task.status === "cancelled" ? "It was cancelled" : "It failed"}
           error={{ name: "", message: task.error, causes: [] }}
         >
           {newest && (

@@ -1,12 +1,12 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Status } from "../../src/ui/api-parts.js";
+import type { TaskStatus } from "../../src/ui/api-parts.js";
 import type { CountsAnswer, QueueInfo, TaskRow } from "../../src/ui/api-tasks.js";
 import { agoText, bytesText, counted, countText, forText } from "../../src/words.js";
 import { useKeys } from "./keys.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute, STATUSES, type TasksFilter } from "./route.js";
-import { leaseText, placeText, StatusMark, shownStatus } from "./status.js";
+import { leaseText, placeText, StatusMark } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { useTaskList } from "./task-list.js";
 import { timeText } from "./times.js";
@@ -45,7 +45,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
     go(formatRoute({ view: "tasks", filter: { ...filter, ...change } }), { replace: true });
   };
 
-  const toggleStatus = (status: Status) => setFilter({ status: toggled(filter.status, status) });
+  const toggleStatus = (status: TaskStatus) => setFilter({ status: toggled(filter.status, status) });
 
   const from = Math.max(0, first - SPARE);
   const to = Math.min(list.length, first + Math.ceil(height / rowHeight) + SPARE);
@@ -189,18 +189,20 @@ export function TasksView({ filter, go }: TasksViewProps) {
         />
         <fieldset class="choice">
           <legend class="only-read">Status</legend>
-          {STATUSES.map((status) => (
-            <button
-              type="button"
-              key={status}
-              aria-pressed={filter.status.includes(status)}
-              title={`Key: ${STATUS_KEYS[status]}`}
-              onClick={() => toggleStatus(status)}
-            >
-              <StatusMark status={status} />
-              {counts.answer && <span class="soft">{countText(counts.answer.byStatus[status])}</span>}
-            </button>
-          ))}
+          {STATUSES.filter((status) => filter.status.includes(status) || counts.answer?.byStatus[status] !== 0).map(
+            (status) => (
+              <button
+                type="button"
+                key={status}
+                aria-pressed={filter.status.includes(status)}
+                title={`Key: ${STATUS_KEYS[status]}`}
+                onClick={() => toggleStatus(status)}
+              >
+                <StatusMark status={status} />
+                {counts.answer && <span class="soft">{countText(counts.answer.byStatus[status])}</span>}
+              </button>
+            ),
+          )}
         </fieldset>
         <label class="small soft">
           Order{" "}
@@ -315,7 +317,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
         if (!(event.target instanceof HTMLAnchorElement) && getSelection()?.isCollapsed !== false) onOpen(task);
       }}
     >
-      <td>{damage.length > 0 ? <StatusMark status="damaged" /> : <StatusMark status={shownStatus(task)} />}</td>
+      <td>{damage.length > 0 ? <StatusMark status="damaged" /> : <StatusMark status={task.status} />}</td>
       <td>
         <a class="task-name one-line" href={formatRoute({ view: "task", taskId })} tabIndex={-1} title={pictured(name)}>
           <StoredText text={name} />
@@ -368,7 +370,7 @@ function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number 
         <div>
           <dt>Status</dt>
           <dd>
-            <StatusMark status={shownStatus(task)} />
+            <StatusMark status={task.status} />
           </dd>
         </div>
         {newest && (
@@ -454,16 +456,24 @@ function isBad({ status, runner }: TaskRow): boolean {
   return status === "failed" || runner?.state === "died" || runner?.state === "expired";
 }
 
-function toggled(statuses: readonly Status[], status: Status): readonly Status[] {
+function toggled(statuses: readonly TaskStatus[], status: TaskStatus): readonly TaskStatus[] {
   return statuses.includes(status) ? statuses.filter((one) => one !== status) : [...statuses, status];
 }
 
-const STATUS_KEYS: Readonly<Record<Status, string>> = { running: "r", paused: "p", failed: "f", completed: "c" };
+const STATUS_KEYS: Readonly<Record<TaskStatus, string>> = {
+  ...{ running: "r", queued: "q", scheduled: "l", waiting: "w", interrupted: "i" },
+  ...{ paused: "p", failed: "f", cancelled: "x", completed: "c" },
+};
 
-const STATUS_WORDS: Readonly<Record<Status, string>> = {
+const STATUS_WORDS: Readonly<Record<TaskStatus, string>> = {
   running: "that run",
+  queued: "that are queued",
+  scheduled: "that are scheduled for later",
+  waiting: "that wait",
+  interrupted: "that were interrupted",
   paused: "that are paused",
   failed: "that failed",
+  cancelled: "that were cancelled",
   completed: "that are completed",
 };
 

@@ -30,7 +30,7 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
         {waits.map((wait) => {
           const { kind, name, since, until, isAnswered, command } = wait;
           return (
-            <li class="command" key={`${kind} ${name}`}>
+            <li class="command" key={wait.key ?? `${kind} ${name}`}>
               <span>
                 {kind === "event" ? "For the event " : "Sleep "}
                 <strong>
@@ -83,7 +83,7 @@ export function Events({ answer, nowMs }: { readonly answer: EventsAnswer; reado
 
 function OneEvent({ event, nowMs }: { readonly event: EventInfo; readonly nowMs: number }) {
   const { name, by, sentAt, status, wait, value, error } = event;
-  const tone = { pending: "waits", received: "completed", refused: "failed" }[status];
+  const tone = { pending: "waiting", received: "completed", refused: "failed" }[status];
   const head = (
     <>
       <strong class={`step-title ${tone}`}>
@@ -145,7 +145,9 @@ export function AnswerQuestion({ taskId, wait, input, onClose, onSent }: AnswerQ
       isReady={name !== "" && by !== "" && value !== undefined}
       onClose={onClose}
       onConfirm={async () => {
-        await api.ask("send", { taskId, name, by, ...value });
+        // A second click, or a second person, must not answer the next wait of the name.
+        const isForWait = wait.key !== undefined && name === wait.name;
+        await api.ask("send", { taskId, name, by, ...value, ...(isForWait && { wait: wait.key }) });
         // The page shows whether a wait has received it.
         say("Sent.");
         onSent();

@@ -5,14 +5,17 @@ import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { takeFirst } from "../first-of.js";
-import { refuseThread } from "../langgraph/find-tasks.js";
-import { LeaseReader, runningText } from "../leases.js";
+import { findTask, refuseThread } from "../langgraph/find-tasks.js";
+import { LeaseReader, type RunTask, runningText } from "../leases.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 import { assertPrefix, type TaskChoice } from "../task-choice.js";
 import { findEvent, type ListedEvent, pendingEvents, pendingWaits } from "../waits.js";
 import { counted } from "../words.js";
+
+/** The length of a wait's whole key. */
+const KEY_LENGTH = 32;
 
 /** An event to a task's run. */
 export interface NewEvent {
@@ -21,6 +24,10 @@ export interface NewEvent {
   readonly value?: unknown;
   readonly id?: string | undefined;
   readonly by?: string | undefined;
+  /** The key of the wait that it answers, or the beginning of the key. Default: the next wait of the name. */
+  readonly wait?: string | undefined;
+  /** Sends it although nothing may receive it. */
+  readonly force?: boolean | undefined;
 }
 
 export interface SentEvent {
@@ -33,6 +40,8 @@ export interface SentEvent {
   readonly isLater: boolean;
   /** The names of the other events that the run waits for. */
   readonly otherNames: readonly string[];
+  /** Given if the task's run has ended. */
+  readonly end?: "completed" | "failed" | "cancelled";
   /** Given if an event with this id was sent before: what had become of it. */
   readonly before?: Pick<ListedEvent, "status" | "reason">;
 }
@@ -40,36 +49,44 @@ export interface SentEvent {
 /**
  * Sends an event to a task.
  *
- * @throws {CommandError} There is no such task, it is a thread, or its run has ended; nothing was sent.
+ * @throws {CommandError} There is no such task, or it is a thread; nothing was sent.
+ * @throws {CheckpointConflictError} The errors of `manager.send`.
  */
-export async function sendEvent(session: QuerySession, { task, name, value, id, by }: NewEvent): Promise<SentEvent> {
+export async function sendEvent(
+  session: QuerySession,
+  { task, name, value, wait, ...options }: NewEvent,
+): Promise<SentEvent> {
   const newest = await findNewest(session, task, "A graph that asks continues with LangGraph's Command({ resume }).");
-  const { taskId, status } = newest;
+  const { taskId } = newest;
+  const { id } = options;
+  const manager = await session.configured();
   const before = id === undefined ? undefined : await findEvent(session, taskId, id);
   if (id !== undefined && before !== undefined && before.status !== "pending") {
     // This sends nothing. It refuses another name or value.
-    await (await session.configured()).send(taskId, name, value, { id, by });
+    await manager.send(taskId, name, value, options);
     return { taskId, name, id, isAwaited: false, isLater: false, otherNames: [], before };
   }
-  const what = `Task ${JSON.stringify(taskId)} is`;
-  if (status === "completed") {
-    throw new CommandError(ExitCode.conflict, `${what} completed, so nothing receives the event. Nothing was sent.`);
-  }
-  if (status === "failed") {
-    const advice = isCancelled(newest)
-      ? `cancelled. A run with restart: true begins it anew, or "waymark delete" and "waymark enqueue"`
-      : `failed. "waymark retry" puts it back, then send the event`;
-    throw new CommandError(ExitCode.conflict, `${what} ${advice}. Nothing was sent.`);
-  }
   const waits = await pendingWaits(session, newest, await readRun(session, newest));
-  const names = waits.flatMap((wait) => (wait.kind === "event" ? [wait.name] : []));
+  const names = waits.flatMap(({ kind, name: of }) => (kind === "event" ? [of] : []));
   const first = (await pendingEvents(session, taskId)).find((event) => event.name === name);
   const isLater = first !== undefined && first.id !== id;
   const isAwaited = names.includes(name) && !isLater;
   const otherNames = names.filter((other) => other !== name);
-  const manager = await session.configured();
-  const sent = await manager.send(taskId, name, value, { id, by });
-  return { taskId, name, id: sent.id, isAwaited, isLater, otherNames, ...(before && { before }) };
+  const isShort = wait !== undefined && wait.length < KEY_LENGTH;
+  const key = isShort ? waits.find((open) => open.key?.startsWith(wait))?.key : undefined;
+  const sent = await manager.send(taskId, name, value, { ...options, wait: key ?? wait });
+  const end = isCancelled(newest) ? "cancelled" : newest.status;
+  const hasEnded = end !== "running" && end !== "paused";
+  return {
+    taskId,
+    name,
+    id: sent.id,
+    isAwaited,
+    isLater,
+    otherNames,
+    ...(hasEnded && { end }),
+    ...(before && { before }),
+  };
 }
 
 /** A cancellation, to ask about and to do. */
@@ -154,14 +171,15 @@ export async function retryTasks(
   );
 }
 
-/** @returns The task's newest checkpoint if it has this run already; `undefined` if the run was saved. */
+/** @returns The task if it has this run already; `undefined` if the run was saved. */
 export async function enqueueTask(
   session: QuerySession,
   { taskId, input, dueAt }: { readonly taskId: string; readonly input?: unknown; readonly dueAt?: Date | undefined },
-): Promise<CheckpointSummary | undefined> {
+): Promise<RunTask | undefined> {
   refuseThread(taskId, "Give the task another name.");
   const isNew = await (await session.configured()).enqueue(taskId, input, { dueAt });
-  return isNew ? undefined : findNewest(session, taskId, "");
+  const found = isNew ? undefined : await findTask(session.storage, taskId);
+  return found && new LeaseReader(session).described(found);
 }
 
 /**

@@ -1,10 +1,10 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings";
-import type { CheckpointSummary } from "waymark";
 import { enqueueTask } from "../actions/runs.js";
 import type { CommandFile } from "../cli.js";
 import { jsonArgument } from "../json-argument.js";
+import type { RunTask } from "../leases.js";
 import { jsonText, printable } from "../printable.js";
-import { waitsOfTask, waitsText } from "../waits.js";
+import { waitsText } from "../waits.js";
 import { timeText } from "../words.js";
 
 export const enqueue: CommandFile = {
@@ -38,12 +38,9 @@ export const enqueue: CommandFile = {
 };
 
 /** `is completed`, `waits for "approve"` */
-function describeStatus(newest: CheckpointSummary): string {
-  const { status } = newest;
-  if (status === "completed" || status === "running") return `is ${status}`;
-  if (status === "failed") return "has failed";
-  const waits = waitsOfTask(newest);
-  return waits === undefined || Date.parse(waits.dueAt) <= Date.now() ? "is due" : waitsText(waits, Date.now());
+function describeStatus({ status, waits }: RunTask): string {
+  const isWait = status === "waiting" || status === "scheduled";
+  return isWait && waits !== undefined ? waitsText(waits, Date.now()) : `is ${status}`;
 }
 
 /** Without a time zone, a time would differ between machines. */

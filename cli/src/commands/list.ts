@@ -14,7 +14,7 @@ import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { listCheckpoints } from "../queries/checkpoints.js";
 import { readTimeline, type TimedStep } from "../queries/timeline.js";
-import { checkpointCell, taskStatusCell } from "../status-cell.js";
+import { checkpointCell, statusCell } from "../status-cell.js";
 import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, standText, waitsText } from "../waits.js";
 import { bytesText, timeText } from "../words.js";
@@ -96,7 +96,6 @@ async function printTaskStatus(session: Session, { taskId, newest, waits }: RunT
 
 /** @param task - The task with its newest checkpoint, whose row shows the task's status. */
 function makeColumns(colors: Output["colors"], task: RunTask | undefined): readonly Column<DescribedCheckpoint>[] {
-  const nowMs = Date.now();
   return [
     { head: "SEQ", align: "right", cell: ({ checkpoint }) => String(checkpoint.sequence) },
     { head: "SAVED", cell: ({ checkpoint }) => timeText(checkpoint.createdAt) },
@@ -104,7 +103,7 @@ function makeColumns(colors: Output["colors"], task: RunTask | undefined): reado
       head: "STATUS",
       cell: (described) =>
         described.checkpoint.id === task?.newest.id
-          ? taskStatusCell(task, colors, nowMs)
+          ? statusCell(task.status, colors)
           : checkpointCell(described, colors),
     },
     { head: "STAGE", flexible: true, cell: ({ checkpoint }) => checkpoint.stage ?? "" },

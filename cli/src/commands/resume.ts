@@ -6,7 +6,7 @@ import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { type IncompleteTask, listIncomplete } from "../queries/incomplete.js";
 import { whereText } from "../run-steps.js";
-import { taskStatusCell } from "../status-cell.js";
+import { statusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, canRetry } from "../waits.js";
 import { agoText } from "../words.js";
@@ -54,7 +54,7 @@ function makeColumns(colors: Output["colors"]): readonly Column<IncompleteTask>[
     { head: "TASK", flexible: true, cell: describeTask },
     { head: "STOPPED AT", flexible: true, cell: formatPosition },
     { head: "WHEN", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
-    { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
+    { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
     { head: "WHY", flexible: true, cell: ({ why }) => why },
   ];
 }

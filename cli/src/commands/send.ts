@@ -21,18 +21,20 @@ export const send: CommandFile = {
       .argument("[value]", "as JSON; default: none", jsonArgument(`waymark send build-42 approve '"yes"'`))
       .option("--id <id>", "sent again with this id, it counts once; default: a new one")
       .option("--by <name>", "who sends it; default: user@host")
+      .option("--wait <key>", "only for this wait, as waymark show prints it; default: the next of the name")
+      .option("--force", "also to a task that is completed or cancelled, or a wait that is over")
       .option("--json", "for programs: the event's id, and whether the run waited for it")
-      .action((task, name, value, { id, by = sender(), json }) =>
+      .action((task, name, value, { by = sender(), json, ...options }) =>
         cli.withStore(async (session) => {
-          const sent = await sendEvent(session, { task, name, value, id, by });
-          const { otherNames: _names, isLater: _isLater, ...answer } = sent;
+          const sent = await sendEvent(session, { task, name, value, by, ...options });
+          const { otherNames: _names, isLater: _isLater, end: _end, ...answer } = sent;
           await session.output.line(json ? jsonText(answer) : printable(sentText(sent)));
         }),
       );
   },
 };
 
-function sentText({ taskId, name, id, isAwaited, isLater, otherNames, before }: SentEvent): string {
+function sentText({ taskId, name, id, isAwaited, isLater, otherNames, end, before }: SentEvent): string {
   const [event, task] = [`event ${JSON.stringify(name)}`, `task ${JSON.stringify(taskId)}`];
   if (before?.status === "received") {
     return `The ${event} of ${task} was received before, as ${id}. Nothing was sent.`;
@@ -43,6 +45,9 @@ function sentText({ taskId, name, id, isAwaited, isLater, otherNames, before }: 
   }
   const sent =
     before === undefined ? `Sent ${event} to ${task} as ${id}.` : `The ${event} was sent to ${task} before, as ${id}.`;
+  if (end === "failed")
+    return `${sent} The run has failed: "waymark retry" puts it back, and then it receives the event.`;
+  if (end !== undefined) return `${sent} Its task is ${end}, so only a run with restart: true receives it.`;
   if (isAwaited) return `${sent} The run waits for it and is due now.`;
   if (isLater) {
     return `${sent} Another ${event} is pending already, so this one is kept for the next wait of that name.`;

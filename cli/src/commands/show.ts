@@ -61,9 +61,15 @@ export const show: CommandFile = {
 /** @throws {Error} The configuration can't open the state. */
 function toJson(details: CheckpointDetails | StartingTask): object {
   if ("count" in details) return details;
-  const { checkpoint, state, keyMissing, run, events } = details;
+  const { checkpoint, state, keyMissing, run, events, taskStatus } = details;
   if (keyMissing) throw keyMissing;
-  return { ...checkpoint, state, ...(run && { run: plainJson(run) }), ...(events.length > 0 && { events }) };
+  return {
+    ...checkpoint,
+    ...(taskStatus && { taskStatus: taskStatus.status }),
+    state,
+    ...(run && { run: plainJson(run) }),
+    ...(events.length > 0 && { events }),
+  };
 }
 
 async function print(session: Session, details: CheckpointDetails | StartingTask): Promise<void> {
@@ -93,7 +99,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("asks", questionsText(interrupts));
   for (const wait of waits) {
     row("waits", waitText(wait));
-    if (wait.kind === "event" && !wait.isAnswered) row("answer", answerCommand(session, taskId, wait.name));
+    if (wait.kind === "event" && !wait.isAnswered) row("answer", answerCommand(session, { taskId, ...wait }));
   }
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));

@@ -10,10 +10,10 @@ import { runningText } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
-import { INCOMPLETE } from "../queries/incomplete.js";
+import { INCOMPLETE, TASKS_THAT_GO_ON } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { whereText } from "../run-steps.js";
-import { taskStatusCell } from "../status-cell.js";
+import { statusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, isPutBack, standText, waitsText } from "../waits.js";
 import { agoText } from "../words.js";
@@ -29,7 +29,11 @@ export const tasks: CommandFile = {
           "A thread of LangGraph is one task, with its status, its subgraphs, and the question that it asks.",
       )
       .option("--incomplete", "only tasks that can continue: neither completed nor cancelled, nor within another run")
-      .addOption(statusOption("only tasks whose newest checkpoint is"))
+      .addOption(
+        new Option("--status <status>", "only those that are now")
+          .choices([...TASKS_THAT_GO_ON, "completed", "cancelled"])
+          .conflicts("incomplete"),
+      )
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
@@ -47,7 +51,8 @@ export const tasks: CommandFile = {
         cli.withStore(async (session) => {
           const { output, errors, name } = session;
           const { recent, prefix, stage, limit } = options;
-          const query = { prefix, stage, status: readStatuses(options), canGoOn: options.incomplete, limit };
+          const status = options.incomplete ? TASKS_THAT_GO_ON : options.status && [options.status];
+          const query = { prefix, stage, status, canGoOn: options.incomplete, limit };
           if (options.watch) return watch(cli, session, query);
           const order = recent ? "recent" : "taskId";
           const found = listTasks(session, { ...query, order });
@@ -91,7 +96,7 @@ function makeColumns(colors: Output["colors"]): readonly Column<ListedTask>[] {
   return [
     { head: "TASK", flexible: true, cell: describeTask },
     { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
-    { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
+    { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
     { head: "NEWEST", flexible: true, cell: (task) => newestText(task, nowMs) },
     { head: "SAVED", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
   ];

@@ -1,23 +1,25 @@
-import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
+import type { CheckpointSummary, CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
 import { isCorrupt, type RecordHeader, type StoredTask, type TaskQuery } from "waymark/adapter";
-import { compareTasks, hasCheckpoint, isCancelled, isChild } from "waymark/kit";
+import { compareTasks, hasCheckpoint, isCancelled, isChild, listTasks as selectTasks } from "waymark/kit";
 import { parseThread, parseThreadPrefix, THREADS_PREFIX, type Thread, threadPrefix } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { takeFirst } from "../first-of.js";
 import { taskIds } from "../records/whole-records.js";
 import type { QuerySession } from "../store.js";
-import { describeCheckpoint } from "./thread-state.js";
+import { describeCheckpoint, threadStatus } from "./thread-state.js";
 
 /**
  * A task, or a LangGraph thread as the task of its graph. A thread's checkpoints include those of its subgraphs. The
  * newest checkpoint's `dueAt` is the task's: an event makes a waiting task due earlier.
  */
-export interface FoundTask extends TaskSummary {
+export interface FoundTask extends Omit<TaskSummary, "status"> {
   /** Its last record, if that is newer than the newest checkpoint. */
   readonly last?: RecordHeader;
   readonly thread?: FoundThread;
 }
+
+export type TaskStatus = TaskSummary["status"];
 
 interface FoundThread {
   readonly id: string;
@@ -41,7 +43,11 @@ interface TaskSource {
 }
 
 /** Selects tasks. */
-export interface FoundQuery extends TaskQuery {
+export interface FoundQuery extends Omit<TaskQuery, "status"> {
+  /** What is true of the task now, and which tasks have a runner. */
+  readonly now?:
+    | { readonly status: readonly TaskStatus[]; readonly readHeld: Parameters<typeof selectTasks>[2] }
+    | undefined;
   /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
   readonly canGoOn?: boolean | undefined;
 }
@@ -91,11 +97,11 @@ export async function* findTasks(
     yield* otherTasks(source, { ...query, limit });
     return;
   }
-  const { prefix, order, status } = query;
+  const { prefix, order, now } = query;
   const others = await takeFirst(otherTasks(source, query), limit);
   // Threads are found in the order of their ids, and with any status. So `limit` applies here only if the query has
   // that order and no status.
-  const isInOrder = order === "taskId" && status === undefined;
+  const isInOrder = order === "taskId" && now === undefined;
   const threads = await takeFirst(threadsIn(source, prefix), isInOrder ? limit : undefined);
   yield* [...others, ...threads].sort(compareTasks(order));
 }
@@ -108,8 +114,10 @@ export async function* describedTasks(
   for await (const task of findTasks(session, query)) {
     const { thread } = task;
     const { checkpoint: newest, interrupts } = await describeCheckpoint(session, task.newest);
-    if (query.status !== undefined && !query.status.includes(newest.status)) continue;
-    yield thread === undefined ? task : { ...task, newest, thread: { ...thread, interrupts } };
+    if (thread === undefined) yield task;
+    else if (query.now?.status.some((status) => status === threadStatus(newest, interrupts)) !== false) {
+      yield { ...task, newest, thread: { ...thread, interrupts } };
+    }
   }
 }
 
@@ -136,26 +144,24 @@ async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): 
 /** The tasks that the query finds, without those that have records only. */
 async function* listed(
   storage: StorageAdapter,
-  { limit, canGoOn = false, ...query }: FoundQuery,
+  { canGoOn = false, now, ...query }: FoundQuery,
 ): AsyncGenerator<FoundTask | CorruptRecord, void, void> {
-  const isShown = (task: StoredTask | CorruptRecord): task is StoredSummary | CorruptRecord =>
-    isCorrupt(task) || (hasCheckpoint(task) && !(canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
-  if (limit === undefined) {
-    for await (const task of storage.tasks(query)) if (isShown(task)) yield isCorrupt(task) ? task : toFoundTask(task);
-    return;
-  }
-  for (let leftOut = 0; ; ) {
-    const found = await takeFirst(storage.tasks({ ...query, limit: limit + leftOut }));
-    const tasks = found.filter(isShown);
-    // Those that are left out took places within the limit, so this reads again with a limit that is at least twice as
-    // high: there may be thousands of them.
-    const isShort = tasks.length < limit && found.length >= limit + leftOut;
-    if (isShort) leftOut = 2 * (found.length - tasks.length) + limit;
-    else return yield* tasks.slice(0, limit).map((task) => (isCorrupt(task) ? task : toFoundTask(task)));
+  const selection = { ...query, status: now?.status, ...(canGoOn && { isLeftOut: cannotGoOn }) };
+  for await (const task of selectTasks(storage, selection, now?.readHeld ?? readNone, Date.now())) {
+    yield isCorrupt(task) ? task : toFoundTask(task);
   }
 }
 
-type StoredSummary = StoredTask & TaskSummary;
+function cannotGoOn(newest: CheckpointSummary): boolean {
+  return isCancelled(newest) || isChild(newest);
+}
+
+/** Without statuses in the query, nobody asks who runs the tasks. */
+async function readNone(): Promise<ReadonlySet<string>> {
+  return new Set();
+}
+
+type StoredSummary = StoredTask & Required<Pick<StoredTask, "newest">>;
 
 function toFoundTask({ taskId, count, newest, last, dueAt }: StoredSummary): FoundTask {
   const isDue = dueAt !== undefined && newest.status === "paused";
@@ -197,7 +203,7 @@ async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGe
 /** A task with checkpoints of a thread. */
 interface FoundNamespace {
   readonly thread: Thread;
-  readonly task: TaskSummary;
+  readonly task: StoredSummary;
 }
 
 function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {

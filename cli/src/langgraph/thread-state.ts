@@ -1,4 +1,4 @@
-import type { CheckpointStatus, CheckpointSummary, CorruptRecord, JsonObject } from "waymark";
+import type { CheckpointStatus, CheckpointSummary, CorruptRecord, JsonObject, TaskSummary } from "waymark";
 import {
   type CheckpointState,
   countedWrites,
@@ -86,6 +86,16 @@ export function shownStatus(
   interrupts: DescribedCheckpoint["interrupts"],
 ): CheckpointStatus | "unknown" {
   return interrupts === undefined && status === "running" ? "unknown" : status;
+}
+
+/** The status of a thread as a task's: it waits for an answer, or its program isn't known, since it has no lease. */
+export function threadStatus(
+  newest: CheckpointSummary,
+  interrupts: DescribedCheckpoint["interrupts"],
+): TaskSummary["status"] | "unknown" {
+  const status = shownStatus(newest, interrupts);
+  if (status === "running") return "interrupted";
+  return status === "paused" ? "waiting" : status;
 }
 
 /**

@@ -19,7 +19,6 @@ import {
   type ShownEvent,
   standText,
 } from "../waits.js";
-import { type FleetStatus, fleetStatus } from "./fleet.js";
 
 export interface CheckpointQuery {
   /** The task, as a word on the command line names it. */
@@ -58,7 +57,7 @@ export interface CheckpointDetails extends DescribedCheckpoint {
 
 /** A task's status, as lists of tasks show it. */
 export interface ShownTaskStatus {
-  readonly status: FleetStatus;
+  readonly status: RunTask["status"];
   /** Why nobody runs it, if the other details don't say so. */
   readonly why: string | undefined;
 }
@@ -104,11 +103,11 @@ export async function readDetails(
 }
 
 function describeTaskStatus(task: RunTask, pending: readonly PendingWait[], nowMs: number): ShownTaskStatus {
-  const { newest, lease, lapsed, waits } = task;
-  const status = fleetStatus(task, nowMs);
+  const { newest, lease, lapsed, waits, status } = task;
   const isSaid = lease !== undefined || lapsed !== undefined || isPutBack(newest);
-  const isWait = status === "waits" && pending.length > 0;
-  return { status, why: isSaid || isWait ? undefined : standText(newest, nowMs, waits) };
+  const isWait = status === "waiting" && pending.length > 0;
+  const why = standText(newest, nowMs, waits) ?? (status === "interrupted" ? "no runner known" : undefined);
+  return { status, why: isSaid || isWait ? undefined : why };
 }
 
 async function openState(

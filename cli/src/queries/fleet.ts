@@ -1,8 +1,8 @@
-import type { CheckpointManager, CheckpointStatus } from "waymark";
+import type { CheckpointManager } from "waymark";
 import { findDueTime } from "waymark/adapter";
-import { isCancelled, NEVER } from "waymark/kit";
+import { NEVER } from "waymark/kit";
 import { takeFirst } from "../first-of.js";
-import { findTask } from "../langgraph/find-tasks.js";
+import { findTask, type TaskStatus } from "../langgraph/find-tasks.js";
 import { LeaseReader } from "../leases.js";
 import type { QuerySession } from "../store.js";
 import { type ListedTask, listTasks } from "./tasks.js";
@@ -12,7 +12,7 @@ export type QueueCount = Awaited<ReturnType<CheckpointManager["queue"]>>;
 
 export interface FleetQuery {
   readonly prefix?: string | undefined;
-  readonly status?: readonly CheckpointStatus[] | undefined;
+  readonly status?: readonly TaskStatus[] | undefined;
   readonly stage?: string | undefined;
   readonly limit: number;
 }
@@ -30,9 +30,6 @@ export interface Fleet {
   readonly queue: QueueCount | undefined;
 }
 
-/** A word for how a task stands: `due` and `waits` are paused runs, or running ones that nobody runs. */
-export type FleetStatus = CheckpointStatus | "due" | "waits" | "died" | "cancelled";
-
 export async function readFleet(session: QuerySession, query: FleetQuery): Promise<Fleet> {
   const { prefix, status, stage, limit } = query;
   const leases = new LeaseReader(session);
@@ -42,7 +39,7 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
   // A task that is in a long step isn't among the last saved ones.
   for (const { taskId, ...lease } of held.filter((other) => !listed.has(other.taskId)).slice(0, limit)) {
     const task = await findTask(session.storage, taskId);
-    if (task === undefined || status?.includes(task.newest.status) === false) continue;
+    if (task === undefined || status?.includes("running") === false) continue;
     if ((stage ?? task.newest.stage) === task.newest.stage) found.push({ ...(await leases.described(task)), lease });
   }
   const nowMs = Date.now();
@@ -61,18 +58,6 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
 export async function queueIn({ manager, storage }: QuerySession, prefix = ""): Promise<QueueCount | undefined> {
   if (prefix !== "") return manager.queue({ prefix });
   return storage.queue?.count({ prefix, dueBy: new Date().toISOString() });
-}
-
-export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
-  if (!("newest" in task)) return "running";
-  const { newest, lease, lapsed, thread } = task;
-  const { status } = newest;
-  if (isCancelled(newest)) return "cancelled";
-  if (lease !== undefined) return status === "completed" ? status : "running";
-  if (thread !== undefined) return status;
-  if (lapsed?.hasDied) return "died";
-  if (findDueTime(newest) === undefined) return status;
-  return dueMs(task) <= nowMs ? "due" : "waits";
 }
 
 function inOrder(a: ListedTask, b: ListedTask, nowMs: number): number {

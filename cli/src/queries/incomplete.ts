@@ -1,12 +1,18 @@
 import type { CheckpointStatus } from "waymark";
+import type { TaskStatus } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
 import { lapsedText, type RunTask, runningText } from "../leases.js";
 import type { QuerySession } from "../store.js";
 import { isPutBack, standText, waitsText } from "../waits.js";
 import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
 
-/** The statuses of a task or checkpoint that is not completed. */
+/** The statuses of a checkpoint that is not completed. */
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+
+/** The statuses of tasks that can continue. */
+export const TASKS_THAT_GO_ON: readonly TaskStatus[] = [
+  ...(["queued", "scheduled", "running", "waiting", "interrupted", "paused", "failed"] as const),
+];
 
 /** A task that isn't completed, with the reason. */
 export type IncompleteTask = ListedTask & { readonly why: string };
@@ -17,7 +23,7 @@ export async function* listIncomplete(
   query: Pick<TasksQuery, "prefix" | "limit">,
 ): AsyncGenerator<IncompleteTask, void, void> {
   const nowMs = Date.now();
-  for await (const task of listTasks(session, { ...query, order: "recent", status: INCOMPLETE, canGoOn: true })) {
+  for await (const task of listTasks(session, { ...query, order: "recent", status: TASKS_THAT_GO_ON, canGoOn: true })) {
     yield { ...task, why: whyIncomplete(task, nowMs) };
   }
 }
@@ -40,6 +46,6 @@ function whyStopped({ newest, thread, lease, lapsed, waits }: RunTask, nowMs: nu
   if (lapsed !== undefined) {
     return `${waits?.waitsFor.length ? `${waitsText(waits, nowMs)}; ` : ""}${lapsedText(lapsed, nowMs)}`;
   }
-  if (status === "running") return "not known: no lease";
+  if (status === "running") return "no runner known";
   return status === "paused" ? "paused" : "failed, without an error";
 }

@@ -1,5 +1,4 @@
-import type { CheckpointStatus } from "waymark";
-import { describedTasks, type FoundTask } from "../langgraph/find-tasks.js";
+import { describedTasks, type FoundTask, type TaskStatus } from "../langgraph/find-tasks.js";
 import { LeaseReader, type RunTask, type StartingTask } from "../leases.js";
 import type { QuerySession } from "../store.js";
 
@@ -10,8 +9,8 @@ export interface TasksQuery {
   readonly order: "taskId" | "recent";
   /** The beginning of the task ids. */
   readonly prefix?: string | undefined;
-  /** The status of the newest checkpoint. */
-  readonly status?: readonly CheckpointStatus[] | undefined;
+  /** What is true of the task now. */
+  readonly status?: readonly TaskStatus[] | undefined;
   /** The stage of the newest checkpoint. */
   readonly stage?: string | undefined;
   readonly limit?: number | undefined;
@@ -28,7 +27,9 @@ export async function* listTasks(
   const leased = new Set<string>();
   let count = 0;
   const most = stage === undefined && Number.isFinite(limit) ? limit : undefined;
-  const found = describedTasks(session, { order, prefix, status, canGoOn, limit: most });
+  const readHeld = async () => new Set((await leases.held(prefix)).map(({ taskId }) => taskId));
+  const now = status && { status, readHeld };
+  const found = describedTasks(session, { order, prefix, now, canGoOn, limit: most });
   for await (const task of leases.of(ofStage(found, stage), limit)) {
     if (task.lease) leased.add(task.taskId);
     count += 1;

@@ -35,6 +35,8 @@ export interface SendRequest {
   readonly value?: Json;
   /** Default: the session's `sender`. */
   readonly by?: string;
+  /** The key of the wait that it answers. Refused if that has ended or is answered. Default: the next wait of the name. */
+  readonly wait?: string;
 }
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

@@ -1,4 +1,11 @@
+/** The status of a checkpoint. */
 export type Status = "running" | "paused" | "completed" | "failed";
+
+/**
+ * What is true of a task now. `queued`: a worker or the next run continues it. `scheduled`: from a later time on. `waiting`:
+ * for an event or a time. `interrupted`: its runner has died, or none is known.
+ */
+export type TaskStatus = Status | "queued" | "scheduled" | "waiting" | "interrupted" | "cancelled";
 
 /** An error with its causes, outermost first. `code` is that of the SDK (`CHECKPOINT_CORRUPT`), if there is one. */
 export interface ErrorInfo {

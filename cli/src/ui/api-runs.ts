@@ -100,6 +100,8 @@ export interface WaitInfo {
   readonly since: string;
   /** When a sleep ends, or the time limit of a wait for an event. */
   readonly until?: string;
+  /** Of a wait for an event: what the request `send` takes as `wait`. Missing if the configuration can't open the run. */
+  readonly key?: string;
   /** An event of this name is pending: the run receives it once somebody runs it. */
   readonly isAnswered?: true;
   /** The command that answers a wait for an event. Its value stands for `…`. Missing if it is answered. */

@@ -1,10 +1,10 @@
-import type { CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, Status } from "./api-parts.js";
+import type { CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, TaskStatus } from "./api-parts.js";
 
 /** Selects tasks: those for which every given part holds. */
 export interface TaskFilter {
   /** The beginning of the name. */
   readonly prefix?: string;
-  readonly status?: readonly Status[];
+  readonly status?: readonly TaskStatus[];
   /** The stage of the newest checkpoint. */
   readonly stage?: string;
 }
@@ -42,17 +42,13 @@ export interface TaskRow {
   /** Its name for people: the id, or the id of its LangGraph thread. */
   readonly name: string;
   readonly isThread: boolean;
-  /** `starting`: it is being run and has no checkpoint yet. `unknown`: a thread whose writes can't be read. */
-  readonly status: Status | "starting" | "unknown";
-  /** A run whose task nobody holds. `due`: a worker or the next run continues it. `waits`: for an event or a time. */
-  readonly stands?: "due" | "waits";
+  /** `unknown`: a thread whose writes can't be read. */
+  readonly status: TaskStatus | "unknown";
   /** Its run began within another one, which continues it: workers don't. */
   readonly isChild?: true;
-  /** Its run was cancelled; the status is `failed`. */
-  readonly isCancelled?: true;
   /** The number of checkpoints. */
   readonly count: number;
-  /** Missing for a starting task. */
+  /** Missing for a task that is being run and has no checkpoint yet. */
   readonly newest?: {
     readonly id: string;
     readonly sequence: number;
@@ -79,7 +75,7 @@ export interface TaskRow {
 export interface CountsAnswer {
   readonly tasks: number;
   readonly checkpoints: number;
-  readonly byStatus: Readonly<Record<Status, number>>;
+  readonly byStatus: Readonly<Record<TaskStatus, number>>;
   /** Tasks that are being run now. */
   readonly held: number;
   /** Records that can't be read: the first 100, and their number. */

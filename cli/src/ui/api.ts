@@ -11,7 +11,7 @@ import type {
   SendRequest,
   SentAnswer,
 } from "./api-actions.js";
-import type { Command, ErrorInfo, Status } from "./api-parts.js";
+import type { Command, ErrorInfo } from "./api-parts.js";
 import type { EventsAnswer, TimelineAnswer } from "./api-runs.js";
 import type {
   CheckpointAnswer,
@@ -111,7 +111,6 @@ export interface Session {
   readonly sender: string;
   /** The clock of the server, ISO 8601 in UTC. */
   readonly now: string;
-  readonly statuses: readonly Status[];
   /** The configuration's file, if there is one. */
   readonly configFile?: string;
   /** Why the configuration can't be used: states with a transform can't be opened then. */

@@ -211,10 +211,9 @@ function nameBeginsWith(taskId: string, prefix = ""): boolean {
 }
 
 function isAskedFor({ status, newest, name }: TaskRow, request: WatchTasksRequest): boolean {
-  const shownStatus = status === "starting" || status === "unknown" ? "running" : status;
   return (
     name.startsWith(request.prefix ?? "") &&
-    request.status?.includes(shownStatus) !== false &&
+    request.status?.some((one) => one === status) !== false &&
     (request.stage === undefined || newest?.stage === request.stage)
   );
 }

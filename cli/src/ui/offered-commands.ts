@@ -47,16 +47,17 @@ export function commandsFor({ commandText }: PageSession) {
 
     /** The way out of a task that stands still comes first, and what hides it last. */
     ofTask(row: TaskRow, { policy = DEFAULT_POLICY, run, checkpoints }: OfferedFor): readonly Command[] {
-      const { name, isThread, status, newest, runner, error, stands } = row;
+      const { name, isThread, status, newest, runner, error } = row;
       const canComplete = !isThread && newest !== undefined && status !== "completed";
-      const standsStill = canComplete && runner?.state !== "held" && (status !== "running" || runner !== undefined);
+      const isKnown = status !== "interrupted" || runner !== undefined;
+      const standsStill = canComplete && status !== "running" && isKnown;
       // A failed run's checkpoint keeps the finished steps, which older ones don't have.
       const good = run ? newest : checkpoints.find((checkpoint) => checkpoint.status !== "failed");
       const at = `@${(good ?? newest)?.sequence}`;
       return [
-        ...(canComplete && run && stands !== "waits" && !row.isCancelled ? adviceFor(run, row) : []),
+        ...(canComplete && run && status !== "waiting" && status !== "cancelled" ? adviceFor(run, row) : []),
         // The parent of a child run is put back, and continues it.
-        ...(canComplete && run && status === "failed" && !row.isCancelled && !row.isChild
+        ...(canComplete && run && status === "failed" && !row.isChild
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
         ...(standsStill ? [command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE })] : []),
@@ -66,7 +67,7 @@ export function commandsFor({ commandText }: PageSession) {
         command("list", "list", [name]),
         command("show", "show", [name]),
         ...(isThread ? [] : [command("prune", "prune", [name], formatFlags(policy))]),
-        ...(canComplete && run && status !== "failed"
+        ...(canComplete && run && status !== "failed" && status !== "cancelled"
           ? [command("cancel", "cancel", [name], ["--reason", "…"], { note: CANCEL_NOTE })]
           : []),
         command("delete", "delete", [name]),

@@ -1,6 +1,6 @@
-import { CHECKPOINT_STATUSES } from "waymark/kit";
 import { z } from "zod";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { TASKS_THAT_GO_ON } from "../queries/incomplete.js";
 import type { LiveQueries, Queries } from "./api.js";
 
 /** The request of each query. */
@@ -19,9 +19,11 @@ const count = z.int().min(0);
 const limit = z.int().min(1).max(MOST_ROWS);
 const nothing = z.strictObject({});
 const force = z.boolean().exactOptional();
+const TASK_STATUSES = [...TASKS_THAT_GO_ON, "completed", "cancelled"] as const;
+
 const filter = {
   prefix: z.string().max(MOST_ID_UNITS).exactOptional(),
-  status: z.array(z.enum(CHECKPOINT_STATUSES)).exactOptional(),
+  status: z.array(z.enum(TASK_STATUSES)).exactOptional(),
   stage: z.string().exactOptional(),
 };
 const checkpoint = { taskId: id, id };
@@ -74,6 +76,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
     name: z.string().min(1).max(MOST_ID_UNITS),
     value: z.json().exactOptional(),
     by: z.string().min(1).exactOptional(),
+    wait: z.string().min(1).exactOptional(),
   }),
   cancel: z.strictObject({ taskId: id, reason: z.string().min(1) }),
   retry: z.strictObject({ taskId: id, from: z.string().min(1).exactOptional() }),

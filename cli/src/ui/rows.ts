@@ -14,7 +14,6 @@ import { describeTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";
 import { jsonText } from "../printable.js";
-import { fleetStatus } from "../queries/fleet.js";
 import { whyIncomplete } from "../queries/incomplete.js";
 import type { ListedTask } from "../queries/tasks.js";
 import { findCurrentStep } from "../run-steps.js";
@@ -29,20 +28,17 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
   const name = describeTask(task);
   if (!("newest" in task)) {
     const runner = heldBy(task.lease, nowMs);
-    return { taskId, name, isThread: name !== taskId, status: "starting", count, runner, asks: [], damage };
+    return { taskId, name, isThread: name !== taskId, status: "running", count, runner, asks: [], damage };
   }
-  const { newest, thread, steps, lastAt } = task;
-  const status = fleetStatus(task, nowMs);
+  const { newest, thread, steps, lastAt, status } = task;
   const runner = describeRunner(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
   return {
     taskId,
     name,
     isThread: thread !== undefined,
-    status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
-    ...pickDefined({ stands: status === "due" || status === "waits" ? status : undefined }),
+    status,
     ...(isChild(newest) && { isChild: true as const }),
-    ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
     ...pickDefined({ step: summarizeSteps(steps), lastAt }),

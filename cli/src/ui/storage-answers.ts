@@ -1,8 +1,9 @@
 import type { RetentionPlan } from "waymark";
-import { CHECKPOINT_STATUSES } from "waymark/kit";
+import { findTaskStatus } from "waymark/kit";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { describeTask, findTasks, refuseThread } from "../langgraph/find-tasks.js";
+import { LeaseReader } from "../leases.js";
 import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { sender } from "../sender.js";
@@ -35,24 +36,34 @@ export async function answerSession(session: PageSession, canWrite: boolean): Pr
     hasLeases: storage.leases !== undefined,
     sender: sender(),
     now: timeAt(Date.now()),
-    statuses: CHECKPOINT_STATUSES,
     commands: commandsFor(session).ofStorage(),
   };
 }
 
 /** Counts all tasks. */
 export async function answerCounts(session: PageSession): Promise<CountsAnswer> {
-  const byStatus = { running: 0, paused: 0, completed: 0, failed: 0 };
+  const byStatus = {
+    ...{ queued: 0, scheduled: 0, running: 0, waiting: 0, interrupted: 0, paused: 0 },
+    ...{ completed: 0, failed: 0, cancelled: 0 },
+  };
+  const nowMs = Date.now();
+  const held = new Set((await new LeaseReader(session).held()).map(({ taskId }) => taskId));
   let tasks = 0;
   let checkpoints = 0;
-  for await (const { count, newest } of givingWay(findTasks(session, { order: "taskId" }))) {
+  // A thread's status would take a read of its writes, so it counts as interrupted.
+  for await (const task of givingWay(findTasks(session, { order: "taskId" }))) {
     tasks += 1;
-    checkpoints += count;
-    byStatus[newest.status] += 1;
+    checkpoints += task.count;
+    byStatus[findTaskStatus(task, held.has(task.taskId), nowMs)] += 1;
   }
-  let held = 0;
-  for await (const _lease of session.storage.leases?.held() ?? []) held += 1;
-  return { tasks, checkpoints, byStatus, held, damage: session.damage.records, damaged: session.damage.total };
+  return {
+    tasks,
+    checkpoints,
+    byStatus,
+    held: held.size,
+    damage: session.damage.records,
+    damaged: session.damage.total,
+  };
 }
 
 /** Plans what a policy would remove. Returns the plans too, which can be applied later. */

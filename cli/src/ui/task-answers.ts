@@ -177,7 +177,7 @@ export async function answerEvents(session: PageSession, taskId: string): Promis
     now: timeAt(Date.now()),
     waits: waits.map((wait) => ({
       ...wait,
-      ...(wait.kind === "event" && !wait.isAnswered && { command: answerCommand(session, taskId, wait.name) }),
+      ...(wait.kind === "event" && !wait.isAnswered && { command: answerCommand(session, { taskId, ...wait }) }),
     })),
     ...(waits.length > 0 && run?.input !== undefined && { input: typedValue(run.input) }),
     ...(await readEvents(session, taskId)),

@@ -1,5 +1,5 @@
 import type { Logger } from "waymark";
-import { isPromiseLike, safeLogger } from "waymark/kit";
+import { safeLogger } from "waymark/kit";
 
 /** A workstream in the list at the beginning of a run. */
 export interface ListedWorkstream {
@@ -76,8 +76,7 @@ export function safeListener(listener: OneshotListener | undefined, logger: Logg
   return (event) => {
     try {
       // Nothing waits for an asynchronous listener, but its rejection must be handled.
-      const returned: unknown = listener?.(event);
-      if (isPromiseLike(returned)) returned.then(undefined, (error: unknown) => report(error, event));
+      Promise.resolve<unknown>(listener?.(event)).catch((error: unknown) => report(error, event));
     } catch (error) {
       report(error, event);
     }

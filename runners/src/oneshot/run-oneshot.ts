@@ -6,7 +6,6 @@ import {
   describeAge,
   type FeatureCheckpoints,
   isStillBeingRun,
-  MAX_TASK_ID_LENGTH,
   openFeatureCheckpoints,
   RunLock,
   runLockPath,
@@ -21,6 +20,9 @@ import { FeatureJournal } from "./feature-journal.js";
 import { FeatureRun } from "./feature-run.js";
 import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-options.js";
 import { type LoadedPlan, loadPlan, namesNoWorkstream } from "./plan-file.js";
+
+/** In UTF-16 units: as long as a task's id. */
+const MAX_FEATURE_LENGTH = 512;
 
 /** The result of a run that was not paused. */
 export interface OneshotResult {
@@ -87,7 +89,7 @@ export interface OneshotResult {
  * @throws The signal's reason, once it aborts.
  */
 export async function runOneshot(feature: string, options: OneshotOptions = {}): Promise<OneshotResult> {
-  checkText("A feature", feature, 1, MAX_TASK_ID_LENGTH);
+  checkText("A feature", feature, 1, MAX_FEATURE_LENGTH);
   const settings = resolveOptions(options);
   const { signal, baseDir } = settings;
   signal?.throwIfAborted();

@@ -161,15 +161,17 @@ it("tells changes of tasks while it is watched", async () => {
   expect(await watch.next()).toMatchObject({ kind: "change", tasks: [{ taskId: "old" }], gone: [] });
 
   await manager.save("new", {});
-  expect(await watch.next()).toMatchObject({ tasks: [{ taskId: "new", status: "running" }] });
+  expect(await watch.next()).toMatchObject({ tasks: [{ taskId: "new", status: "interrupted" }] });
   await manager.complete("old");
   expect(await watch.next()).toMatchObject({ tasks: [{ taskId: "old", status: "completed" }] });
   const lease = await manager.lease("new", { holder: "worker-1" });
-  expect(await watch.next()).toMatchObject({ tasks: [{ taskId: "new", runner: { holder: "worker-1" } }] });
+  expect(await watch.next()).toMatchObject({
+    tasks: [{ taskId: "new", status: "running", runner: { holder: "worker-1" } }],
+  });
   await lease.release();
   const released = await watch.next();
-  expect(released).toMatchObject({ tasks: [{ taskId: "new" }] });
-  expect(JSON.stringify(released)).not.toContain("runner");
+  expect(released).toMatchObject({ tasks: [{ taskId: "new", status: "interrupted" }] });
+  expect(JSON.stringify(released)).not.toContain('"runner"');
   await manager.removeTask("old");
   expect(await watch.next()).toMatchObject({ tasks: [], gone: ["old"] });
   await manager.close();
@@ -180,7 +182,7 @@ it("tells only what its filter asks for, and what has left it", async () => {
   await manager.save("a-1", {});
   await manager.save("b-1", {});
   const page = await served("sqlite:checkpoints.db", { cwd });
-  const filter = { prefix: "a-", status: ["running"] as const };
+  const filter = { prefix: "a-", status: ["interrupted"] as const };
   const watch = watched(page.live("watch-tasks", { ...filter, visible: ["a-1"] }));
   expect(await watch.next()).toMatchObject({ kind: "open" });
   expect(await watch.next()).toMatchObject({ tasks: [{ taskId: "a-1" }] });

@@ -189,7 +189,7 @@ it("shows who runs a task, and leaves a list as it was while its pages are read"
   const ids = [...first.tasks, ...rest.tasks].map(({ taskId }) => taskId);
   expect(new Set(ids).size).toBe(31);
   expect(rest).toMatchObject({ view: first.view, total: 31 });
-  expect(rest.tasks.at(-1)).toMatchObject({ taskId: "not yet", status: "starting", runner: { holder: "worker-2" } });
+  expect(rest.tasks.at(-1)).toMatchObject({ taskId: "not yet", status: "running", runner: { holder: "worker-2" } });
   const held = rest.tasks.find(({ taskId }) => taskId === "t-00");
   expect(held?.runner).toMatchObject({ state: "held", holder: "worker-1", token: lease.token });
   expect(Date.parse(held?.runner?.at ?? "")).toBeGreaterThan(Date.now());

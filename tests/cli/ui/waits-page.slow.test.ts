@@ -26,15 +26,15 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
   it("lists what waits and what is due, and the queue, as they change", async () => {
     const { place, manager } = await placeOfWaits();
     const { page, problems } = await openPage(browser, (await startUi(place)).url);
-    await page.getByRole("row", { name: /waits.*w\/waits.*waits for "approve"/ }).waitFor();
-    await page.getByRole("row", { name: /due.*w\/due/ }).waitFor();
+    await page.getByRole("row", { name: /waiting.*w\/waits.*waits for "approve"/ }).waitFor();
+    await page.getByRole("row", { name: /queued.*w\/due/ }).waitFor();
     await page.getByLabel("Name begins with").fill("w/");
     await page
       .locator(".heading")
       .getByText(/^1 due, the oldest for /)
       .waitFor();
     await manager.send("w/waits", "approve");
-    await page.getByRole("row", { name: /due.*w\/waits/ }).waitFor();
+    await page.getByRole("row", { name: /queued.*w\/waits/ }).waitFor();
     await page
       .locator(".heading")
       .getByText(/^2 due, the oldest for /)
@@ -49,7 +49,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await go("#/task/w~002fwaits");
     const waits = page.getByRole("region", { name: "What its run waits for" });
     await waits.getByText("For the event approve, for").waitFor();
-    await waits.getByText(/^waymark send w\/waits approve '…'$/).waitFor();
+    await waits.getByText(/^waymark send --wait \w{8} w\/waits approve '…'$/).waitFor();
     await page.getByText("note").first().waitFor();
     await page.getByText(/pending · from ada@example.org/).waitFor();
 
@@ -112,7 +112,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await from.fill("plan");
     expect(await axeFindings(page)).toEqual([]);
     await page.keyboard.press("Enter");
-    await page.locator(".heading").getByText("due").waitFor();
+    await page.locator(".heading").getByText("queued").waitFor();
     const dropped = await collect(manager.records("w/fails", { kinds: ["run"], order: "newest", limit: 2 }));
     expect(dropped.map((record) => "value" in record && record.value)).toContainEqual(
       expect.objectContaining({ status: "paused", dropped: [[5, expect.any(Number)]] }),

@@ -23,12 +23,17 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
 
   const { tasks } = await page.ask("tasks", { order: "taskId", offset: 0, limit: 10 });
   expect(tasks).toMatchObject([
-    { taskId: "w/1", status: "paused", stands: "waits", why: 'waits for "approve"' },
+    { taskId: "w/1", status: "waiting", why: 'waits for "approve"' },
     { taskId: "w/2", status: "failed" },
   ]);
-  expect(tasks[1]).not.toHaveProperty("stands");
   expect(await page.ask("events", { taskId: "w/1" })).toMatchObject({
-    waits: [{ kind: "event", name: "approve", command: expect.stringMatching(/^waymark send .* w\/1 approve '…'$/) }],
+    waits: [
+      {
+        kind: "event",
+        name: "approve",
+        command: expect.stringMatching(/^waymark send --wait \w{8} .* w\/1 approve '…'$/),
+      },
+    ],
     input: "waits",
     events: [{ name: "note", by: "ada", status: "pending", value: ["date", "1970-01-01T00:00:00.000Z"] }],
   });
@@ -47,10 +52,11 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
 
   await manager.send("w/1", "approve");
   const answered = await page.ask("events", { taskId: "w/1" });
-  expect(answered.waits).toEqual([{ kind: "event", name: "approve", since: expect.any(String), isAnswered: true }]);
+  expect(answered.waits).toEqual([
+    { kind: "event", name: "approve", since: expect.any(String), key: expect.any(String), isAnswered: true },
+  ]);
   expect((await page.ask("task", { taskId: "w/1" })).task).toMatchObject({
-    status: "paused",
-    stands: "due",
+    status: "queued",
     why: '"approve" is answered; a worker or the next run continues it',
   });
   await worked(manager, { "w/1": "waits" });
@@ -106,8 +112,11 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
   expect(await manager.events("w/1")).toEqual([]);
 
   const page = await served("sqlite:checkpoints.db", { cwd, canWrite: true });
-  const sent = await page.ask("send", { taskId: "w/1", name: "approve", value: { ok: [true, null] } });
+  const [{ key: wait = "" } = {}] = (await page.ask("events", { taskId: "w/1" })).waits;
+  const answer = { taskId: "w/1", name: "approve", value: { ok: [true, null] }, wait };
+  const sent = await page.ask("send", answer);
   expect(sent).toMatchObject({ isAwaited: true });
+  expect(await page.refused("send", answer)).toMatchObject({ status: 409, code: "CHECKPOINT_CONFLICT" });
   const { sender } = await page.ask("session", {});
   expect(await manager.events("w/1")).toMatchObject([{ id: sent.id, value: { ok: [true, null] }, by: sender }]);
   expect(await page.refused("retry", { taskId: "w/2", from: "plann" })).toMatchObject({
@@ -120,9 +129,9 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
   expect(await page.ask("cancel", { taskId: "w/3", reason: "late" })).toEqual({ cancelled: 1 });
   const { tasks } = await page.ask("tasks", { order: "taskId", offset: 0, limit: 10 });
   expect(tasks).toMatchObject([
-    { taskId: "w/1", stands: "due" },
-    { taskId: "w/2", stands: "due", status: "paused" },
-    { taskId: "w/3", isCancelled: true, status: "failed", error: "late" },
+    { taskId: "w/1", status: "queued" },
+    { taskId: "w/2", status: "queued" },
+    { taskId: "w/3", status: "cancelled", error: "late" },
   ]);
   const { commands, checkpoints } = await page.ask("task", { taskId: "w/3" });
   expect(checkpoints[0]).toMatchObject({ status: "failed", isCancelled: true });

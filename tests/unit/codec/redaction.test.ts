@@ -71,6 +71,20 @@ describe("redact, of a state", () => {
     ["a Set if its items are meant", { s: new Set([SECRET, "b"]) }, "state.s[*]", { s: "[redacted]" }],
     ["a value that could not be saved", { f: () => SECRET, n: 1 }, "state.f", { f: "[redacted]", n: 1 }],
     ["nothing that doesn't exist", { a: 1 }, "state.b.c", { a: 1 }],
+    [
+      "at any depth",
+      { k: SECRET, a: [{ k: SECRET, n: 1 }], m: new Map([["x", { k: SECRET }]]) },
+      "state.**.k",
+      { k: "[redacted]", a: [{ k: "[redacted]", n: 1 }], m: new Map([["x", { k: "[redacted]" }]]) },
+    ],
+    [
+      "at any depth below a name, and above one",
+      { a: { k: { z: SECRET }, b: { k: { z: SECRET, n: 1 } } }, k: { z: 1 } },
+      "state.a.**.k.z",
+      { a: { k: { z: "[redacted]" }, b: { k: { z: "[redacted]", n: 1 } } }, k: { z: 1 } },
+    ],
+    ["in a Map's key, which has it inside", new Map([[{ k: SECRET }, 1]]), "**.k", new Map([[{ k: "[redacted]" }, 1]])],
+    ["but no Set of others", { s: new Set(["a"]), k: SECRET }, "**.k", { s: new Set(["a"]), k: "[redacted]" }],
     ["no other depth", { a: SECRET, b: { a: 1 } }, "state.a", { a: "[redacted]", b: { a: 1 } }],
   ])("strips %s", async (_what, state, path, expected) => {
     const before = inspect(state, { depth: 9 });
@@ -222,6 +236,20 @@ describe("redact, of values beside a state", () => {
     expect(inspect(logger.lines, { depth: 9 })).not.toContain(SECRET);
   });
 
+  it("strips metadata and errors at any depth", async () => {
+    const manager = managerThat(["**.password", "**.code"]);
+    const metadata = { user: { password: SECRET, name: "ann" } };
+    const saved = await manager.save(
+      "t",
+      { n: 1 },
+      { metadata, error: Object.assign(new Error("no"), { code: SECRET }) },
+    );
+    expect(saved).toMatchObject({
+      metadata: { user: { password: "[redacted]", name: "ann" } },
+      error: { message: "no", code: "[redacted]" },
+    });
+  });
+
   it("leaves the rest of an error unchanged", async () => {
     const manager = managerThat(["error.stack", "error.cause"]);
     const { error: kept } = await manager.save("t", 1, { error: new Error("open") });
@@ -235,6 +263,7 @@ describe("a path to redact", () => {
       ",",
     ),
     ...["", "state.a.", 'state["a]', "$.a", "state[-1]", "state.**", " state.a"],
+    ...["**", "**.", "**.a.**", "a.**.b", "label.**.a", "error.**.message", "***.a", "state.***", "state[**].a"],
   ])("is a TypeError if it leads nowhere: %s", (path) => {
     expect(() => managerThat([path])).toThrow(TypeError);
     expect(() => managerThat([path])).toThrow(/isn't a path to redact/);

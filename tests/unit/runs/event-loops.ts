@@ -86,7 +86,7 @@ export async function sendThrough(
   const sender = managerOn(storage);
   // No wait ever receives these.
   await sender.send("t", "stale", -1);
-  await sender.send("t", "message", -1, { wait: "another" });
+  await sender.send("t", "message", -1, { wait: "another", force: true });
   let sent = 0;
   const send = async (runner = sender) => {
     if (sent === events) return;

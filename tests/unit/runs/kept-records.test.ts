@@ -83,3 +83,25 @@ it("the records of a task that was removed and begun again go with their checkpo
   const chunks = await collect(manager.records("t", { kinds: ["chunk"] }));
   expect(chunks).toMatchObject([{ name: "e" }]);
 });
+
+it.each([{ maxBytes: 0 }, { maxAgeMs: 1000 }])(
+  "a policy of %j says that a completed run's result goes, and with it the id's idempotency",
+  async (policy) => {
+    let nowMs = Date.UTC(2026, 10, 30);
+    const { manager } = managerOn(undefined, { clock: () => nowMs });
+    let calls = 0;
+    const pay = () => manager.run("pay-7", (run) => run.step("pay", () => (calls += 1)));
+    expect([await pay(), await pay()]).toEqual([1, 1]);
+    nowMs += 2000;
+    const plan = await manager.retention.plan("pay-7", policy);
+    expect(plan.remove[0]?.reasons.at(-1)).toBe("its run's result goes too");
+    expect(plan.keep).toEqual([]);
+    await manager.retention.apply(plan);
+    expect(await pay()).toBe(2);
+
+    await manager.save("build", 1, { status: "completed" });
+    nowMs += 2000;
+    const [removed] = (await manager.retention.plan("build", policy)).remove;
+    expect(removed?.reasons).not.toContain("its run's result goes too");
+  },
+);

@@ -213,7 +213,7 @@ it.each<[string, string, string | undefined]>([
   const TURNS = 500;
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
-  await manager.send("t", name, "stale", { wait });
+  await manager.send("t", name, "stale", { wait, force: true });
   const program = async (run: Run<number>) => {
     if (run.state === TURNS) throw new Error("stop");
     await manager.send("t", "msg", run.state);

@@ -1,10 +1,12 @@
 // A run's checkpoints on every storage, under transforms, redaction, migrations and retention, and in copies.
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { inspect } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointManagerOptions, encrypt, gzip, type Run, StorageError } from "waymark";
 import { isCorrupt, isTransient } from "waymark/adapter";
+import { openStorage } from "waymark/adapters";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
@@ -83,6 +85,45 @@ it("redaction reaches a run's input and result", async () => {
   expect(result).toEqual({ token: "[redacted]", input: { token: "[redacted]", n: 1 } });
   expect(JSON.stringify(await manager.latest("t"))).not.toContain("secret");
   expect(await manager.run("t", () => 0 as never, { input: { token: "other", n: 1 } })).toEqual(result);
+});
+
+it.each(["memory", "sqlite"])("one path keeps a token out of everything that a run stores, on %s", async (kind) => {
+  const token = `tok-${randomUUID()}`;
+  const folder = await tempFolder();
+  const storage = kind === "sqlite" ? openStorage(`sqlite:${join(folder, "store.db")}`) : new MemoryAdapter();
+  const { manager } = managerOn(storage, { redact: { paths: ["**.token", "error.message"] } });
+  const secret = { deep: [{ token, n: 1 }] };
+  const failure = () => Object.assign(new Error(`refused ${token}`, { cause: { token } }), { token });
+  const redacted = { deep: [{ token: "[redacted]", n: 1 }] };
+  const refuseEvent = z.object({ n: z.literal(2) }, { error: `not ${token}` });
+
+  await manager.send("t", "answer", secret);
+  await manager.send("t", "number", { token, n: 1 });
+  await manager.send("t", "number", { token, n: 2 });
+  const result = await manager.run(
+    "t",
+    async (run) => {
+      if (run.state?.n === 2) return { kept: await run.step("keeps", () => secret), token };
+      await run.step("chunks", ({ write }) => write(secret));
+      await run.step("fails", () => Promise.reject(failure())).catch(() => undefined);
+      expect((await run.waitFor("answer")).value).toEqual(redacted);
+      await run.waitFor("number", { schema: refuseEvent });
+      await run.save({ ...secret, n: 3 }, { metadata: secret });
+      return run.next({ ...secret, n: 2 });
+    },
+    { input: secret, initialState: { ...secret, n: 1 } },
+  );
+  await expect(manager.run("failed", () => Promise.reject(failure()))).rejects.toThrow("refused");
+
+  expect(result).toEqual({ kept: redacted, token: "[redacted]" });
+  expect((await manager.events("t")).map(({ status }) => status)).toEqual(["received", "refused", "received"]);
+  for (const taskId of ["t", "failed"]) {
+    for (const item of await collect(manager.records(taskId)))
+      expect(inspect(item, { depth: 20 })).not.toContain(token);
+    for await (const item of storage.read({ taskId, order: "oldest" })) expect(inspect(item)).not.toContain(token);
+  }
+  await storage.close();
+  for (const file of await readdir(folder)) expect((await readFile(join(folder, file))).includes(token)).toBe(false);
 });
 
 it("redaction of whole errors leaves no part of them", async () => {

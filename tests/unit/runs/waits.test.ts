@@ -1,5 +1,5 @@
 // run.sleepUntil, run.waitFor and manager.signal.
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import {
   CheckpointConflictError,
   type CheckpointStatus,
@@ -23,7 +23,7 @@ beforeEach(shortenPauses);
 const MINUTE = 60_000;
 
 /** A manager with a clock that the test sets. */
-function clockedOn(storage = new MemoryAdapter()) {
+function clockedOn(storage: StorageAdapter = new MemoryAdapter()) {
   const clock = { nowMs: Date.UTC(2026, 10, 26) };
   return { ...managerOn(storage, { clock: () => clock.nowMs }), clock };
 }
@@ -170,7 +170,7 @@ it("an event whose receipt can't be recorded is pending, and the next attempt re
 
 it("an event for a wait that has ended stays pending, also if a later one was received before a resume", async () => {
   const { manager } = managerOn();
-  await manager.send("t", "go", "for a wait that has ended", { wait: "elsewhere" });
+  await manager.send("t", "go", "for a wait that has ended", { wait: "elsewhere", force: true });
   await manager.send("t", "go", "for any");
   let failures = 1;
   const program = () =>
@@ -207,7 +207,7 @@ it("an event for one wait isn't received by another wait of its name", async () 
   stop.abort();
   await paused;
   const [first] = await waits();
-  await manager.send("t", "approve", "for another wait", { wait: "elsewhere" });
+  await manager.send("t", "approve", "for another wait", { wait: "elsewhere", force: true });
   await manager.send("t", "approve", "for the first", { wait: first!.key });
   await manager.send("t", "approve", "for any");
   const waitsOf = async () => (await manager.events("t")).map(({ status, wait }) => [status, wait?.isOpen]);
@@ -257,7 +257,7 @@ it("a wait whose time has passed gives undefined, and the limit counts from the 
   await expect(wait(controller.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
   clock.nowMs += 10 * MINUTE;
   expect(await wait()).toBe("nobody");
-  await managerOn(storage).manager.send("t", "approve");
+  await managerOn(storage).manager.send("t", "approve", "late", { force: true });
   expect(await wait()).toBe("nobody");
 });
 
@@ -408,8 +408,167 @@ it("a rewound run waits for a new signal, and a restarted one, too", async () =>
   await manager.rewind("t", first.id);
   expect(await program()).toBe("none");
   expect(await program(true)).toBe("none");
-  await manager.send("t", "approve", 2);
+  await manager.send("t", "approve", 2, { force: true });
   expect(await program(true)).toBe(2);
+});
+
+describe("an event that nothing would receive", () => {
+  it("is refused if the task is completed or cancelled, and kept with force for a restart", async () => {
+    const { manager } = managerOn();
+    const program = (restart = false) =>
+      manager.run("t", async (run) => (await run.waitFor("go", { timeoutMs: 0 }))?.value, { restart });
+    await program();
+    await manager.save("saved", 1, { status: "completed" });
+    await manager.enqueue("cancelled");
+    await manager.cancel("cancelled", "too late");
+    const conflict = (message: RegExp) => ({ code: "CHECKPOINT_CONFLICT", message: expect.stringMatching(message) });
+    await expect(manager.send("t", "go", 1)).rejects.toMatchObject(
+      conflict(/its task is completed.*Nothing was stored/),
+    );
+    await expect(manager.send("saved", "go", 1)).rejects.toMatchObject(conflict(/completed/));
+    await expect(manager.send("cancelled", "go", 1)).rejects.toMatchObject(conflict(/was cancelled \(too late\)/));
+    for (const task of ["t", "saved", "cancelled"]) expect(await manager.events(task)).toEqual([]);
+    await manager.send("t", "go", 1, { force: true });
+    expect(await program(true)).toBe(1);
+  });
+
+  it("is kept if the run has failed, for its retry", async () => {
+    const { manager } = managerOn();
+    let failures = 1;
+    const program = () =>
+      manager.run("t", async (run) => {
+        await run.step("fails once", () => {
+          failures -= 1;
+          if (failures === 0) throw new Error("once");
+        });
+        return (await run.waitFor("go")).value;
+      });
+    await expect(program()).rejects.toThrow("once");
+    await manager.send("t", "go", 1);
+    expect(await program()).toBe(1);
+  });
+
+  it("counts as sent if it was sent before the run ended", async () => {
+    const { manager } = managerOn();
+    await manager.send("t", "go", 1, { id: "e1" });
+    await manager.run("t", (run) => run.waitFor("go"));
+    expect(await manager.send("t", "go", 1, { id: "e1" })).toEqual({ id: "e1" });
+    await expect(manager.send("t", "go", 2, { id: "e1" })).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+    await expect(manager.send("t", "go", 1, { id: "e2" })).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+    expect(await manager.events("t")).toHaveLength(1);
+  });
+
+  it("is refused if the run completes before it is stored, and sent if the run begins anew", async () => {
+    const inner = new MemoryAdapter();
+    let before = async () => {};
+    const storage = withWrites(inner, async (call, _isLazy, titles) => {
+      if (titles.includes("event go")) await before();
+      return call();
+    });
+    const { manager } = managerOn(storage);
+    const other = managerOn(inner).manager;
+    await manager.save("t", {});
+    before = async () => void (await other.save("t", {}, { status: "completed" }));
+    await expect(manager.send("t", "go")).rejects.toMatchObject({ message: expect.stringMatching(/is completed/) });
+    expect(await manager.events("t")).toEqual([]);
+    await other.save("t", {});
+    before = async () => {
+      before = async () => {};
+      await other.save("t", {});
+    };
+    await manager.send("t", "go");
+    expect(await manager.events("t")).toHaveLength(1);
+  });
+});
+
+describe("an event for one wait", () => {
+  /** A run that waits three times for `approve`, and the key of its open wait. */
+  async function waitingRun(storage?: StorageAdapter, timeoutMs?: number) {
+    const { manager, ...rest } = clockedOn(storage);
+    const starts: (() => void)[] = [];
+    manager.on("waitStarted", () => starts.shift()?.());
+    const started = () => new Promise<void>((resolve) => starts.push(resolve));
+    const first = started();
+    const running = manager.run("t", async (run) => {
+      const values: unknown[] = [];
+      for (let wait = 0; wait < 3; wait++) values.push((await run.waitFor("approve", { timeoutMs }))?.value);
+      return values;
+    });
+    await first;
+    const findKey = async () => {
+      const { steps } = (await runOf(manager, "t")) ?? {};
+      return steps?.find(({ status }) => status === "started")?.key ?? "";
+    };
+    return { manager, running, started, findKey, ...rest };
+  }
+
+  it("answers it, and a second click is refused instead of answering the next one", async () => {
+    const { manager, running, started, findKey } = await waitingRun();
+    const key = await findKey();
+    const second = started();
+    await manager.send("t", "approve", 1, { wait: key });
+    await second;
+    expect(await findKey()).not.toBe(key);
+    await expect(manager.send("t", "approve", "again", { wait: key })).rejects.toMatchObject({
+      code: "CHECKPOINT_CONFLICT",
+      message: expect.stringMatching(/wait \w+ isn't open.*Nothing was stored/),
+    });
+    const third = started();
+    await manager.send("t", "approve", 2, { wait: await findKey() });
+    await third;
+    await manager.send("t", "approve", 3);
+    expect(await running).toEqual([1, 2, 3]);
+  });
+
+  it("is refused while another answer to the wait is pending, also if both are sent at once", async () => {
+    const { manager, running, findKey } = await waitingRun();
+    const key = await findKey();
+    const clicks = Array.from({ length: 4 }, (_, click) => manager.send("t", "approve", click, { wait: key }));
+    const sent = await Promise.allSettled(clicks);
+    expect(sent.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    expect(await manager.events("t")).toHaveLength(1);
+    for (const value of ["b", "c"]) await manager.send("t", "approve", value);
+    expect((await running).slice(1)).toEqual(["b", "c"]);
+  });
+
+  it("is refused while an earlier event of the name is pending for the wait", async () => {
+    const storage = new MemoryAdapter();
+    const stop = new AbortController();
+    const { manager } = managerOn(storage);
+    manager.on("waitStarted", () => stop.abort());
+    const program = (signal?: AbortSignal) => manager.run("t", (run) => run.waitFor("approve"), { signal });
+    await expect(program(stop.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
+    const wait = (await runOf(manager, "t"))?.steps[0]?.key ?? "";
+    await manager.send("t", "approve", "first", { id: "e1" });
+    await expect(manager.send("t", "approve", "second", { wait })).rejects.toMatchObject({
+      message: expect.stringMatching(/is answered by event "e1"/),
+    });
+    expect((await program()).value).toBe("first");
+  });
+
+  it("tells its sender if the wait ends before it is received", async () => {
+    const inner = new MemoryAdapter();
+    let isAnswered = Promise.resolve();
+    let pass = () => {};
+    const storage = withWrites(inner, async (call, _isLazy, titles) => {
+      // The wait's time passes while the event is under way.
+      if (titles.includes("event approve")) await isAnswered;
+      const sequence = await call();
+      if (titles.includes("step approve")) pass();
+      return sequence;
+    });
+    const { manager, clock, running, findKey } = await waitingRun(storage, MINUTE);
+    const key = await findKey();
+    isAnswered = new Promise((resolve) => {
+      pass = resolve;
+    });
+    const sending = manager.send("t", "approve", "late", { wait: key, id: "late" });
+    clock.nowMs += MINUTE;
+    await expect(sending).rejects.toMatchObject({ message: expect.stringMatching(/ended before it received/) });
+    expect((await manager.events("t")).map(({ id, status }) => [id, status])).toEqual([["late", "pending"]]);
+    for (const value of ["b", "c"]) await manager.send("t", "approve", value);
+    expect(await running).toEqual([undefined, "b", "c"]);
+  });
 });
 
 it("a task's events go where the task goes, and no list shows them as a task", async () => {

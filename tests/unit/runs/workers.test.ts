@@ -602,7 +602,7 @@ it("an answer to a wait that is over doesn't wake the run again and again", asyn
   const second = ends(manager, "paused", 2);
   const worker = working(manager, (run) => run.waitFor("approve"));
   await first;
-  await manager.send("q/t", "approve", "late", { wait: "of an earlier question" });
+  await manager.send("q/t", "approve", "late", { wait: "of an earlier question", force: true });
   await second;
   const newest = await manager.latest("q/t");
   expect(newest && readWaits(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
