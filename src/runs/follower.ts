@@ -51,7 +51,7 @@ export class Follower {
     checkFollowOptions(taskId, options);
     const { afterSequence, kinds, signal } = options;
     const ending = anySignal(left, store.closing, signal);
-    const poller = new Poller(store, taskId, { usesHints: true });
+    const poller = new Poller(store, taskId);
     let last = afterSequence ?? 0;
     /** Removals up to this sequence were told of, or came before the beginning. */
     let toldUpTo = afterSequence;
