@@ -81,6 +81,7 @@ export class PostgresChanges {
   async close(): Promise<void> {
     this.#watchers.clear();
     clearTimeout(this.#lingerTimer);
+    this.#isDeaf = true;
     this.#stop();
     await this.#listening;
     await this.#sendPending();

@@ -37,7 +37,13 @@ import { makeStatements, type PostgresStatements } from "./statements.js";
 import { TransientCheckpoints } from "./transient.js";
 import { PostgresWriter } from "./writer.js";
 
-export type { PostgresClient, PostgresPool, PostgresQuery, PostgresResult } from "./connection.js";
+export type {
+  PostgresClient,
+  PostgresNotification,
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from "./connection.js";
 export { postgresDdl } from "./schema.js";
 
 /** The options of {@link PostgresAdapter}: your pool or a URL, and the tables' options. */
