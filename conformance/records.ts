@@ -120,11 +120,11 @@ export async function isToldOf(
   const first = nextCall();
   const end = requireLog(adapter).watch?.(() => told(), taskId);
   try {
-    // It doesn't see changes by others here, for example through a pooler. Then it promises nothing.
-    if (isForeign && !(await inTime(first))) return true;
+    // It may not see changes by others here, for example through a pooler. Then it promises nothing.
+    const canWatch = !isForeign || (await inTime(first));
     const next = nextCall();
     await change();
-    return await inTime(next);
+    return !canWatch || (await inTime(next));
   } finally {
     end?.();
   }
