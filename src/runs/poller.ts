@@ -10,6 +10,8 @@ const SLOW_MS = 2000;
 const [FIRST_BLIND_MS, LAST_BLIND_MS] = [50, 500];
 /** With many pollers, each pauses longer: so many milliseconds for each of them, so that all together poll so often. */
 const [SLOW_SHARE_MS, BLIND_SHARE_MS] = [50, 5];
+/** The multiples of the golden ratio, modulo 1, are spread evenly. */
+const GOLDEN = 0.618034;
 /** A pause takes at least so many times as long as the poll before it: one that a change ends, and any other one. */
 const [BUSY_TIMES, IDLE_TIMES] = [3, 10];
 
@@ -22,6 +24,8 @@ export class Poller {
   #isWoken = false;
   #hasChanged = false;
   #isQuiet = false;
+  /** A factor from 0.5 to 1.5, so that a thousand pollers that began together don't poll together. */
+  readonly #spread: number;
   /** Whether the storage tells of changes, also of those by other processes. */
   #isTold: boolean;
 
@@ -34,6 +38,7 @@ export class Poller {
     });
     this.#isTold = !store.isMultiProcess && store.hasWatch;
     const stopWatching = store.watchChanges((isOwn) => this.#noteChange(isOwn), key === ANY_TASK ? undefined : key);
+    this.#spread = 0.5 + ((store.pollers.size * GOLDEN) % 1);
     store.pollers.add(this);
     this.#end = [stopListening, stopWatching, () => store.pollers.delete(this)];
   }
@@ -86,8 +91,7 @@ export class Poller {
       return Math.min(FIRST_BLIND_MS * 1.5 ** idlePolls, lastMs);
     }
     if (!isMultiProcess) return Number.POSITIVE_INFINITY;
-    // At random, so that a thousand pollers that began together don't poll together.
-    return Math.max(SLOW_MS, SLOW_SHARE_MS * pollers.size * (0.5 + Math.random()));
+    return Math.max(SLOW_MS, SLOW_SHARE_MS * pollers.size * this.#spread);
   }
 
   #noteChange(isOwn = false): void {

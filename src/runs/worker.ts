@@ -142,7 +142,8 @@ export class Worker {
       else if (failures === 0 && this.#store.isMultiProcess)
         await poller.pauseForChange(signal, { idlePolls: Number.POSITIVE_INFINITY, mostMs: POLL_MS });
       else await this.#store.pause(ANY_TASK, Math.min(POLL_MS * 2 ** failures, MAX_PAUSE_MS), signal);
-      if (claimed.length === 0 && failures === 0 && !this.#store.isMultiProcess) await this.#waitForChange(poller);
+      if (claimed.length > 0 || failures > 0 || this.#store.isMultiProcess || !this.#store.hasWatch) continue;
+      await this.#waitForChange(poller);
     }
   }
 

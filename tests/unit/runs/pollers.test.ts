@@ -61,6 +61,28 @@ it("with hints, a follower looks when something has changed, at most every 20 ms
   stop.abort();
 });
 
+it("on a storage of one process that doesn't tell of changes, a worker and `result` poll", async () => {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const inner = new MemoryAdapter({ runtime });
+  const storage = withMembers<StorageAdapter>(inner, { log: withMembers(inner.log, { watch: undefined }) });
+  const { manager } = managerOn(storage, { runtime });
+  const other = managerOn(inner, { runtime }).manager;
+  const stop = new AbortController();
+  const working = manager.work({ prefix: "q/", signal: stop.signal }, async (run) => {
+    await run.waitFor("go");
+    return runtime.now();
+  });
+  await other.enqueue("q/later", {}, { dueAt: new Date(3_600_000) });
+  await runtime.advance(90_000);
+  await other.enqueue("q/1", {});
+  await other.send("q/1", "go", true);
+  const result = manager.result("q/1");
+  await runtime.advance(1000);
+  expect(await result).toBeLessThanOrEqual(90_250);
+  stop.abort();
+  await working;
+});
+
 it("a follower whose looks take long pauses ten times as long, up to 2 s", async () => {
   const { looks, stop, runtime, next } = await looksOf({ isHinted: false, lookMs: 100 }, 7000);
   expect(looks).toEqual([0, 100, 1200, 2300, 3400, 4500, 5600, 6700]);
