@@ -4,8 +4,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
 
-const SETTLES_MS = 5000;
-const MEASURED_MS = 10_000;
+/** From then on, the followers poll again, each every 50 to 150 seconds, in case that they have missed a change. */
+const SETTLES_MS = 50_000;
+const MEASURED_MS = 20_000;
 
 const [url = "", followers = ""] = process.argv.slice(2);
 const manager = new CheckpointManager({ storage: openStorage(url) });

@@ -9,7 +9,7 @@ const SLOW_MS = 2000;
 /** Otherwise the first pause, and the last one. */
 const [FIRST_BLIND_MS, LAST_BLIND_MS] = [50, 500];
 /** With many pollers, each pauses longer: so many milliseconds for each of them, so that all together poll so often. */
-const [SLOW_SHARE_MS, BLIND_SHARE_MS] = [50, 5];
+const [SLOW_SHARE_MS, BLIND_SHARE_MS] = [100, 5];
 /** The multiples of the golden ratio, modulo 1, are spread evenly. */
 const GOLDEN = 0.618034;
 /** A pause takes at least so many times as long as the poll before it: one that a change ends, and any other one. */
@@ -57,27 +57,26 @@ export class Poller {
 
   /** The same, unless the storage has changed, too. */
   async pauseUntilChange(ms: number, signal: AbortSignal): Promise<void> {
-    if (this.#hasChanged || ms <= 0) return;
-    this.#isQuiet = true;
-    await this.pause(Math.min(ms, MAX_QUIET_MS), signal);
-    this.#isQuiet = false;
+    await this.#pauseQuietly(Math.min(ms, MAX_QUIET_MS), signal);
   }
 
   /**
    * Pauses until the storage has probably changed.
    *
    * @param options - `idlePolls`: how many polls in a row have found nothing; `mostMs`: the longest pause.
+   * @returns Whether it was told of a change, or woken.
    */
   async pauseForChange(
     signal: AbortSignal,
     { idlePolls, mostMs = Number.POSITIVE_INFINITY }: { readonly idlePolls: number; readonly mostMs?: number },
-  ): Promise<void> {
+  ): Promise<boolean> {
     const tookMs = this.#store.options.runtime.elapsedMs() - this.#begunMs;
     const slowMs = Math.min(mostMs, SLOW_MS);
     const leastMs = Math.min(slowMs, Math.max(FIRST_MS, BUSY_TIMES * tookMs));
     await this.pause(leastMs, signal);
     const longestMs = Math.max(this.#longestMs(idlePolls), Math.min(slowMs, IDLE_TIMES * tookMs));
-    await this.pauseUntilChange(Math.min(mostMs, longestMs) - leastMs, signal);
+    await this.#pauseQuietly(Math.min(mostMs, longestMs) - leastMs, signal);
+    return this.#hasChanged || this.#isWoken;
   }
 
   end(): void {
@@ -90,8 +89,15 @@ export class Poller {
       const lastMs = Math.max(LAST_BLIND_MS, BLIND_SHARE_MS * pollers.size);
       return Math.min(FIRST_BLIND_MS * 1.5 ** idlePolls, lastMs);
     }
-    if (!isMultiProcess) return Number.POSITIVE_INFINITY;
+    if (!isMultiProcess) return MAX_QUIET_MS;
     return Math.max(SLOW_MS, SLOW_SHARE_MS * pollers.size * this.#spread);
+  }
+
+  async #pauseQuietly(ms: number, signal: AbortSignal): Promise<void> {
+    if (this.#hasChanged || ms <= 0) return;
+    this.#isQuiet = true;
+    await this.pause(ms, signal);
+    this.#isQuiet = false;
   }
 
   #noteChange(isOwn = false): void {
