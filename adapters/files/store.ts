@@ -266,7 +266,7 @@ export abstract class FolderStore implements StorageAdapter {
       await storeWithRecords(held, changed, drafts, () => held.task.replace(entry, changed, held.lock));
       return true;
     });
-    touchFolder(this.#root);
+    if (isChanged) touchFolder(this.#root);
     return isChanged;
   }
 
