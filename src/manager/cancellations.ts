@@ -4,7 +4,7 @@ import { RunCancelledError } from "../contract/errors.js";
 import { isCancelled } from "../contract/transient.js";
 import type { ResolvedOptions } from "./options.js";
 
-/** The pause before a check, so that many changes of the task in a row cost one. */
+/** The shortest pause between two checks, so that many changes of the task in a row cost one. */
 const CHECK_MS = 20;
 
 /** The cancellation at the task's newest checkpoint, if there is one. */
@@ -33,20 +33,33 @@ export function watchCancellation(
   taskId: string,
   cancelled: () => void,
 ): () => void {
-  let cancelCheck: (() => void) | undefined;
+  let cancelPause: (() => void) | undefined;
+  /** Whether to check after the pause. */
+  let isDue = false;
+  /** The first call says that the watch works. It isn't urgent, and short runs end before. */
+  let isFirst = true;
   let hasEnded = false;
   const check = async () => {
-    cancelCheck = undefined;
+    isDue = false;
     if ((await findCancellation(storage, taskId)) !== undefined && !hasEnded) cancelled();
   };
+  const resume = () => {
+    cancelPause = undefined;
+    if (isDue) changed();
+  };
   const changed = (isOwn = false) => {
-    if (!isOwn) cancelCheck ??= runtime.setTimeout(() => void check(), CHECK_MS, true);
+    if (isOwn) return;
+    isDue = true;
+    if (cancelPause !== undefined) return;
+    cancelPause = runtime.setTimeout(resume, CHECK_MS, true);
+    if (!isFirst) void check();
+    isFirst = false;
   };
   // The cancellations of a storage of one process come from it, and it renews the lease at once.
   const endWatch = storage.capabilities.multiProcess ? storage.log?.watch?.(changed, taskId) : undefined;
   return () => {
     hasEnded = true;
-    cancelCheck?.();
+    cancelPause?.();
     endWatch?.();
   };
 }
