@@ -1,10 +1,11 @@
 // @ts-check
-// The other process of bench/follow.mjs: a run whose steps are followed, a worker, and a step that writes 1,000 chunks a second.
+// The other process of bench/follow.mjs: a run whose steps are followed, a worker, a run that waits, runs that are cancelled, and a
+// step that writes 1,000 chunks a second.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
 
-const [url = "", records = "", chunks = ""] = process.argv.slice(2);
+const [url = "", records = "", tasks = "", chunks = ""] = process.argv.slice(2);
 const now = () => performance.timeOrigin + performance.now();
 const manager = new CheckpointManager({ storage: openStorage(url) });
 
@@ -22,7 +23,30 @@ const working = manager.work({ prefix: "work/", signal: stop.signal }, async (ru
   const { sentMs } = /** @type {{ sentMs: number }} */ (run.input);
   return run.step("first", () => now() - sentMs);
 });
-await manager.result("work/99");
+await manager.result(`work/${Number(tasks) - 1}`);
+await manager.run("waits", async (run) => {
+  /** @type {number[]} */
+  const times = [];
+  for (let answer = 0; answer < Number(tasks); answer++) {
+    const { value } = await run.waitFor("answer");
+    times.push(now() - /** @type {number} */ (value));
+  }
+  return times;
+});
+/** @type {number[]} */
+const cancels = [];
+for (let task = 0; task < Number(tasks); task++) {
+  const cancelled = manager.run(`cancel/${task}`, (run) =>
+    run.step("long", ({ signal }) => {
+      signal.addEventListener("abort", () => {
+        cancels.push(now() - Number(/cancelled: ([\d.]+)\. /.exec(signal.reason.message)?.[1]));
+      });
+      return pause(60_000, undefined, { signal });
+    }),
+  );
+  await cancelled.catch(() => undefined);
+}
+await manager.run("cancels", () => cancels);
 await manager.run("chunks", (run) =>
   run.step("write", async ({ write }) => {
     const shareOf = async (/** @type {(number: number) => unknown} */ use) => {

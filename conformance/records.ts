@@ -101,20 +101,42 @@ export async function followWhile(adapter: StorageAdapter, writing: Promise<unkn
 /** The latest time of a hint of `watch`, which should take 20 ms, on a busy machine. */
 const LATE_MS = 5_000;
 
-/** Whether a watcher of the adapter's log is told of the change. */
-export async function isToldOf(adapter: StorageAdapter, change: () => Promise<unknown>): Promise<boolean> {
-  let end = (): void => undefined;
-  const told = new Promise<true>((resolve) => {
-    end = requireLog(adapter).watch?.(() => resolve(true)) ?? end;
-  });
-  await change();
+/**
+ * Whether a watcher of the adapter's log is told of the change, if the watch sees changes.
+ *
+ * @param taskId - The task to watch. Default: any task that may be due.
+ * @param isForeign - Whether another instance makes the change.
+ */
+export async function isToldOf(
+  adapter: StorageAdapter,
+  change: () => Promise<unknown>,
+  { taskId, isForeign = false }: { readonly taskId?: string; readonly isForeign?: boolean } = {},
+): Promise<boolean> {
+  let told = (): void => undefined;
+  const nextCall = () =>
+    new Promise<true>((resolve) => {
+      told = () => resolve(true);
+    });
+  const first = nextCall();
+  const end = requireLog(adapter).watch?.(() => told(), taskId);
+  try {
+    // It may not see changes by others here, for example through a pooler. Then it promises nothing.
+    const canWatch = !isForeign || (await inTime(first));
+    const next = nextCall();
+    await change();
+    return !canWatch || (await inTime(next));
+  } finally {
+    end?.();
+  }
+}
+
+async function inTime(called: Promise<true>): Promise<boolean> {
   const timer = new AbortController();
-  // Once a change was reported, the timer only has to end.
+  // Once the call has come, the timer only has to end.
   const late = setTimeout(LATE_MS, false, { signal: timer.signal }).catch(() => false);
-  const isTold = await Promise.race([told, late]);
+  const isInTime = await Promise.race([called, late]);
   timer.abort();
-  end();
-  return isTold;
+  return isInTime;
 }
 
 /** Whether an item is a record with its body. */

@@ -548,9 +548,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save or renewal, which
-   * comes after a third of the lease's time; what it still writes is refused. From then on, `run` throws a
-   * RunCancelledError unless it has `restart`.
+   * Takes the task from its runner and records it as failed. The runner's signal aborts some 30 ms later if the storage
+   * tells of changes, or at its next save or renewal, which comes after a third of the lease's time; what it still
+   * writes is refused. From then on, `run` throws a RunCancelledError unless it has `restart`.
    *
    * @param task - A task's id, or the prefix of all incomplete tasks to cancel.
    * @param reason - Who cancels it, and why.

@@ -59,6 +59,7 @@ import {
   selectRecords,
 } from "./record.js";
 import { scanTasks } from "./task-scan.js";
+import { FolderWatches, touchFolder } from "./watch.js";
 
 /** The options of every adapter on files. */
 export interface FolderStoreOptions {
@@ -127,7 +128,9 @@ export abstract class FolderStore implements StorageAdapter {
     append: async (taskId, records, condition, options) => {
       const copies = records.map(copyRecordDraft);
       const [expected, chosen] = [{ ...condition }, { ...options }];
-      return this.#hold("append to", taskId, (held) => appendRecords(held, copies, expected, chosen));
+      const sequence = await this.#hold("append to", taskId, (held) => appendRecords(held, copies, expected, chosen));
+      if (chosen.dueAt !== undefined) touchFolder(this.#root);
+      return sequence;
     },
     read: (query) => {
       const folder = this.findFolder(query.taskId);
@@ -148,6 +151,8 @@ export abstract class FolderStore implements StorageAdapter {
         held ? replaceRecords(held, copies) : [],
       );
     },
+    watch: (changed, taskId) =>
+      this.#watches.add(taskId === undefined ? this.#root : this.findFolder(taskId), () => changed()),
   };
   readonly #root: string;
   readonly #load: LoadTask;
@@ -155,6 +160,7 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #lockTimeoutMs: number;
   readonly #calls: FolderCalls;
   readonly #dueTasks = new DueTasks();
+  readonly #watches: FolderWatches;
   readonly #known = new Set<string>();
   /** Tasks whose folders were checked to contain no other task's checkpoints. */
   readonly #owned = new WeakSet<LoadedTask>();
@@ -176,6 +182,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.name = name;
     this.#root = resolve(path);
     this.#calls = new FolderCalls(name, this.#root);
+    this.#watches = new FolderWatches(this.#root);
     this.#load = load;
     this.#logName = logName;
     this.#lockTimeoutMs = lockTimeoutMs;
@@ -189,7 +196,7 @@ export abstract class FolderStore implements StorageAdapter {
     const copy = copyRecord(draft);
     const drafts = records.map(copyRecordDraft);
     const { taskId, id } = copy;
-    return this.#hold("save to", taskId, async (held) => {
+    const appended = await this.#hold("save to", taskId, async (held) => {
       const { folder, task, lock, log } = held;
       const replaced = replaces === id ? [] : findReplaced(task, replaces);
       const stored = task.find(id)?.checkpoint();
@@ -210,6 +217,8 @@ export abstract class FolderStore implements StorageAdapter {
       await storeWithRecords(held, checkpoint, drafts, () => task.add(checkpoint, lock, replaced), first);
       return sequence;
     });
+    if (copy.dueAt !== undefined) touchFolder(this.#root);
+    return appended;
   }
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
@@ -245,7 +254,7 @@ export abstract class FolderStore implements StorageAdapter {
   ): Promise<boolean> {
     const wanted = structuredClone(change);
     const drafts = records.map(copyRecordDraft);
-    return this.#change("change a status of", taskId, condition, async (held) => {
+    const isChanged = await this.#change("change a status of", taskId, condition, async (held) => {
       const entry = held?.task.find(id);
       const stored = entry?.checkpoint();
       if (!held || !entry || !stored) return this.#replaceNothing(held);
@@ -257,6 +266,8 @@ export abstract class FolderStore implements StorageAdapter {
       await storeWithRecords(held, changed, drafts, () => held.task.replace(entry, changed, held.lock));
       return true;
     });
+    if (isChanged) touchFolder(this.#root);
+    return isChanged;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
@@ -293,6 +304,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   close(): Promise<void> {
+    this.#watches.end();
     return this.#calls.close();
   }
 

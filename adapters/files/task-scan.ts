@@ -13,11 +13,11 @@ import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record
 import { StorageError } from "../../src/contract/errors.js";
 import type { RecordHeader } from "../../src/contract/log.js";
 import { findDueTime } from "../../src/contract/transient.js";
-import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
+import { readStats, SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
 import { type LogIndex, readIndex, requireOwner } from "./log-file.js";
 import { joinHeader } from "./log-line.js";
 import { findCompanion } from "./log-pages.js";
-import { isHashedName, parseFileName } from "./names.js";
+import { isHashedName, parseFileName, toFileName } from "./names.js";
 import {
   type LoadedTask,
   type LoadTask,
@@ -51,6 +51,12 @@ export async function* scanTasks(
   load: LoadTask,
   logName: string,
 ): AsyncGenerator<StoredTask | CorruptRecord, void, void> {
+  const first = await readFirstTask(root, query, load, logName);
+  if (first?.task) {
+    yield* first.corrupt;
+    yield first.task;
+    return;
+  }
   let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
   const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents?: Contents | undefined })[] = [];
   for (const folder of listTaskFolders(root)) {
@@ -76,6 +82,21 @@ export async function* scanTasks(
     seen += 1;
     if (seen % SLICE === 0) await setImmediate();
   }
+}
+
+/** If only one task is wanted, the one whose id is the prefix: it comes first, and is found without a list of all. */
+async function readFirstTask(
+  root: string,
+  query: TaskQuery,
+  load: LoadTask,
+  logName: string,
+): Promise<Contents | undefined> {
+  const { prefix: taskId = "", order, limit, status } = query;
+  if (taskId === "" || order !== "taskId" || limit !== 1 || status !== undefined) return undefined;
+  const path = join(root, toFileName(taskId));
+  if (!matchesTaskId(taskId, query) || !readStats(path)?.isDirectory()) return undefined;
+  const contents = await readContents({ path, taskId }, load, logName);
+  return contents.task?.taskId === taskId ? contents : undefined;
 }
 
 /**

@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isError, StorageError } from "../../src/contract/errors.js";
-import { loadPackage } from "../../src/contract/load-package.js";
+import { StorageError } from "../../src/contract/errors.js";
 import type { SqlRow } from "../sql/rows.js";
 import { COLUMN_TYPES, fromColumn, toColumn } from "./columns.js";
 import { isLost, isUndecided, isUnreachable, mayPass } from "./errors.js";
@@ -28,7 +27,16 @@ export interface PostgresClient {
   query(query: PostgresQuery): Promise<PostgresResult>;
   release(destroy?: boolean): void;
   on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "notification", listener: (message: PostgresNotification) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
+  removeListener(event: "notification", listener: (message: PostgresNotification) => void): unknown;
+  /** Lets the process end although the connection is open. */
+  unref?(): void;
+}
+
+/** The part of pg's `Notification` that the adapter uses. */
+export interface PostgresNotification {
+  readonly payload?: string | undefined;
 }
 
 /**
@@ -38,6 +46,8 @@ export interface PostgresClient {
 export interface PostgresPool {
   query(query: PostgresQuery): Promise<PostgresResult>;
   connect(done: (error: Error | undefined, client: PostgresClient | undefined) => void): void;
+  /** `max`: how many connections it has. One is kept to listen, if there are at least two. */
+  readonly options?: { readonly max?: number | undefined };
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
@@ -66,6 +76,9 @@ const MAX_PAUSE_MS = 1000;
  * whose machine is gone.
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
+
+/** The commit isn't synced: it would hold up the notifications of all others. */
+const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, payload) FROM unnest($2::text[]) payload`;
 
 /** A pool of connections. After a temporary failure, a call is tried again if that is safe, with growing pauses. */
 export class PostgresConnection implements Statements {
@@ -133,6 +146,46 @@ export class PostgresConnection implements Statements {
     { twice = false }: { readonly twice?: boolean } = {},
   ): Promise<Result> {
     return this.#retry(() => this.#tryTransaction(work, twice));
+  }
+
+  /** Notifies the channel of each payload, in a transaction of its own that nobody waits for. Tries once. */
+  async notify(channel: string, payloads: readonly string[]): Promise<void> {
+    await this.#openPool().query(this.#makeQuery(NOTIFY, [channel, payloads]));
+  }
+
+  /**
+   * Listens to a channel, on a connection that doesn't keep the process alive.
+   *
+   * @param on.broke - Called if the connection breaks. Then the next call begins anew.
+   * @returns Ends this, and closes the connection; `undefined` if the pool may have only one connection.
+   */
+  async listen(
+    channel: string,
+    on: { heard(payload: string): void; broke(): void },
+  ): Promise<(() => void) | undefined> {
+    const { max = 1 } = this.#openPool().options ?? {};
+    if (max < 2) return undefined;
+    let isOver = false;
+    const broke = () => {
+      if (!isOver) on.broke();
+    };
+    const client = await this.#connect(broke);
+    const hear = ({ payload = "" }: PostgresNotification) => on.heard(payload);
+    const end = () => {
+      isOver = true;
+      client.removeListener("notification", hear);
+      client.removeListener("error", broke);
+      client.release(true);
+    };
+    try {
+      client.on("notification", hear);
+      await client.query(this.#makeQuery(`LISTEN ${channel}`, []));
+      client.unref?.();
+    } catch (error) {
+      end();
+      throw error;
+    }
+    return end;
   }
 
   #run(query: PostgresQuery): Promise<PostgresResult> {
@@ -262,57 +315,4 @@ function parseRows({ rows }: PostgresResult): readonly SqlRow[] {
   return rows
     .filter(Array.isArray)
     .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));
-}
-
-interface Pg {
-  readonly Pool: new (options: object) => PostgresPool;
-  readonly Client: new (
-    options: object,
-  ) => {
-    connect(done: (error?: Error) => void): void;
-    end(done: () => void): void;
-  };
-}
-
-/** @throws {StorageError} pg can't be loaded. */
-function loadPg(): Pg {
-  try {
-    // The cast is needed, since only pg's own declarations could prove this type.
-    return loadPackage("pg") as Pg;
-  } catch (cause) {
-    const [reason = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
-    throw new StorageError(
-      `pg can't be loaded: ${reason}. Nothing was read or written. Run \`npm install pg\`. For a bundle, install it where ` +
-        "the bundle runs, or pass a `pool`.",
-      { cause },
-    );
-  }
-}
-
-export function makePool(url: string): PostgresPool {
-  const pg = loadPg();
-  class Client extends pg.Client {
-    /**
-     * Closes the connection if the login fails. If no password is given, pg leaves it open, and the program would run
-     * until the server closes it.
-     */
-    override connect(done: (error?: Error) => void): void {
-      super.connect((error) => {
-        if (error) this.end(ignore);
-        done(error);
-      });
-    }
-  }
-  return new pg.Pool({
-    Client,
-    connectionString: url,
-    fallback_application_name: "waymark",
-    connectionTimeoutMillis: 10_000,
-    // Without this limit, the system would report a vanished host only after a quarter of an hour.
-    query_timeout: 120_000,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    // With this, a program that doesn't close its storage can still end.
-    allowExitOnIdle: true,
-  });
 }

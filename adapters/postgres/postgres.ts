@@ -1,4 +1,4 @@
-import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import type { CheckpointQuery, StatusOptions } from "../../src/contract/adapter.js";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import {
   checkBoolean,
@@ -8,7 +8,8 @@ import {
   listKeys,
   MAX_DELAY_MS,
 } from "../../src/contract/arguments.js";
-import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { StatusChange, StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
@@ -20,13 +21,15 @@ import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { LogAppend } from "../sql/records.js";
 import { PostgresAppender } from "./appender.js";
-import { makePool, PostgresConnection, type PostgresPool } from "./connection.js";
+import { PostgresChanges } from "./changes.js";
+import { PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { LOG_PAGE_ROWS, PostgresLog } from "./log.js";
 import { makeMaintainedTables } from "./maintenance.js";
+import { makePool } from "./pool.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { hasTables, makeTables } from "./schema.js";
 import { quoteName } from "./statements/tables.js";
@@ -34,7 +37,13 @@ import { makeStatements, type PostgresStatements } from "./statements.js";
 import { TransientCheckpoints } from "./transient.js";
 import { PostgresWriter } from "./writer.js";
 
-export type { PostgresClient, PostgresPool, PostgresQuery, PostgresResult } from "./connection.js";
+export type {
+  PostgresClient,
+  PostgresNotification,
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from "./connection.js";
 export { postgresDdl } from "./schema.js";
 
 /** The options of {@link PostgresAdapter}: your pool or a URL, and the tables' options. */
@@ -123,6 +132,7 @@ export class PostgresAdapter extends SqlAdapter {
   };
   readonly #settings: { readonly schema: string; readonly migrate: boolean; readonly location: string };
   readonly #tables: Tables;
+  readonly #changes: PostgresChanges;
   /** @internal */
   protected override readonly tableCalls: TableCalls;
   readonly #calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explain(error) });
@@ -150,7 +160,13 @@ export class PostgresAdapter extends SqlAdapter {
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient, log });
     this.#tables = { connection, sql, reader, leases, log, writer, appender, groupCommit: new GroupCommit(appender) };
     const read = <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#withTables(work);
-    this.tableCalls = { enqueue: (append) => this.#enqueue(append), read, change: read };
+    this.#changes = new PostgresChanges(connection, schema);
+    this.tableCalls = {
+      enqueue: (append) => this.#enqueue(append),
+      read,
+      change: read,
+      watch: (...args) => this.#changes.watch(...args),
+    };
     this.log = new SqlLog(this.tableCalls, LOG_PAGE_ROWS);
     this.maintenance = new SqlMaintenance(makeMaintainedTables(location, histories, (work) => this.#withTables(work)));
   }
@@ -170,15 +186,34 @@ export class PostgresAdapter extends SqlAdapter {
     return this.#calls.run(() => this.#checkTables());
   }
 
+  override async setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    options?: StatusOptions,
+  ): Promise<boolean> {
+    const isChanged = await super.setStatus(taskId, id, change, condition, options);
+    if (isChanged) this.#changes.note(taskId, true);
+    return isChanged;
+  }
+
   override close(): Promise<void> {
-    return this.#calls.close(() => this.#tables.connection.close());
+    return this.#calls.close(async () => {
+      await this.#changes.close();
+      await this.#tables.connection.close();
+    });
   }
 
   #enqueue(append: Append | LogAppend): Promise<number> {
-    return this.#calls.inTurn(getTaskId(append), async () => {
+    const taskId = getTaskId(append);
+    return this.#calls.inTurn(taskId, async () => {
       // A refused append must not make tables.
       const { groupCommit, appender } = await this.#ensureTables(() => firstSequence(append));
-      return groupCommit.enqueue(await appender.prepare(append));
+      const sequence = await groupCommit.enqueue(await appender.prepare(append));
+      const { dueAt } = "draft" in append ? append.draft : append.options;
+      this.#changes.note(taskId, dueAt !== undefined);
+      return sequence;
     });
   }
 

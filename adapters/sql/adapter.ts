@@ -30,6 +30,7 @@ import { copyRecordDraft } from "../../src/contract/log.js";
 import type { DueCount, TaskQueue } from "../../src/contract/task-queue.js";
 import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./pages.js";
 import type { LogAppend, LogTable } from "./records.js";
+import type { Changed } from "./watchers.js";
 
 export const NOTHING_DUE: DueCount = { tasks: 0, oldestDueAt: undefined };
 
@@ -98,8 +99,8 @@ export interface TableCalls {
   read<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
   /** Like `read`, for work that changes the tables. */
   change<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
-  /** Calls `changed` after each change of a log, also by another process. Returns a function that ends this. */
-  watch?(changed: () => void): () => void;
+  /** See `TaskLog.watch`. */
+  watch(changed: Changed, taskId: string | undefined): () => void;
 }
 
 /**

@@ -15,7 +15,7 @@ import { logInPages } from "./records.js";
 
 /** The log of an adapter on SQL. It copies arguments at once, since a caller may change them while its call waits. */
 export class SqlLog implements TaskLog {
-  readonly watch?: (changed: () => void) => () => void;
+  readonly watch?: NonNullable<TaskLog["watch"]>;
   readonly #calls: TableCalls;
   readonly #pageRows: number;
 
@@ -23,7 +23,7 @@ export class SqlLog implements TaskLog {
   constructor(calls: TableCalls, pageRows: number) {
     this.#calls = calls;
     this.#pageRows = pageRows;
-    if (calls.watch) this.watch = (changed) => calls.watch?.(changed) ?? (() => undefined);
+    this.watch = (changed, taskId) => calls.watch(changed, taskId);
   }
 
   append(

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
-import { type Append, firstSequence } from "../sql/adapter.js";
+import { type Append, firstSequence, getTaskId } from "../sql/adapter.js";
 import { type LogAppend, sizeOfRecords } from "../sql/records.js";
+import type { Changed } from "../sql/watchers.js";
 import type { SqliteConnection } from "./connection.js";
 import type { DatabaseFile } from "./database-file.js";
 import { explain, isBusy, isReadOnly } from "./errors.js";
@@ -93,10 +94,10 @@ export class CallQueue {
     this.#busyTimeoutMs = busyTimeoutMs;
   }
 
-  /** Calls `changed` after each change of the database, also by another process. Returns a function that ends this. */
-  watch(changed: () => void): () => void {
-    this.#changes ??= new ChangeWatch(() => this.read(({ database }) => database.pragma("data_version")));
-    return this.#changes.add(changed);
+  /** See `TaskLog.watch`. */
+  watch(changed: Changed, taskId: string | undefined): () => void {
+    this.#changes ??= new ChangeWatch((work) => this.read(({ database }) => work(database)));
+    return this.#changes.add(changed, taskId);
   }
 
   /** Queues an append. It is committed in the next microtask, with all others that are queued until then. */
@@ -182,7 +183,7 @@ export class CallQueue {
         if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
         else batch[index]?.resolve(outcome.sequence);
       }
-      this.#changes?.tell();
+      this.#changes?.noteAppends(batch.map(({ append }) => getTaskId(append)));
     };
     const wait = synced ?? this.#turn();
     if (wait === undefined) answer();
@@ -235,6 +236,7 @@ export class CallQueue {
     } catch (error) {
       throw this.#explained(error);
     }
+    this.#changes?.noteChange();
     return result;
   }
 
@@ -254,7 +256,6 @@ export class CallQueue {
     const written = this.#calls.inTurn("", () => this.#untilFree(change, calledMs));
     return written.finally(() => {
       this.#pendingWrites -= 1;
-      this.#changes?.tell();
     });
   }
 

@@ -629,8 +629,15 @@ export const logCases: readonly ConformanceCase[] = [
       if (!requireLog(adapter).watch) return;
       const writers = store.capabilities.multiProcess ? [adapter, await store.open()] : [adapter];
       for (const [index, writer] of writers.entries()) {
-        const isTold = await isToldOf(adapter, () => requireLog(writer).append("t", [record(`r${index}`)]));
-        same(isTold, true, "watch MUST tell that a log has changed");
+        // The folder or database is there, so that it can be watched.
+        await requireLog(writer).append("t", [record(`first${index}`)]);
+        const isForeign = writer !== adapter;
+        const append = () => requireLog(writer).append("t", [record(`r${index}`)]);
+        const isTold = await isToldOf(adapter, append, { taskId: "t", isForeign });
+        same(isTold, true, "watch MUST tell that a task's log has changed");
+        const due = draft("due", `c${index}`, { dueAt: "2026-01-02T03:04:05.000Z" });
+        const isToldOfDue = await isToldOf(adapter, () => writer.append(due), { isForeign });
+        same(isToldOfDue, true, "watch MUST tell that a task may be due");
       }
       const { leases } = adapter;
       if (store.capabilities.multiProcess || leases === undefined) return;

@@ -165,14 +165,18 @@ export interface TaskLog {
   ): Promise<readonly number[]>;
 
   /**
-   * Optional: calls `changed` at most 20 ms after any task's log may have changed, by this process or another one. A
-   * hint: it may be called without a change. Without `watch`, followers poll. If the adapter isn't `multiProcess`, idle
-   * workers, waits and `result` don't poll with it, so it must also be called when a checkpoint has changed or a lease was
-   * released. (cases: log.watch, log.watch-anywhere)
+   * Optional: calls `changed` at most 20 ms after a task's log may have changed, by this process or another one. A hint:
+   * it may be called without a change, and a change by another process may be missed. Callers also poll, but seldom once
+   * they were told of anything but their own changes. So an adapter that can't watch yet, or not at all, just doesn't call.
+   * If the adapter isn't `multiProcess`, idle workers, waits and `result` don't poll, so it MUST tell of each change, also
+   * of a checkpoint, and of a lease that was released. (cases: log.watch, log.watch-anywhere)
    *
-   * @returns Ends the watch.
+   * @param changed - `isOwn`: true if this instance has made the changes. MUST be called once without it as soon as
+   *   changes by other processes are seen, since earlier ones may have been missed.
+   * @param taskId - Only changes of this task. Default: changes that may have made any task due.
+   * @returns Ends the watch. It doesn't keep the process alive.
    */
-  watch?(changed: () => void): () => void;
+  watch?(changed: (isOwn?: boolean) => void, taskId?: string): () => void;
 }
 
 const SEAL_FORM = "waymark-record-1";

@@ -1,13 +1,18 @@
 import { setMaxListeners } from "node:events";
 import type { StorageAdapter } from "../contract/adapter.js";
 import { checkTaskId, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
-import { isCorrupt } from "../contract/corrupt-record.js";
-import { LeaseHeldError, LeaseLostError, RunCancelledError, UnsupportedOperationError } from "../contract/errors.js";
+import {
+  LeaseHeldError,
+  LeaseLostError,
+  type RunCancelledError,
+  UnsupportedOperationError,
+} from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
 import { repeat } from "../contract/runtime.js";
 import type { DueCount, DueQuery, TaskQueue } from "../contract/task-queue.js";
-import { isCancelled, NEVER } from "../contract/transient.js";
+import { NEVER } from "../contract/transient.js";
+import { findCancellation, watchCancellation } from "./cancellations.js";
 import { checkOptions, wholeFrom } from "./check-options.js";
 import type { ResolvedOptions } from "./options.js";
 import { publishLostLease, traced, tracing } from "./tracing.js";
@@ -205,18 +210,6 @@ function lostLease(taskId: string, token: number, why: string): LeaseLostError {
   );
 }
 
-/** The cancellation at the task's newest checkpoint, if there is one. */
-async function findCancellation(storage: StorageAdapter, taskId: string): Promise<RunCancelledError | undefined> {
-  try {
-    for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
-      if (!isCorrupt(newest) && isCancelled(newest)) return new RunCancelledError(taskId, newest.error?.message ?? "");
-    }
-  } catch {
-    // The lease is lost whatever the reason, so the caller reports the loss.
-  }
-  return undefined;
-}
-
 /** The parts of the manager that leases use. */
 type LeaseParts = Pick<ResolvedOptions, "storage" | "clock" | "runtime">;
 
@@ -239,6 +232,7 @@ export class TaskLease implements Lease {
   readonly #ending = new AbortController();
   readonly signal: AbortSignal = this.#ending.signal;
   readonly #endRenewals: () => void;
+  readonly #endWatch: () => void;
   #renewing: Promise<void> | undefined;
   #cancelExpiry: (() => void) | undefined;
   #expiresAtMs = 0;
@@ -258,6 +252,8 @@ export class TaskLease implements Lease {
     // If a renewal fails, the lease stays. The next renewal may succeed, or the lease expires.
     const renew = () => void this.renew().catch(() => undefined);
     this.#endRenewals = repeat(parts.runtime, renew, renewalMs(ttlMs));
+    // A cancelled task was claimed by force, so the renewal finds that the lease is lost.
+    this.#endWatch = watchCancellation(parts, taskId, renew);
   }
 
   get expiresAt(): string {
@@ -299,6 +295,7 @@ export class TaskLease implements Lease {
 
   #stop(error: LeaseLostError | RunCancelledError): void {
     this.#endRenewals();
+    this.#endWatch();
     this.#cancelExpiry?.();
     this.#ending.abort(error);
   }

@@ -51,7 +51,7 @@ export class Follower {
     checkFollowOptions(taskId, options);
     const { afterSequence, kinds, signal } = options;
     const ending = anySignal(left, store.closing, signal);
-    const poller = new Poller(store, taskId, { usesHints: true });
+    const poller = new Poller(store, taskId);
     let last = afterSequence ?? 0;
     /** Removals up to this sequence were told of, or came before the beginning. */
     let toldUpTo = afterSequence;
@@ -78,13 +78,36 @@ export class Follower {
         last = Math.max(last, page.at(-1)?.sequence ?? lastSequenceOf(before));
         if (page.length > 0) idlePolls = -1;
         else if (before?.newest && hasEnded(before.newest) && (await store.isDurable(before.newest))) return;
-        else if (idlePolls > 0) await poller.pauseForChange(ending, { idlePolls: idlePolls - 1 });
+        else if (idlePolls > 0) idlePolls = await this.#untilChanged(taskId, before, poller, ending, idlePolls);
         before = task;
       }
     } catch (error) {
       if (!left.aborted) throw error;
     } finally {
       poller.end();
+    }
+  }
+
+  /**
+   * Pauses until the task has probably changed. Without a hint, only the task is looked at, which is cheaper than a page.
+   *
+   * @param known - The task before the last page was read, which was empty.
+   * @returns How many polls have found nothing.
+   */
+  async #untilChanged(
+    taskId: string,
+    known: StoredTask | undefined,
+    poller: Poller,
+    ending: AbortSignal,
+    idlePolls: number,
+  ): Promise<number> {
+    for (let idle = idlePolls; ; idle++) {
+      const isTold = await poller.pauseForChange(ending, { idlePolls: idle - 1 });
+      ending.throwIfAborted();
+      if (isTold || (known?.newest && hasEnded(known.newest))) return idle;
+      poller.begin();
+      const { task, isDamaged } = await this.#store.findTask(taskId);
+      if (isDamaged || describeTask(task) !== describeTask(known)) return idle;
     }
   }
 
@@ -104,6 +127,12 @@ export class Follower {
 
 function lastSequenceOf(task: StoredTask | undefined): number {
   return Math.max(task?.newest?.sequence ?? 0, task?.last?.sequence ?? 0);
+}
+
+/** A text that changes with each change of the task's log. */
+function describeTask(task: StoredTask | undefined): string {
+  const { newest, last, removedUpTo } = task ?? {};
+  return [newest?.id, newest?.sequence, newest?.status, last?.sequence, removedUpTo].join(" ");
 }
 
 /** Whether the task has nothing with this sequence or a later one, though none was removed by a policy. */

@@ -1,41 +1,46 @@
-import type { RunStore } from "./run-store.js";
+import { ANY_TASK, type RunStore } from "./run-store.js";
 
 /** The longest pause. A machine that sleeps stops the timers of its processes. */
 const MAX_QUIET_MS = 60_000;
-/** The pauses of {@link Poller.pauseForChange} if changes end it: at least, and at most by default. */
-const [HINTED_MS, SLOW_MS] = [20, 2000];
-/** The first pause if changes don't end it, and the last one. */
+/** The shortest pause, so that many changes in a row cost one poll. */
+const FIRST_MS = 20;
+/** The longest pause if the storage tells of changes, since it may miss one. */
+const SLOW_MS = 2000;
+/** Otherwise the first pause, and the last one. */
 const [FIRST_BLIND_MS, LAST_BLIND_MS] = [50, 500];
-/** Unless it is the longest one, such a pause takes at least so many times as long as the poll before it. */
-const IDLE_TIMES = 10;
+/** With many pollers, each pauses longer: so many milliseconds for each of them, so that all together poll so often. */
+const [SLOW_SHARE_MS, BLIND_SHARE_MS] = [100, 5];
+/** The multiples of the golden ratio, modulo 1, are spread evenly. */
+const GOLDEN = 0.618034;
+/** A pause takes at least so many times as long as the poll before it: one that a change ends, and any other one. */
+const [BUSY_TIMES, IDLE_TIMES] = [3, 10];
 
-/** Polls for what other managers and processes store. If the storage notifies of each change, only after one. */
+/** Polls for what other managers and processes store: after a change if the storage tells of them, and now and then in any case. */
 export class Poller {
   readonly #store: RunStore;
   readonly #key: string;
-  readonly #stopListening: () => void;
-  readonly #stopWatching: (() => void) | undefined;
+  readonly #end: readonly (() => void)[];
   #begunMs = 0;
   #isWoken = false;
   #hasChanged = false;
   #isQuiet = false;
+  /** A factor from 0.5 to 1.5, so that a thousand pollers that began together don't poll together. */
+  readonly #spread: number;
+  /** Whether the storage tells of changes, also of those by other processes. */
+  #isTold: boolean;
 
-  /**
-   * @param key - A task's id, or {@link ANY_TASK}: its wakes end the pauses.
-   * @param options - `usesHints`: whether changes end pauses, too, if the storage doesn't notify of all of them.
-   */
-  constructor(store: RunStore, key: string, { usesHints = false }: { readonly usesHints?: boolean } = {}) {
+  /** @param key - A task's id, or {@link ANY_TASK}: its changes and wakes end the pauses. */
+  constructor(store: RunStore, key: string) {
     this.#store = store;
     this.#key = key;
-    this.#stopListening = store.onWake(key, () => {
+    const stopListening = store.onWake(key, () => {
       this.#isWoken = true;
     });
-    this.#stopWatching = store.watchChanges(() => this.#noteChange(), usesHints);
-  }
-
-  /** Whether changes end pauses. */
-  get isNotified(): boolean {
-    return this.#stopWatching !== undefined;
+    this.#isTold = !store.isMultiProcess && store.hasWatch;
+    const stopWatching = store.watchChanges((isOwn) => this.#noteChange(isOwn), key === ANY_TASK ? undefined : key);
+    this.#spread = 0.5 + ((store.pollers.size * GOLDEN) % 1);
+    store.pollers.add(this);
+    this.#end = [stopListening, stopWatching, () => store.pollers.delete(this)];
   }
 
   /** Call it before each poll. */
@@ -50,37 +55,53 @@ export class Poller {
     if (!this.#isWoken) await this.#store.pause(this.#key, ms, signal);
   }
 
-  /** The same, unless the storage has changed, too, or doesn't notify. */
+  /** The same, unless the storage has changed, too. */
   async pauseUntilChange(ms: number, signal: AbortSignal): Promise<void> {
-    if (!this.isNotified || this.#hasChanged || ms <= 0) return;
-    this.#isQuiet = true;
-    await this.pause(Math.min(ms, MAX_QUIET_MS), signal);
-    this.#isQuiet = false;
+    await this.#pauseQuietly(Math.min(ms, MAX_QUIET_MS), signal);
   }
 
   /**
    * Pauses until the storage has probably changed.
    *
-   * @param options - `idlePolls`: how many polls in a row have found nothing; `mostMs`: the longest pause, if other processes
-   *   may change the storage unnoticed.
+   * @param options - `idlePolls`: how many polls in a row have found nothing; `mostMs`: the longest pause.
+   * @returns Whether it was told of a change, or woken.
    */
   async pauseForChange(
     signal: AbortSignal,
-    { idlePolls, mostMs = SLOW_MS }: { readonly idlePolls: number; readonly mostMs?: number },
-  ): Promise<void> {
+    { idlePolls, mostMs = Number.POSITIVE_INFINITY }: { readonly idlePolls: number; readonly mostMs?: number },
+  ): Promise<boolean> {
     const tookMs = this.#store.options.runtime.elapsedMs() - this.#begunMs;
-    const blindMs = Math.min(FIRST_BLIND_MS * 1.5 ** idlePolls, LAST_BLIND_MS);
-    const leastMs = Math.min(mostMs, Math.max(this.isNotified ? HINTED_MS : blindMs, IDLE_TIMES * tookMs));
+    const slowMs = Math.min(mostMs, SLOW_MS);
+    const leastMs = Math.min(slowMs, Math.max(FIRST_MS, BUSY_TIMES * tookMs));
     await this.pause(leastMs, signal);
-    await this.pauseUntilChange(this.#store.isMultiProcess ? mostMs - leastMs : Number.POSITIVE_INFINITY, signal);
+    const longestMs = Math.max(this.#longestMs(idlePolls), Math.min(slowMs, IDLE_TIMES * tookMs));
+    await this.#pauseQuietly(Math.min(mostMs, longestMs) - leastMs, signal);
+    return this.#hasChanged || this.#isWoken;
   }
 
   end(): void {
-    this.#stopListening();
-    this.#stopWatching?.();
+    for (const end of this.#end) end();
   }
 
-  #noteChange(): void {
+  #longestMs(idlePolls: number): number {
+    const { isMultiProcess, pollers } = this.#store;
+    if (!this.#isTold) {
+      const lastMs = Math.max(LAST_BLIND_MS, BLIND_SHARE_MS * pollers.size);
+      return Math.min(FIRST_BLIND_MS * 1.5 ** idlePolls, lastMs);
+    }
+    if (!isMultiProcess) return MAX_QUIET_MS;
+    return Math.max(SLOW_MS, SLOW_SHARE_MS * pollers.size * this.#spread);
+  }
+
+  async #pauseQuietly(ms: number, signal: AbortSignal): Promise<void> {
+    if (this.#hasChanged || ms <= 0) return;
+    this.#isQuiet = true;
+    await this.pause(ms, signal);
+    this.#isQuiet = false;
+  }
+
+  #noteChange(isOwn = false): void {
+    if (!isOwn) this.#isTold = true;
     this.#hasChanged = true;
     if (this.#isQuiet) this.#store.wake(this.#key);
   }

@@ -72,6 +72,8 @@ export class RunStore {
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
   readonly reader: CheckpointReader;
+  /** The pollers of this manager that haven't ended. */
+  readonly pollers = new Set<object>();
   readonly #writer: CheckpointWriter;
   readonly #statuses: StatusChanger;
   readonly #resolved: ResolvedOptions;
@@ -318,14 +320,13 @@ export class RunStore {
     return false;
   }
 
-  /**
-   * Calls `changed` after each change of the storage. Returns a function that ends this; `undefined` if the storage doesn't
-   * notify of every change.
-   *
-   * @param isHint - Then it needn't notify of every one.
-   */
-  watchChanges(changed: () => void, isHint = false): (() => void) | undefined {
-    return this.isMultiProcess && !isHint ? undefined : this.#resolved.storage.log?.watch?.(changed);
+  /** See `TaskLog.watch`. Never calls if the storage can't watch. */
+  watchChanges(changed: (isOwn?: boolean) => void, taskId: string | undefined): () => void {
+    return this.#resolved.storage.log?.watch?.(changed, taskId) ?? (() => undefined);
+  }
+
+  get hasWatch(): boolean {
+    return this.#resolved.storage.log?.watch !== undefined;
   }
 
   /** Whether other processes may use the storage, too. */

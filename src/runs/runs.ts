@@ -143,7 +143,7 @@ export class Runs {
   /** Waits for the checkpoint at which the run has ended. The task may not have begun. */
   async #findEnd(taskId: string, signal: AbortSignal): Promise<CheckpointSummary> {
     const store = this.#store;
-    const poller = new Poller(store, taskId, { usesHints: true });
+    const poller = new Poller(store, taskId);
     try {
       for (let idlePolls = 0; ; idlePolls++) {
         signal.throwIfAborted();

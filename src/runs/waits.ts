@@ -12,12 +12,6 @@ import { describeRefusal, eventTitle, type FoundEvent, type PendingEvent } from 
 import { assertKind, makeKey } from "./steps.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
-/**
- * Events of other managers are polled for, unless the storage tells of its changes. The interval doubles from the first to
- * the last.
- */
-const FIRST_POLL_MS = 250;
-const LAST_POLL_MS = 2000;
 /** The longest time limit of a wait: 100 years. */
 export const MAX_WAIT_MS = 100 * 366 * 24 * 60 * 60 * 1000;
 /** A longer sleep is divided, since a machine that sleeps stops the timers of its processes. */
@@ -314,14 +308,14 @@ export class Waits {
     const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until);
     const poller = new Poller(store, taskId);
     try {
-      for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
+      for (let idlePolls = 0; ; idlePolls++) {
         poller.begin();
         const found = await this.#beforePause(poll());
         if (found !== undefined || untilMs <= this.#nowMs()) return found;
         if (!this.#waiting.has(wait)) await this.#beforePause(this.#beginWaiting(wait, options));
         const leftMs = Math.max(0, untilMs - this.#nowMs());
-        await poller.pause(Math.min(leftMs, waitsFor === "sleep" ? MAX_NAP_MS : pauseMs), signal);
-        if (waitsFor === "event") await poller.pauseUntilChange(untilMs - this.#nowMs(), signal);
+        if (waitsFor === "sleep") await poller.pause(Math.min(leftMs, MAX_NAP_MS), signal);
+        else await poller.pauseForChange(signal, { idlePolls, mostMs: leftMs });
         signal.throwIfAborted();
       }
     } finally {

@@ -49,7 +49,7 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChan
 const DEFAULT_MAX_ATTEMPTS = 5;
 /** The most tasks in one claim, so that other workers get some, too. */
 const MAX_CLAIMED = 16;
-/** The pause between two looks for a task. */
+/** The longest pause between two looks for a task: it may be due by its time, or because its runner died. */
 const POLL_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const MAX_PAUSE_MS = 10_000;
@@ -90,7 +90,7 @@ export class Worker {
 
   async work(): Promise<void> {
     const { notifications } = this.#store;
-    const poller = new Poller(this.#store, ANY_TASK, { usesHints: true });
+    const poller = new Poller(this.#store, ANY_TASK);
     const saved = ({ taskId }: { readonly taskId: string }) => this.#noteProgress(taskId);
     const listening = [notifications.on("stepEnded", saved), notifications.on("waitEnded", saved)];
     try {
@@ -142,7 +142,8 @@ export class Worker {
       else if (failures === 0 && this.#store.isMultiProcess)
         await poller.pauseForChange(signal, { idlePolls: Number.POSITIVE_INFINITY, mostMs: POLL_MS });
       else await this.#store.pause(ANY_TASK, Math.min(POLL_MS * 2 ** failures, MAX_PAUSE_MS), signal);
-      if (claimed.length === 0 && failures === 0 && !this.#store.isMultiProcess) await this.#waitForChange(poller);
+      if (claimed.length > 0 || failures > 0 || this.#store.isMultiProcess || !this.#store.hasWatch) continue;
+      await this.#waitForChange(poller);
     }
   }
 

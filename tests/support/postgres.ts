@@ -86,9 +86,10 @@ export interface PoolSpy {
   readonly after?: (query: PostgresQuery) => void | Promise<void>;
 }
 
-/** A pool that reports each statement. */
+/** A pool that reports each statement, except notifications, which are sent some time after a change. */
 export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresPool {
   const spied = (source: Pick<PostgresClient, "query">) => async (query: PostgresQuery) => {
+    if (query.text.includes("pg_notify")) return source.query(query);
     await before?.(query);
     const result = await source.query(query);
     await after?.(query);

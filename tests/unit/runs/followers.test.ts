@@ -7,6 +7,7 @@ import { CheckpointManager, type StorageAdapter } from "waymark";
 import type { TaskLog } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { draft } from "../../../conformance/drafts.js";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -246,4 +247,24 @@ it("a misspelled option of a follower is refused by name", async () => {
   // @ts-expect-error `after` is no option.
   await expect(manager.follow("t", { after: 1 }).next()).rejects.toThrow(/after/);
   await expect(manager.follow("t", { afterSequence: -1 }).next()).rejects.toThrow(/afterSequence/);
+});
+
+it("a record that comes after an empty page, and before the look at its task, isn't missed without a hint", async () => {
+  const inner = new MemoryAdapter();
+  let looks = 0;
+  const storage = withMembers<StorageAdapter>(inner, {
+    capabilities: { ...inner.capabilities, multiProcess: true },
+    log: withMembers(inner.log, { watch: undefined }),
+    async *tasks(query) {
+      looks += 1;
+      if (looks === 3) await inner.append(draft("t", "between"));
+      yield* inner.tasks(query);
+    },
+  });
+  const { manager } = managerOn(storage);
+  await inner.append(draft("t", "first"));
+  const following: Following = manager.follow("t");
+  expect((await following.next()).value).toMatchObject({ sequence: 1 });
+  expect((await following.next()).value).toMatchObject({ sequence: 2 });
+  await following.return();
 });

@@ -25,6 +25,20 @@ describe.each(Object.entries(stores))("a list of %s tasks", (_kind, { make, file
     await expect(adapter.get("b", "1")).rejects.toThrow("b is a symbolic link");
   });
 
+  it("of one task whose id is the prefix reads no other folder", async () => {
+    const { root, adapter } = await make();
+    for (const taskId of ["t", "t/1"]) await adapter.append(draft(taskId, "1", { status: "paused" }));
+    const one = { prefix: "t", order: "taskId", limit: 1 } as const;
+    expect(await collect(adapter.tasks({ ...one, after: "t" }))).toMatchObject([{ taskId: "t/1" }]);
+    expect(await collect(adapter.tasks({ ...one, status: ["completed"] }))).toEqual([]);
+    // The name of this folder doesn't tell its task's id, so every list has to read it.
+    const path = join(root, `t~${"0".repeat(64)}`, fileName);
+    mkdirSync(dirname(path));
+    writeFileSync(path, newer);
+    await expect(collect(adapter.tasks({ ...one, limit: 2 }))).rejects.toThrow(UnsupportedFormatError);
+    expect(await collect(adapter.tasks(one))).toMatchObject([{ taskId: "t", count: 1 }]);
+  });
+
   it("is refused if a newer program wrote one of them, and names that file", async () => {
     const { root, adapter } = await make();
     await using manager = new CheckpointManager({ storage: adapter, logger: recordingLogger() });
