@@ -189,7 +189,7 @@ class Fleet {
     this.#sent += 1;
     const value = { id: `sent-${this.#sent}`, isBad: this.#chance.below(3) === 0 };
     this.#note({ is: "sent", task, event, id: value.id, isBad: value.isBad });
-    const send = () => this.#manager.send(task, event, value, { id: value.id });
+    const send = () => this.#manager.send(task, event, value, { id: value.id, force: true });
     await Promise.all(Array.from({ length: 1 + this.#chance.below(2) }, send));
   }
 
@@ -203,7 +203,7 @@ class Fleet {
       this.#sent += 1;
       const value = { id: `answer-${this.#sent}`, isBad: false };
       this.#note({ is: "sent", task, event, id: value.id, isBad: false });
-      await this.#manager.send(task, event, value, { id: value.id });
+      await this.#manager.send(task, event, value, { id: value.id, force: true });
     }
   }
 
