@@ -1,5 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 
+const NOW = Promise.resolve();
+
 /** Makes writes one after another, in call order. The failure of one belongs to its own caller. */
 export class WriteQueue {
   /** The writes that wait for the one under way. */
@@ -18,12 +20,15 @@ export class WriteQueue {
     });
   }
 
+  /** Begins once all promises that are settled have called back: what they record at the same moment joins the write. */
   #beginSoon(): void {
-    // The tick lets other records that come at the same moment join the write.
-    process.nextTick(() => {
-      const begin = this.#waiting.shift();
-      if (begin === undefined) this.#isWriting = false;
-      else void begin().then(() => this.#beginSoon());
-    });
+    // A tick alone may come before the promises.
+    void NOW.then(() => process.nextTick(() => this.#beginNext()));
+  }
+
+  #beginNext(): void {
+    const begin = this.#waiting.shift();
+    if (begin === undefined) this.#isWriting = false;
+    else void begin().then(() => this.#beginSoon());
   }
 }
