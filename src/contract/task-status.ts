@@ -1,6 +1,7 @@
 import type { StoredTask } from "./adapter.js";
 import type { CheckpointStatus, CheckpointSummary, TaskStatus } from "./checkpoint.js";
 import { readRunNote } from "./run-note.js";
+import { parseRunKey } from "./run-record.js";
 import { isCancelled, readWaits } from "./transient.js";
 
 /** The statuses that the newest checkpoint of a task with this status may have. */
@@ -46,7 +47,9 @@ export function findTaskStatus(task: TaskFacts, isHeld: boolean, nowMs: number):
   if (newest.status === "failed") return "failed";
   const note = readRunNote(newest);
   const isUnderWay = last?.kind === "mark" || last?.kind === "step" || last?.kind === "chunk";
-  if (note !== undefined && note.attempt > 0 && isUnderWay) return "interrupted";
+  // The first attempt of an enqueued run stores only records until it ends or pauses.
+  const attempt = Math.max(note?.attempt ?? 0, (last && parseRunKey(last)?.attempt) ?? 0);
+  if (note !== undefined && attempt > 0 && isUnderWay) return "interrupted";
   // Nobody has begun a new run, a fork or a rewind.
   if (newest.status === "running" && note?.attempt !== 0) return "interrupted";
   return note === undefined ? "paused" : findPausedStatus(task, note.attempt, nowMs);

@@ -34,7 +34,12 @@ export class ChunkWriter {
       );
     }
     if (stop.signal.aborted) return refused(stop.signal.reason);
-    const encoded = values.encodeChunk(this.#step, chunk);
+    let encoded: EncodedState;
+    try {
+      encoded = values.encodeChunk(this.#step, chunk);
+    } catch (error) {
+      return refused(error);
+    }
     this.#waiting.push(encoded);
     this.#unstored += encoded.text.length;
     if (this.#unstored >= FLUSH.chars) return this.#flush();

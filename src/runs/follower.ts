@@ -78,7 +78,9 @@ export class Follower {
         last = Math.max(last, page.at(-1)?.sequence ?? lastSequenceOf(before));
         if (page.length > 0) idlePolls = -1;
         else if (before?.newest && hasEnded(before.newest) && (await store.isDurable(before.newest))) return;
-        else if (idlePolls > 0) idlePolls = await this.#untilChanged(taskId, before, poller, ending, idlePolls);
+        // A change of status may have no record.
+        else if (idlePolls > 0 && describeTask(task) === describeTask(before))
+          idlePolls = await this.#untilChanged(taskId, before, poller, ending, idlePolls);
         before = task;
       }
     } catch (error) {

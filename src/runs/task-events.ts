@@ -109,7 +109,7 @@ export class TaskEvents {
     if (wait === undefined || !open.has(wait)) {
       throw new CheckpointConflictError(
         `${notSent}: the wait ${wait} isn't open. It has ended, or it is one of another task or name. ` +
-          "Nothing was stored. Leave out `wait` to send it to the next wait of the name.",
+          "Nothing was stored. `waymark show` and the `mark` records list the open waits with their keys.",
       );
     }
     const answer = events.find(
@@ -118,7 +118,7 @@ export class TaskEvents {
     if (answer !== undefined) {
       throw new CheckpointConflictError(
         `${notSent}: the wait ${wait} is answered by event ${JSON.stringify(answer.id)}, which its run receives next. ` +
-          "Nothing was stored. Leave out `wait` to send it to the next wait of the name.",
+          "Nothing was stored.",
       );
     }
     return events.at(-1)?.sequence ?? 0;
@@ -131,8 +131,12 @@ export class TaskEvents {
     id,
     wait,
   }: Pick<EventHeader, "name" | "id"> & { taskId: string; wait: string }) {
-    const sent = (await this.#listHeaders(taskId)).find((event) => event.id === id);
-    if (sent?.status !== "pending" || sent.wait?.isOpen !== false) return;
+    const isMissed = async () => {
+      const sent = (await this.#listHeaders(taskId)).find((event) => event.id === id);
+      return sent?.status === "pending" && sent.wait?.isOpen === false;
+    };
+    // The receipts are read before the waits, so the second look finds one that came between them.
+    if (!(await isMissed()) || !(await isMissed())) return;
     throw new CheckpointConflictError(
       `The wait ${wait} ended before it received the ${eventTitle(taskId, name)}. The event is stored as ${JSON.stringify(id)}, ` +
         "and no wait receives it. Send it with another id, and without `wait`, for the next wait of the name.",

@@ -66,6 +66,17 @@ describe.each(Object.keys(PLACES))("without polls on %s", (place) => {
     await close();
   });
 
+  it("a follower ends when a task that only has saves is completed", async () => {
+    const { here, other, close } = await twoManagers(place);
+    await other.save("t", 1);
+    const following = here.follow("t");
+    expect(await following.next()).toMatchObject({ value: { kind: "checkpoint" } });
+    const end = following.next();
+    await other.complete("t");
+    expect(await end).toEqual({ done: true, value: undefined });
+    await close();
+  });
+
   it("a wait sees the answer of another process, and `result` there the run's end", async () => {
     const { here, other, close } = await twoManagers(place);
     const asked = deferred();

@@ -15,6 +15,19 @@ async function chunksOf(manager: Manager, taskId = "t"): Promise<unknown[]> {
   return records.map((record) => ("value" in record ? record.value : undefined));
 }
 
+it("a chunk that can't be stored rejects, and doesn't throw into the listener that writes it", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", (run) =>
+    run.step("model", async ({ write }) => {
+      let written: Promise<void> | undefined;
+      expect(() => {
+        written = write(() => 1);
+      }).not.toThrow();
+      await expect(written).rejects.toMatchObject({ code: "STATE_NOT_SERIALIZABLE" });
+    }),
+  );
+});
+
 describe.each(Object.entries(STORAGES))("chunks on %s", (_name, open) => {
   it("are stored in their order before the step's result, and followed while the step runs", async () => {
     const storage = await open();

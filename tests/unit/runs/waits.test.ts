@@ -14,6 +14,7 @@ import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
 import { readWaits } from "../../../src/contract/transient.js";
 import { collect } from "../../support/collect.js";
+import { deferred } from "../../support/deferred.js";
 import { shortenPauses } from "../../support/stopped-clock.js";
 import { withMembers } from "../../support/with-members.js";
 import { managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
@@ -529,6 +530,22 @@ describe("an event for one wait", () => {
     expect(await manager.events("t")).toHaveLength(1);
     for (const value of ["b", "c"]) await manager.send("t", "approve", value);
     expect((await running).slice(1)).toEqual(["b", "c"]);
+  });
+
+  it("isn't refused for a pending event of another name, or one that the schema has refused", async () => {
+    const { manager } = managerOn();
+    const refused = deferred();
+    manager.on("eventRefused", () => refused.resolve());
+    const started = deferred();
+    manager.on("waitStarted", () => started.resolve());
+    const running = manager.run("t", (run) => run.waitFor("approve", { schema: z.number() }));
+    await started.promise;
+    const wait = (await runOf(manager, "t"))?.steps.find(({ status }) => status === "started")?.key ?? "";
+    await manager.send("t", "chat", "hello");
+    await manager.send("t", "approve", "not a number", { wait });
+    await refused.promise;
+    await manager.send("t", "approve", 7, { wait });
+    expect((await running).value).toBe(7);
   });
 
   it("is refused while an earlier event of the name is pending for the wait", async () => {
