@@ -1,3 +1,4 @@
+import { decodeJson, encodeJson } from "../codec/json.js";
 import {
   ANY_DEPTH,
   ANY_STEP,
@@ -7,7 +8,8 @@ import {
   withoutMessage,
 } from "../codec/redacted-paths.js";
 import { checkText } from "../contract/arguments.js";
-import type { CheckpointFailure } from "../contract/checkpoint.js";
+import { type CheckpointFailure, toFailure } from "../contract/checkpoint.js";
+import { isError } from "../contract/errors.js";
 import { checkOptions } from "./check-options.js";
 
 /** The option `redact`: secrets that are never stored. */
@@ -96,7 +98,9 @@ export class Redaction {
     return this.#isLabel ? this.#censor : label;
   }
 
-  failure(failure: CheckpointFailure): CheckpointFailure {
+  /** A thrown value as plain data, without its secrets. */
+  failure(thrown: unknown): CheckpointFailure {
+    const failure = toFailure(this.#withoutSecrets(thrown));
     if (this.#isWholeError) return { message: this.#censor };
     const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#errorFields?.covers([field]));
     if (covered.length === 0) return failure;
@@ -105,6 +109,17 @@ export class Redaction {
     const told = [failure.message, failure.name].filter((_, at) => covered.includes(at === 0 ? "message" : "name"));
     const stack = told.reduce((text, part) => withoutMessage(text, part ?? "", this.#censor), failure.stack);
     return { ...failure, ...(stack === undefined ? undefined : { stack }), ...censored };
+  }
+
+  /** The JSON of an object that isn't an error becomes a message. So its secrets are replaced before. */
+  #withoutSecrets(thrown: unknown): unknown {
+    if (typeof thrown !== "object" || isError(thrown) || this.#errorFields === undefined) return thrown;
+    try {
+      const { encoding, text } = encodeJson(thrown, Number.POSITIVE_INFINITY, "An error", this.#errorFields, true);
+      return decodeJson(encoding, text, "An error");
+    } catch {
+      return this.#censor;
+    }
   }
 }
 

@@ -75,8 +75,7 @@ export class StatusChanger {
 
   #makeChange(status: CheckpointStatus, error: unknown): StatusChange {
     const { redaction } = this.#options;
-    const failure = error === undefined ? undefined : toFailure(error);
-    return { status, ...(failure && { error: redaction?.failure(failure) ?? failure }) };
+    return { status, ...(error !== undefined && { error: redaction?.failure(error) ?? toFailure(error) }) };
   }
 }
 

@@ -117,7 +117,7 @@ export class CheckpointWriter {
   draft(taskId: string, options: SaveOptions, note?: JsonObject): UnfinishedDraft {
     const { createId, clock, runtime, stateVersion, redaction } = this.#options;
     const { stage, label, parentId, metadata, error, status = error === undefined ? "running" : "failed" } = options;
-    const failure = error === undefined ? undefined : toFailure(error);
+    const failure = error === undefined ? undefined : (redaction?.failure(error) ?? toFailure(error));
     const nowMs = readClock(clock);
     const id = options.id ?? (createId ? createId({ taskId, stage, nowMs }) : runtime.randomUUID());
     if (createId !== undefined && options.id === undefined) checkId("The id from createId", id);
@@ -131,7 +131,7 @@ export class CheckpointWriter {
       ...(parentId === undefined ? undefined : { parentId }),
       ...(copied === undefined ? undefined : { metadata: copied }),
       status,
-      ...(failure && { error: redaction?.failure(failure) ?? failure }),
+      ...(failure && { error: failure }),
       stateVersion,
     };
   }

@@ -248,8 +248,7 @@ export function eventTitle(taskId: string, name: string): string {
 
 /** The value of the record that says that a schema has refused an event. */
 export function describeRefusal(error: unknown, redaction: Redaction | undefined): object {
-  const failure = toFailure(error);
-  return { type: "refused", error: redaction?.failure(failure) ?? failure };
+  return { type: "refused", error: redaction?.failure(error) ?? toFailure(error) };
 }
 
 function toEventValue(value: unknown): EventValue {

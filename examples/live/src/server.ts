@@ -42,6 +42,8 @@ app.get("/reports/:id/events", (context) => {
           retry: 250,
         });
       }
+      // The records end, too, if the run has failed or was cancelled: then this throws.
+      await manager.result(taskId, { signal: left.signal });
       await stream.writeSSE({ event: "end", data: "" });
     } catch (error) {
       if (left.signal.aborted) return;

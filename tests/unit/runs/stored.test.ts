@@ -126,6 +126,18 @@ it.each(["memory", "sqlite"])("one path keeps a token out of everything that a r
   for (const file of await readdir(folder)) expect((await readFile(join(folder, file))).includes(token)).toBe(false);
 });
 
+it("a path keeps a token out of an object that was thrown, or passed as an error", async () => {
+  const { manager } = managerOn(undefined, { redact: { paths: ["**.token"] } });
+  const thrown = { status: 401, token: "tok-1", inner: { token: "tok-2" } };
+  const message = '{"status":401,"token":"[redacted]","inner":{"token":"[redacted]"}}';
+  await manager.run("run", () => Promise.reject(thrown)).catch(() => undefined);
+  await manager.save("failed", 1);
+  await manager.fail("failed", thrown);
+  await manager.save("saved", 1, { error: thrown });
+  for (const taskId of ["run", "failed", "saved"])
+    expect((await manager.latest(taskId))?.error, taskId).toMatchObject({ message });
+});
+
 it("redaction of whole errors leaves no part of them", async () => {
   const { manager, storage } = managerOn(undefined, { redact: { paths: ["error"] } });
   const running = manager.run("t", async (run) => {
