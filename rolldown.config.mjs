@@ -21,8 +21,8 @@ export default defineConfig({
     chunkFileNames: "shared/[name].js",
     // They are in the types.
     comments: { jsdoc: false },
-    // Without indentation, so that an installation stays below 2 MB. Names stay as they are, for stack traces.
-    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
+    // Names and lines stay as they are: Node prints the line that threw an uncaught error.
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: false } },
     codeSplitting: {
       groups: [
         // The last one is too small for a file of its own.
