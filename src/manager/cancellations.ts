@@ -23,8 +23,8 @@ export async function findCancellation(
 }
 
 /**
- * Calls `cancelled` soon after another process has cancelled the task, if the storage tells of its changes. It may be called
- * for an earlier cancellation, too.
+ * Calls `cancelled` soon after another process has cancelled the task, if the storage tells of its changes; also called
+ * for an earlier cancellation.
  *
  * @returns Ends the watch.
  */
