@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
 
-/** From then on, the followers poll again, each every 50 to 150 seconds, in case that they have missed a change. */
+/** From then on, the followers poll again, each every 50 to 150 seconds, in case they missed a change. */
 const SETTLES_MS = 50_000;
 const MEASURED_MS = 20_000;
 

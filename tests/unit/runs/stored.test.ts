@@ -128,9 +128,12 @@ it.each(["memory", "sqlite"])("one path keeps a token out of everything that a r
 
 it("a path keeps a token out of an object that was thrown, or passed as an error", async () => {
   const { manager } = managerOn(undefined, { redact: { paths: ["**.token"] } });
-  const thrown = { status: 401, token: "tok-1", inner: { token: "tok-2" } };
+  const thrown: unknown = { status: 401, token: "tok-1", inner: { token: "tok-2" } };
   const message = '{"status":401,"token":"[redacted]","inner":{"token":"[redacted]"}}';
-  await manager.run("run", () => Promise.reject(thrown)).catch(() => undefined);
+  const fails = () => {
+    throw thrown;
+  };
+  await manager.run("run", fails).catch(() => undefined);
   await manager.save("failed", 1);
   await manager.fail("failed", thrown);
   await manager.save("saved", 1, { error: thrown });
