@@ -7,7 +7,7 @@ const ROOT_MS = 500;
 
 /**
  * Watches a root folder and the folders of tasks, by the system's notifications (inotify on Linux). Each change of a task
- * changes a file in its folder. If the system can't watch a folder, because too many are watched for example, nothing is told.
+ * changes a file in its folder. If the system can't watch a folder, for example since too many are watched, nobody is notified.
  */
 export class FolderWatches {
   readonly #root: string;

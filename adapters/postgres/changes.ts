@@ -16,7 +16,7 @@ const DEAF_AFTER_MS = 10_000;
 /** The server takes payloads of less than 8,000 bytes. A digest and its space take 17. */
 const MAX_DIGESTS = 400;
 
-/** What was changed, and not yet notified of. */
+/** Changes whose notification hasn't been sent. */
 interface Pending {
   readonly digests: Set<string>;
   mayBeDue: boolean;

@@ -54,7 +54,10 @@ export async function* listTasks(
     // There are few of them, among many that aren't completed.
     const held = await readHeld();
     const found = await findEach(storage, query, held);
-    yield* found.flatMap((task) => select(task, held) ?? []).slice(0, limit);
+    yield* firstTasks(
+      found.flatMap((task) => select(task, held) ?? []),
+      limit,
+    );
     return;
   }
   const stored = { ...query, status: status && listCheckpointStatuses(status) };
@@ -73,8 +76,18 @@ export async function* listTasks(
     for await (const task of storage.tasks({ ...stored, limit: asked })) found.push(task);
     const held = await readHeld(found.flatMap((task) => (isCorrupt(task) ? [] : task.taskId)));
     const selected = found.flatMap((task) => select(task, held) ?? []);
-    if (found.length < asked || selected.length >= limit) return yield* selected.slice(0, limit);
+    const isEnough = selected.filter((task) => !isCorrupt(task)).length >= limit;
+    if (isEnough || found.length < asked) return yield* firstTasks(selected, limit);
   }
+}
+
+/** The first tasks up to a limit, with the damage on the way, which doesn't count. */
+function firstTasks(
+  found: readonly (ListedTask | CorruptRecord)[],
+  limit = Number.POSITIVE_INFINITY,
+): readonly (ListedTask | CorruptRecord)[] {
+  let left = limit;
+  return found.filter((task) => (isCorrupt(task) ? left > 0 : left-- > 0));
 }
 
 /** The storage's tasks whose lease is held, of these. A storage without leases has none. */
