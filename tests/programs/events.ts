@@ -30,7 +30,8 @@ export class EventSender {
     this.#sent += 1;
     const value: EventValue = { id: `sent-${this.#sent}`, isBad };
     this.#seen.push({ is: "sent", task, event, id: value.id, isBad });
-    for (let copy = 0; copy < copies; copy++) await this.#manager.send(task, event, value, { id: value.id, force: true });
+    for (let copy = 0; copy < copies; copy++)
+      await this.#manager.send(task, event, value, { id: value.id, force: true });
     if (!isBad) this.#noteArrival(task, event, value.id);
   }
 
