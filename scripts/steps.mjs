@@ -5,6 +5,9 @@ import { createInterface } from "node:readline";
 
 /** How many of a failed step's last lines are shown again at the end. */
 const LAST_LINES = 25;
+/** How many lines about failed tests stand under a failed step, and how long each may be. */
+const MOST_FAILURES = 10;
+const LONGEST = 200;
 
 /** The mark at the beginning of a line that names a failed test, in vitest's and in Node's output. */
 const NAMES_A_FAILURE = /^\s*(FAIL|×|not ok|✖) /;
@@ -25,9 +28,12 @@ export async function runSteps(steps) {
   for (const step of steps) results.push(...(await Promise.all([step].flat().map(runStep))));
   console.log("");
   for (const { name, passed, lines } of results) {
-    if (!passed) console.log([`--- what failed of ${name}:`, ...failuresAmong(lines), ""].join("\n"));
+    if (!passed) console.log([`--- the end of ${name}:`, ...lines.slice(-LAST_LINES), ""].join("\n"));
   }
-  for (const { name, passed, seconds } of results) console.log(`${passed ? "PASS" : "FAIL"}  ${name} (${seconds} s)`);
+  for (const { name, passed, lines, seconds } of results) {
+    console.log(`${passed ? "PASS" : "FAIL"}  ${name} (${seconds} s)`);
+    if (!passed) for (const failure of failuresAmong(lines)) console.log(`      ${failure}`);
+  }
   const failed = results.filter(({ passed }) => !passed).length;
   console.log(`${results.length - failed} passed, ${failed} failed`);
   process.exitCode = failed === 0 ? 0 : 1;
@@ -52,17 +58,14 @@ async function runShown(command, where) {
   const lines = [];
   for await (const line of createInterface({ input: child.stdout })) {
     console.log(line);
-    lines.push(line);
+    lines.push(line.replaceAll(COLOURS, ""));
   }
   const [status] = await closed;
   return { status, lines };
 }
 
-/** @param {readonly string[]} lines */
+/** The names of the first failed tests, each with the error's first line. @param {readonly string[]} lines */
 function failuresAmong(lines) {
-  const named = lines.flatMap((line, at) => {
-    const words = line.replaceAll(COLOURS, "");
-    return NAMES_A_FAILURE.test(words) ? lines.slice(at, at + 3).map((shown) => shown.replaceAll(COLOURS, "")) : [];
-  });
-  return [...new Set(named), "…", ...lines.slice(-LAST_LINES)];
+  const named = lines.flatMap((line, at) => (NAMES_A_FAILURE.test(line) ? lines.slice(at, at + 2) : []));
+  return [...new Set(named.map((line) => line.trim().slice(0, LONGEST)))].slice(0, MOST_FAILURES);
 }
