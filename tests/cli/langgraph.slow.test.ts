@@ -61,9 +61,9 @@ describe("waymark tasks", () => {
         .map((line) => line.split(/ {2,}/).slice(0, 4)),
     ).toEqual([
       ["TASK", "CHECKPOINTS", "STATUS", "NEWEST"],
-      ["build-42", "1", "running", "After a step"],
-      ["support-42", "6", "paused", 'LangGraph, step 1, with mail, asks "Approve?" and {"question":"Send it?"}'],
-      ["zebra", "1", "running", "After a step"],
+      ["build-42", "1", "interrupted", "After a step"],
+      ["support-42", "6", "waiting", 'LangGraph, step 1, with mail, asks "Approve?" and {"question":"Send it?"}'],
+      ["zebra", "1", "interrupted", "After a step"],
     ]);
     expect(await json("tasks")).toMatchObject([
       { taskId: "build-42", count: 1 },
@@ -186,7 +186,7 @@ describe("waymark resume", () => {
     const { run, agent, json } = await placeWithThread();
     stopClock().pass(3 * 60 * 60_000);
     expect((await run("resume", "--limit", "1")).stdout).toMatch(
-      /^support-42 +step 1 +3 hours ago +paused +asks "Approve\?" and \{"question":"Send it\?"\}$/m,
+      /^support-42 +step 1 +3 hours ago +waiting +asks "Approve\?" and \{"question":"Send it\?"\}$/m,
     );
     const tasks = (await agent.getState(thread("support-42"))).tasks.flatMap((task) => task.interrupts);
     const resume = Object.fromEntries(tasks.map(({ id = "" }) => [id, "yes"]));

@@ -10,7 +10,7 @@ import { runningText } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
-import { INCOMPLETE, TASKS_THAT_GO_ON } from "../queries/incomplete.js";
+import { INCOMPLETE, TASKS_THAT_CONTINUE } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { whereText } from "../run-steps.js";
 import { statusCell } from "../status-cell.js";
@@ -31,7 +31,7 @@ export const tasks: CommandFile = {
       .option("--incomplete", "only tasks that can continue: neither completed nor cancelled, nor within another run")
       .addOption(
         new Option("--status <status>", "only those that are now")
-          .choices([...TASKS_THAT_GO_ON, "completed", "cancelled"])
+          .choices([...TASKS_THAT_CONTINUE, "completed", "cancelled"])
           .conflicts("incomplete"),
       )
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
@@ -51,8 +51,8 @@ export const tasks: CommandFile = {
         cli.withStore(async (session) => {
           const { output, errors, name } = session;
           const { recent, prefix, stage, limit } = options;
-          const status = options.incomplete ? TASKS_THAT_GO_ON : options.status && [options.status];
-          const query = { prefix, stage, status, canGoOn: options.incomplete, limit };
+          const status = options.incomplete ? TASKS_THAT_CONTINUE : options.status && [options.status];
+          const query = { prefix, stage, status, canContinue: options.incomplete, limit };
           if (options.watch) return watch(cli, session, query);
           const order = recent ? "recent" : "taskId";
           const found = listTasks(session, { ...query, order });

@@ -49,7 +49,7 @@ export interface FoundQuery extends Omit<TaskQuery, "status"> {
     | { readonly status: readonly TaskStatus[]; readonly readHeld: Parameters<typeof selectTasks>[2] }
     | undefined;
   /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
-  readonly canGoOn?: boolean | undefined;
+  readonly canContinue?: boolean | undefined;
 }
 
 /** The name that the command shows and accepts. */
@@ -97,12 +97,12 @@ export async function* findTasks(
     yield* otherTasks(source, { ...query, limit });
     return;
   }
-  const { prefix, order, now } = query;
+  const { order, now } = query;
   const others = await takeFirst(otherTasks(source, query), limit);
   // Threads are found in the order of their ids, and with any status. So `limit` applies here only if the query has
   // that order and no status.
   const isInOrder = order === "taskId" && now === undefined;
-  const threads = await takeFirst(threadsIn(source, prefix), isInOrder ? limit : undefined);
+  const threads = await takeFirst(threadsIn(source, query), isInOrder ? limit : undefined);
   yield* [...others, ...threads].sort(compareTasks(order));
 }
 
@@ -114,10 +114,14 @@ export async function* describedTasks(
   for await (const task of findTasks(session, query)) {
     const { thread } = task;
     const { checkpoint: newest, interrupts } = await describeCheckpoint(session, task.newest);
-    if (thread === undefined) yield task;
-    else if (query.now?.status.some((status) => status === threadStatus(newest, interrupts)) !== false) {
-      yield { ...task, newest, thread: { ...thread, interrupts } };
+    if (thread === undefined) {
+      yield task;
+      continue;
     }
+    const status = threadStatus(newest, interrupts);
+    // Without its key, nobody knows whether it waits; it isn't completed.
+    const isSelected = query.now?.status.includes(status === "unknown" ? "interrupted" : status) !== false;
+    if (isSelected) yield { ...task, newest, thread: { ...thread, interrupts } };
   }
 }
 
@@ -143,16 +147,16 @@ async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): 
 
 /** The tasks that the query finds, without those that have records only. */
 async function* listed(
-  storage: StorageAdapter,
-  { canGoOn = false, now, ...query }: FoundQuery,
+  storage: Pick<StorageAdapter, "tasks">,
+  { canContinue = false, now, ...query }: FoundQuery,
 ): AsyncGenerator<FoundTask | CorruptRecord, void, void> {
-  const selection = { ...query, status: now?.status, ...(canGoOn && { isLeftOut: cannotGoOn }) };
+  const selection = { ...query, status: now?.status, ...(canContinue && { isLeftOut: cannotContinue }) };
   for await (const task of selectTasks(storage, selection, now?.readHeld ?? readNone, Date.now())) {
     yield isCorrupt(task) ? task : toFoundTask(task);
   }
 }
 
-function cannotGoOn(newest: CheckpointSummary): boolean {
+function cannotContinue(newest: CheckpointSummary): boolean {
   return isCancelled(newest) || isChild(newest);
 }
 
@@ -177,7 +181,9 @@ export async function findTask(storage: StorageAdapter, taskId: string): Promise
   return undefined;
 }
 
-async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGenerator<FoundTask, void, void> {
+/** Every thread, and what the query selects of the other tasks whose ids begin as those of threads. */
+async function* threadsIn({ storage, damage }: TaskSource, query: FoundQuery): AsyncGenerator<FoundTask, void, void> {
+  const { prefix = "" } = query;
   const begin = prefix.startsWith(THREADS_PREFIX) ? prefix : threadPrefix(prefix).slice(0, -1);
   let found: FoundNamespace[] = [];
   for await (const task of storage.tasks({ prefix: begin, order: "taskId" })) {
@@ -194,10 +200,15 @@ async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGe
       found = [];
     }
     if (thread !== undefined) found.push({ thread, task });
-    else if (parseThreadPrefix(taskId) === undefined && taskId.startsWith(prefix))
-      yield { taskId, count: task.count, newest };
+    else if (parseThreadPrefix(taskId) === undefined && taskId.startsWith(prefix)) {
+      for await (const one of listed({ tasks: () => justOne(task) }, query)) if (!isCorrupt(one)) yield one;
+    }
   }
   yield* asThread(found);
+}
+
+async function* justOne(task: StoredTask): AsyncGenerator<StoredTask, void, void> {
+  yield task;
 }
 
 /** A task with checkpoints of a thread. */

@@ -10,7 +10,7 @@ import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
 /** The statuses of tasks that can continue. */
-export const TASKS_THAT_GO_ON: readonly TaskStatus[] = [
+export const TASKS_THAT_CONTINUE: readonly TaskStatus[] = [
   ...(["queued", "scheduled", "running", "waiting", "interrupted", "paused", "failed"] as const),
 ];
 
@@ -23,7 +23,12 @@ export async function* listIncomplete(
   query: Pick<TasksQuery, "prefix" | "limit">,
 ): AsyncGenerator<IncompleteTask, void, void> {
   const nowMs = Date.now();
-  for await (const task of listTasks(session, { ...query, order: "recent", status: TASKS_THAT_GO_ON, canGoOn: true })) {
+  for await (const task of listTasks(session, {
+    ...query,
+    order: "recent",
+    status: TASKS_THAT_CONTINUE,
+    canContinue: true,
+  })) {
     yield { ...task, why: whyIncomplete(task, nowMs) };
   }
 }

@@ -15,13 +15,13 @@ export interface TasksQuery {
   readonly stage?: string | undefined;
   readonly limit?: number | undefined;
   /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
-  readonly canGoOn?: boolean | undefined;
+  readonly canContinue?: boolean | undefined;
 }
 
 /** Yields the tasks of a storage, each LangGraph thread as one. Tasks without a checkpoint come last. */
 export async function* listTasks(
   session: QuerySession,
-  { order, prefix, status, stage, canGoOn, limit = Number.POSITIVE_INFINITY }: TasksQuery,
+  { order, prefix, status, stage, canContinue, limit = Number.POSITIVE_INFINITY }: TasksQuery,
 ): AsyncGenerator<ListedTask, void, void> {
   const leases = new LeaseReader(session);
   const leased = new Set<string>();
@@ -29,7 +29,7 @@ export async function* listTasks(
   const most = stage === undefined && Number.isFinite(limit) ? limit : undefined;
   const readHeld = async () => new Set((await leases.held(prefix)).map(({ taskId }) => taskId));
   const now = status && { status, readHeld };
-  const found = describedTasks(session, { order, prefix, now, canGoOn, limit: most });
+  const found = describedTasks(session, { order, prefix, now, canContinue, limit: most });
   for await (const task of leases.of(ofStage(found, stage), limit)) {
     if (task.lease) leased.add(task.taskId);
     count += 1;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { TASKS_THAT_GO_ON } from "../queries/incomplete.js";
+import { TASKS_THAT_CONTINUE } from "../queries/incomplete.js";
 import type { LiveQueries, Queries } from "./api.js";
 
 /** The request of each query. */
@@ -19,7 +19,7 @@ const count = z.int().min(0);
 const limit = z.int().min(1).max(MOST_ROWS);
 const nothing = z.strictObject({});
 const force = z.boolean().exactOptional();
-const TASK_STATUSES = [...TASKS_THAT_GO_ON, "completed", "cancelled"] as const;
+const TASK_STATUSES = [...TASKS_THAT_CONTINUE, "completed", "cancelled"] as const;
 
 const filter = {
   prefix: z.string().max(MOST_ID_UNITS).exactOptional(),
