@@ -10,7 +10,7 @@ export function urlOfModule(module: URL | string): string {
 
 /** Imports a harness's module. */
 export async function loadModule(url: string): Promise<ConformanceModule> {
-  const module: unknown = await import(/* @vite-ignore */ url);
+  const module: unknown = await import(/* @vite-ignore */ /* webpackIgnore: true */ url);
   if (!isConformanceModule(module)) throw new TypeError(`${url} must export a function open(location).`);
   return module;
 }
