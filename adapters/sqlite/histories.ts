@@ -129,8 +129,12 @@ export class SqliteHistories {
    */
   trim(numbers: readonly number[]): void {
     // No text builds on a payload that is stored standalone, so it can be removed at once.
-    const others = numbers.filter((number) => this.#database.run(REMOVE_STANDALONE, number) === 0);
-    for (const history of new Set(others.map(findHistory))) {
+    this.trimTexts(numbers.filter((number) => this.#database.run(REMOVE_STANDALONE, number) === 0));
+  }
+
+  /** Like {@link trim}, for checkpoints that have no standalone payload. */
+  trimTexts(numbers: readonly number[]): void {
+    for (const history of new Set(numbers.map(findHistory))) {
       const [first, last] = toRowids(history);
       this.#database.run(REMOVE_AFTER, first, last, last, first, last, first, last);
     }

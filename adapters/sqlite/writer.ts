@@ -289,7 +289,7 @@ export class SqliteWriter {
     this.#parts.database.run(REMOVE_TASKS, from, below);
     this.#parts.database.run(REMOVE_RECORDS, from, below);
     const removed = this.#parts.database.run(REMOVE_CHECKPOINTS, from, below);
-    this.#parts.histories.trim(numbers);
+    this.#parts.histories.trimTexts(numbers);
     return removed;
   }
 
