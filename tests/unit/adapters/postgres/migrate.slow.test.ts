@@ -74,6 +74,7 @@ describe("the tables", () => {
       `GRANT USAGE ON SCHEMA "${schema}" TO "${role}"`,
       `GRANT SELECT, INSERT ON "${schema}".checkpoints, "${schema}".pieces, "${schema}".records TO "${role}"`,
       `GRANT SELECT, INSERT, UPDATE ON "${schema}".tasks TO "${role}"`,
+      `GRANT SELECT ON "${schema}".leases TO "${role}"`,
     ]) {
       await administer(url, sql);
     }
