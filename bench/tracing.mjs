@@ -36,7 +36,7 @@ export async function benchTracing(folder) {
   tracingChannel("waymark:save").subscribe(subscribers);
   const heard = await medians(contestants, options);
   tracingChannel("waymark:save").unsubscribe(subscribers);
-  printRow({ what: "save: somebody listens", measuredMs: heard.ours, againstMs: heard.without });
+  printRow({ what: "save: with a listener", measuredMs: heard.ours, againstMs: heard.without });
 }
 
 /**

@@ -5,7 +5,7 @@ import { lstat, stat } from "node:fs/promises";
  * The file must belong to this user or to root; under sudo, the user who called it also counts. Windows has no user
  * ids, so every file is accepted there.
  *
- * @throws {Error} The file belongs to somebody else.
+ * @throws {Error} The file belongs to another user.
  */
 export async function assertOurs(path: string): Promise<void> {
   const self = process.geteuid?.();

@@ -31,7 +31,7 @@ export interface LoadedConfig {
  * `.ts` or `.json`, or `"waymark"` in a package.json. A configuration that the search finds must belong to this user or
  * to root. If there is none, returns `undefined`.
  *
- * @throws {TypeError} The configuration can't be loaded, is wrong, or belongs to somebody else; the message names the
+ * @throws {TypeError} The configuration can't be loaded, is wrong, or belongs to another user; the message names the
  *   file.
  */
 export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig | undefined> {

@@ -138,7 +138,7 @@ const ADVICE: readonly {
   {
     codes: MISSING,
     what: "",
-    advice: `${INTACT} Somebody has removed or changed the tables. The next call looks for them again.`,
+    advice: `${INTACT} The tables were removed or changed. The next call looks for them again.`,
   },
   {
     codes: ["26000", "42P05"],

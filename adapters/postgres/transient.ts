@@ -27,7 +27,7 @@ export class TransientCheckpoints {
     const { taskId, id, sequence, status, seal } = newest;
     this.#byTask.delete(taskId);
     if (!isTransient(newest)) return;
-    // If it is paused, somebody may set it to running, to wake its run.
+    // If it is paused, it may be set to running, to wake its run.
     const mayWake = status === "paused" && brokenSeal(newest) === undefined;
     const woken = mayWake ? [withStatus(newest, { status: "running" }).seal] : [];
     this.#byTask.set(taskId, { id, sequence, seals: [seal, ...woken] });

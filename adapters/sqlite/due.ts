@@ -6,7 +6,7 @@ import { HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { leaseIn, storeLease, toLease } from "./leases.js";
 
-/** The tasks whose leases weren't released. They are few: those that somebody runs, and those whose runner has died. */
+/** The tasks whose leases weren't released. They are few: those that a process runs, and those whose runner has died. */
 const UNRELEASED = `
   SELECT l.task_id, t.due_at, l.holder, l.token, l.renewed_at_ms, l.expires_at_ms
   FROM waymark_leases l INDEXED BY waymark_leases_unreleased CROSS JOIN waymark_tasks t ON t.task_id = l.task_id

@@ -15,7 +15,7 @@ export interface ProjectConfig extends WaymarkConfig {
  * the nearest folder above that has one.
  *
  * @throws {CommandError} `--config` names a file that doesn't exist.
- * @throws {TypeError} The configuration can't be loaded, is wrong, or belongs to somebody else.
+ * @throws {TypeError} The configuration can't be loaded, is wrong, or belongs to another user.
  */
 export async function projectConfig(named: string | undefined): Promise<ProjectConfig> {
   if (named !== undefined && !existsSync(named)) {

@@ -154,8 +154,8 @@ function findStatus(task: FoundTask, lease: HeldLease | undefined): RunTask["sta
  * Changes a task under its lease, so that nobody runs the task meanwhile. The lease is released afterwards. A storage
  * without leases makes the change without one.
  *
- * @param isForced - `--force` was given: the change is made even if somebody runs the task.
- * @throws {CommandError} Somebody runs the task; nothing was changed.
+ * @param isForced - `--force` was given: the change is made even if a process runs the task.
+ * @throws {CommandError} A process runs the task; nothing was changed.
  */
 export async function underLease<Result>(
   { manager, storage }: QuerySession,

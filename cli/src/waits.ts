@@ -28,7 +28,7 @@ export interface PendingWait {
   readonly until?: string;
   /** Of a wait for an event: its key, as `manager.send` takes it. Missing if the configuration can't open the run. */
   readonly key?: string;
-  /** An event of this name is pending: the run receives it once somebody runs it. */
+  /** An event of this name is pending: the run receives it once a process runs it. */
   readonly isAnswered?: true;
 }
 
@@ -124,7 +124,7 @@ export function hasEnded({ status }: CheckpointSummary): boolean {
   return status === "completed" || status === "failed";
 }
 
-/** Whether a run continues as soon as somebody runs it. */
+/** Whether a run continues as soon as a process runs it. */
 function isDue(newest: CheckpointSummary, nowMs: number): boolean {
   const dueAt = findDueTime(newest);
   return dueAt === undefined ? isChild(newest) && !hasEnded(newest) : Date.parse(dueAt) <= nowMs;

@@ -238,7 +238,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       same(
         found.map(({ taskId, holder, token }) => [taskId, holder, token]),
         names.filter((name) => name !== "expired" && name !== "released").map((name) => [name, "holder", 1]),
-        "held MUST list exactly the leases that somebody holds",
+        "held MUST list exactly the leases that processes hold",
       );
       for (const { remainingMs } of found) {
         holds(

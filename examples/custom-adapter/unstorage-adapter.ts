@@ -180,7 +180,7 @@ export class UnstorageAdapter implements StorageAdapter {
   }
 
   /**
-   * The checkpoint of a header that was read before. If its payload doesn't fit, somebody may have removed it since, or
+   * The checkpoint of a header that was read before. If its payload doesn't fit, it may have been removed since, or
    * saved another one under its id: then both are read again. If they still don't fit, the checkpoint is damaged.
    */
   async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {

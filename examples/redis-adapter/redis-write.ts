@@ -13,7 +13,7 @@ export interface Write<Answer> {
   decide(seen: Seen): Promise<{ readonly answer: Answer; readonly change?: Change }>;
 }
 
-/** Decides and commits, after the task's earlier calls. If somebody changes the task in between, it decides again. */
+/** Decides and commits, after the task's earlier calls. If another process changes the task in between, it decides again. */
 export function writeTask<Answer>(calls: AdapterCalls, tasks: RedisTasks, write: Write<Answer>): Promise<Answer> {
   const { taskId, ids, records = [], condition } = write;
   const eventIds = records.flatMap(({ id }) => (id === undefined ? [] : [id]));

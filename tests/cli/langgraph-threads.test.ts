@@ -93,11 +93,11 @@ describe("waymark langgraph prune", () => {
     expect(await idsOf()).toEqual(["branched", "new", "waits"]);
   });
 
-  it("keeps a thread that somebody runs under its lease", async () => {
+  it("keeps a thread that a process runs under its lease", async () => {
     const { prune, idsOf, saver } = await placeWithThreads();
     await using _lease = await saver.lease("waits");
     const { code, stderr } = await prune("--idle", "30d", "--yes");
-    expect([code, stderr]).toEqual([0, expect.stringContaining("1 thread kept, because somebody")]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining("1 thread kept, because a program")]);
     expect(await idsOf()).toEqual(["new", "waits"]);
   });
 

@@ -113,7 +113,7 @@ describe("a task that a process runs", () => {
   });
 });
 
-describe("a task that somebody runs", () => {
+describe("a task that a process runs", () => {
   it.each([
     ["delete", "t", "--yes"],
     ["delete", "t", "@1", "--yes"],

@@ -13,7 +13,7 @@ interface QuestionProps {
   readonly closeText?: string;
   readonly isDangerous?: boolean;
   readonly isReady?: boolean;
-  /** Somebody runs the task: the change needs `force`. */
+  /** A process runs the task: the change needs `force`. */
   readonly runner?: RunnerInfo | undefined;
   readonly onConfirm: (options: { readonly force?: boolean }) => Promise<void>;
   readonly onClose: () => void;

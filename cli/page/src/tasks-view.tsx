@@ -74,7 +74,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
       if (message.kind !== "change") return;
       setQueue(message.queue);
       const isMoved = list.update(message.tasks, message.gone);
-      // Somebody who has scrolled down is reading: the list stays as it is until they ask.
+      // A reader has scrolled down: the list stays as it is until asked.
       if (isMoved && (scroller.current?.scrollTop ?? 0) < rowHeight && selected === 0) list.reload();
     },
   );

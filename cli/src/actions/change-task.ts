@@ -15,7 +15,7 @@ import { bytesText, counted } from "../words.js";
 
 /** A change of a task claims the task's lease. */
 export interface ChangeOptions {
-  /** Makes the change even while somebody runs the task. */
+  /** Makes the change even while a process runs the task. */
   readonly force?: boolean | undefined;
 }
 
@@ -206,7 +206,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
   };
 }
 
-/** @throws {CommandError} Somebody runs a task with this prefix; nothing was changed. */
+/** @throws {CommandError} A process runs a task with this prefix; nothing was changed. */
 async function assertNobodyRuns({ storage }: QuerySession, prefix: string): Promise<void> {
   const held = (storage.leases && (await takeFirst(storage.leases.held()))) ?? [];
   const [first, ...others] = held.filter(({ taskId }) => taskId.startsWith(prefix));

@@ -13,7 +13,7 @@ export const complete: CommandFile = {
       .description("Marks a task's newest checkpoint as completed, so that waymark resume no longer lists the task.")
       .argument("<task>")
       .option("--yes", "don't ask")
-      .option("--force", "change it even while somebody runs it")
+      .option("--force", "change it even while a process runs it")
       .action((task, { yes, force }) =>
         cli.withStore(async (session) => {
           const { output } = session;

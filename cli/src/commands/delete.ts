@@ -19,7 +19,7 @@ export const deleteCommand: CommandFile = {
       .argument("[id]")
       .option("--prefix <text>", "all tasks whose id begins with this")
       .option("--yes", "don't ask")
-      .option("--force", "remove them even while somebody runs one")
+      .option("--force", "remove them even while a process runs one")
       .option("--json", "for programs: how many were removed")
       .action((task, id, { prefix, yes, force, json }) =>
         cli.withStore(async (session) => {

@@ -21,7 +21,7 @@ export const fork: CommandFile = {
       .argument("<task>")
       .argument("<id>")
       .argument("<new-task>")
-      .option("--force", "begin it even while somebody runs the new task")
+      .option("--force", "begin it even while a process runs the new task")
       .option("--json", "for programs: the new task's first checkpoint")
       .action((task, id, newTask, { force, json }) =>
         cli.withStore(async (session) => {

@@ -17,7 +17,7 @@ export const rewind: CommandFile = {
       )
       .argument("<task>")
       .argument("<id>")
-      .option("--force", "change it even while somebody runs it")
+      .option("--force", "change it even while a process runs it")
       .option("--json", "for programs: the new checkpoint")
       .action((task, id, { force, json }) =>
         cli.withStore(async (session) => {

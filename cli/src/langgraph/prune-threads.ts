@@ -66,7 +66,7 @@ export async function pruneThreads(session: Session, options: PruneThreadsOption
   const names = kept.slice(0, SHOWN_KEPT).map((id) => JSON.stringify(id));
   const more = kept.length > names.length ? ` and ${kept.length - names.length} more` : "";
   await session.damage.warn(
-    `${counted(kept.length, "thread")} kept, because somebody wrote there meanwhile or holds the lease: ${names.join(", ")}${more}`,
+    `${counted(kept.length, "thread")} kept, because a program wrote there meanwhile or holds the lease: ${names.join(", ")}${more}`,
   );
 }
 
@@ -112,7 +112,7 @@ class Total {
   }
 }
 
-/** Changes when somebody writes to the thread. */
+/** Changes when a program writes to the thread. */
 function hashThread({ tasks }: FoundThread): string {
   return hash("sha256", JSON.stringify(tasks.map(({ taskId, lastSequence }) => [taskId, lastSequence])), "base64");
 }

@@ -1,6 +1,6 @@
 import type { CheckpointRow, ErrorInfo } from "./api-parts.js";
 
-/** `force`: change the task even while somebody runs it. */
+/** `force`: change the task even while a process runs it. */
 interface Forced {
   readonly force?: boolean;
 }

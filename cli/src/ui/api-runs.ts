@@ -102,7 +102,7 @@ export interface WaitInfo {
   readonly until?: string;
   /** Of a wait for an event: what the request `send` takes as `wait`. Missing if the configuration can't open the run. */
   readonly key?: string;
-  /** An event of this name is pending: the run receives it once somebody runs it. */
+  /** An event of this name is pending: the run receives it once a process runs it. */
   readonly isAnswered?: true;
   /** The command that answers a wait for an event. Its value stands for `…`. Missing if it is answered. */
   readonly command?: string;

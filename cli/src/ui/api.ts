@@ -107,7 +107,7 @@ export interface Session {
   readonly canWrite: boolean;
   /** False: the storage has no leases, so nobody knows who runs a task. */
   readonly hasLeases: boolean;
-  /** Who sends events, unless the request names somebody: `ada@build-box`. */
+  /** Who sends events, unless the request names one: `ada@build-box`. */
   readonly sender: string;
   /** The clock of the server, ISO 8601 in UTC. */
   readonly now: string;

@@ -118,7 +118,7 @@ export function commandsFor({ commandText }: PageSession) {
   };
 }
 
-/** What makes a run continue, unless somebody runs it. */
+/** What makes a run continue, unless a process runs it. */
 function adviceFor(
   { failedStep, steps }: RunRecord,
   {

@@ -24,9 +24,9 @@ export async function work({ folder, storage, manager }: ReturnType<typeof open>
   // Another writer was quicker.
   await manager.save(`stock/${round}`, { left: 2 });
   await manager.save(`stock/${round}`, { left: 1 }, { expectedSequence: 0 }).catch(() => undefined);
-  // Somebody takes the task away from its runner.
+  // Another process takes the task away from its runner.
   const lease = await manager.lease(`reports/${round}`);
-  await storage.leases.claim(`reports/${round}`, "somebody else", 1000, { force: true });
+  await storage.leases.claim(`reports/${round}`, "another worker", 1000, { force: true });
   await manager.save(`reports/${round}`, { page: 1 }, { lease }).catch(() => undefined);
   await storage.leases.release(`reports/${round}`, lease.token + 1);
   // A disk cuts a file short. `latest` steps back to the checkpoint before it.

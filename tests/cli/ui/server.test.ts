@@ -142,7 +142,7 @@ it("forks, rewinds, completes, prunes and deletes with --write, and lets go of e
   await manager.close();
 });
 
-it("changes no task that somebody runs, unless forced", async () => {
+it("changes no task that a process runs, unless forced", async () => {
   const { cwd, manager } = await newPlace();
   await manager.save("build-1", {});
   await using _lease = await manager.lease("build-1", { holder: "worker-1" });

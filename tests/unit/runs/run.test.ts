@@ -54,7 +54,7 @@ describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
   });
 });
 
-it("a completed run returns its stored result to everybody, even while somebody else has the lease", async () => {
+it("a completed run returns its stored result, even while another process has the lease", async () => {
   const { manager, storage } = managerOn();
   await manager.run("t", () => ({ at: new Date(5) }));
   await using _held = await manager.lease("t");

@@ -136,11 +136,11 @@ describe("errors", () => {
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain("hunter2");
   });
 
-  it("say what to do if somebody has removed the tables, and the next call makes them again", async () => {
+  it("say what to do if the tables are gone, and the next call makes them again", async () => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("t", "c1"));
     await administer(url, `DROP SCHEMA "${schema}" CASCADE`);
-    await expect(adapter.append(draft("t", "c2"))).rejects.toThrow(/removed or changed the tables/);
+    await expect(adapter.append(draft("t", "c2"))).rejects.toThrow(/The tables were removed or changed/);
     expect(await adapter.append(draft("t", "c3"))).toBe(1);
   });
 });
