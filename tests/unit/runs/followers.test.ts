@@ -63,6 +63,22 @@ describe.each(Object.entries(STORAGES))("a follower on %s", (_name, open) => {
     expect(again.map(titleOf)).toEqual(["step b"]);
     await storage.close();
   });
+
+  it("stays after the newest checkpoint was removed, also if it begins then", async () => {
+    const storage = await open();
+    const { manager } = managerOn(storage);
+    for (const at of [1, 2]) await manager.save("t", { at });
+    const followers: Following[] = [manager.follow("t"), manager.follow("t", { afterSequence: 2 })];
+    const [early, late] = followers;
+    for (const sequence of [1, 2]) expect((await early?.next())?.value).toMatchObject({ sequence });
+    const waiting = early?.next();
+    await manager.remove("t", (await manager.latest("t"))!.id);
+    const next = [waiting, late?.next()];
+    await manager.save("t", { at: 3 });
+    for (const one of next) expect((await one)?.value).toMatchObject({ kind: "checkpoint", sequence: 3 });
+    for (const one of followers) await one.return();
+    await storage.close();
+  });
 });
 
 it("a follower waits for a task that doesn't exist yet, and so does who wants its result", async () => {
