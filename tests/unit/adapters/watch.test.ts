@@ -63,6 +63,26 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
     await Promise.all([here.close(), other.close()]);
   });
 
+  it("tells that its task was removed, alone or by a prefix", async () => {
+    const url = await urlOf();
+    const [here, other] = [open(url), open(url)];
+    for (const taskId of ["a", "b/1", "b/2"]) await other.append(draft(taskId, "c1"));
+    const [a, ...bs] = [await watching(here, "a"), await watching(here, "b/1"), await watching(here, "b/2")];
+    let told = a.next();
+    await other.remove("a", "all");
+    await told;
+    const ofAll = bs.map((b) => b.next());
+    const removeEach = () => Promise.all(["b/1", "b/2"].map((taskId) => other.remove(taskId, "all")));
+    await (other.removePrefix?.("b/") ?? removeEach());
+    await Promise.all(ofAll);
+    // Begun again.
+    told = a.next();
+    await other.append(draft("a", "c1"));
+    await told;
+    for (const { end } of [a, ...bs]) end();
+    await Promise.all([here.close(), other.close()]);
+  });
+
   it("ends, and doesn't keep the process alive", async () => {
     const url = await urlOf();
     const storage = open(url);
