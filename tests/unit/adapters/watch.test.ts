@@ -83,7 +83,7 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
     await Promise.all([here.close(), other.close()]);
   });
 
-  it("ends, and doesn't keep the process alive", async () => {
+  it.each(["open", "ended"])("doesn't keep the process alive while it is open, and after its end: %s", async (how) => {
     const url = await urlOf();
     const storage = open(url);
     await storage.append(draft("t", "c1"));
@@ -93,15 +93,22 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
       await new Promise((resolve) => {
         setTimeout(() => resolve(), 60_000).unref();
         const timer = setInterval(() => undefined, 1000);
-        storage.log.watch(() => { clearInterval(timer); resolve(); }, "t");
-        storage.log.watch(() => undefined);
+        const end = storage.log.watch(() => {
+          clearInterval(timer);
+          resolve();
+          if (process.argv[2] === "ended") for (const each of [end, endDue]) each();
+        }, "t");
+        const endDue = storage.log.watch(() => undefined);
       });
+      const startMs = performance.now();
+      // PostgreSQL listens for ten seconds more.
+      process.once("exit", () => console.log(performance.now() - startMs < 9000 ? "exits" : "lingers"));
       console.log("watches");`;
-    const child = spawnSync(process.execPath, ["--input-type=module", "-e", program, url], {
+    const child = spawnSync(process.execPath, ["--input-type=module", "-e", program, url, how], {
       encoding: "utf8",
       timeout: 30_000,
     });
-    expect(child).toMatchObject({ status: 0, stdout: "watches\n", stderr: "" });
+    expect(child).toMatchObject({ status: 0, stdout: "watches\nexits\n", stderr: "" });
     await storage.close();
   });
 });
