@@ -191,6 +191,7 @@ export class MemoryAdapter implements StorageAdapter {
     const tasks = [...this.#tasks].map(([taskId, task]) => ({
       taskId,
       count: task.checkpoints.size,
+      lastSequence: task.lastSequence,
       headers: task.newest ? [task.newest] : [],
       log: summarizeTask(task),
     }));
@@ -413,7 +414,7 @@ function findTaskDueTime({ newest, dueAt }: Task): string | undefined {
   return own !== undefined && dueAt !== undefined && dueAt < own ? dueAt : own;
 }
 
-function summarizeTask(task: Task): Omit<StoredTask, "taskId" | "count" | "newest"> {
+function summarizeTask(task: Task): Pick<StoredTask, "last" | "dueAt" | "removedUpTo"> {
   const { records, newest, removedUpTo } = task;
   const last = records.at(-1);
   const dueAt = findTaskDueTime(task);

@@ -1,10 +1,10 @@
 import { constants, createReadStream, fdatasync, fstatSync, openSync, readSync, type Stats, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { CheckpointCorruptError, readCode, StorageError } from "../../src/contract/errors.js";
+import { readCode, StorageError } from "../../src/contract/errors.js";
 import { READ_FLAGS, syncFolder, UnreadableError, withOpenFile } from "./file-io.js";
 import { type FolderLock, LockLostError } from "./lock.js";
-import { isCompanion, type LogIndex, readIndex } from "./log-file.js";
+import { findLastTaken, isCompanion, type LogIndex, readIndex } from "./log-file.js";
 import {
   type Companion,
   type DueMark,
@@ -67,7 +67,7 @@ export class HeldLog {
     const task = load();
     const head = pending && attempt(() => task.find(pending.with.id)?.head());
     if (pending && !(head instanceof UnreadableError) && isCompanion(pending, head)) await log.commit(pending.with);
-    else await log.#write([{ fields: { sequence: log.#findLastTaken(task) + 1, kind: "barrier" } }], {});
+    else await log.#write([{ fields: { sequence: findLastTaken(log.#index, task) + 1, kind: "barrier" } }], {});
     // The holder that made or replaced the log may have failed to sync its name.
     await syncFolder(dirname(path));
     lock.markClean();
@@ -207,10 +207,6 @@ export class HeldLog {
       throw error;
     }
   }
-
-  #findLastTaken(task: LoadedTask): number {
-    return Math.max(this.#index?.lastSequence ?? 0, findLastSequence(task));
-  }
 }
 
 /** Makes a log's lines durable. Does nothing if there is none. */
@@ -222,16 +218,6 @@ export async function syncLog(path: string): Promise<void> {
     );
   } catch (error) {
     if (readCode(error) !== "ENOENT") throw error;
-  }
-}
-
-/** The last sequence that checkpoints have taken; the newest one's if their numbering is damaged. */
-function findLastSequence(task: LoadedTask): number {
-  try {
-    return task.lastSequence;
-  } catch (error) {
-    if (error instanceof CheckpointCorruptError) return task.newestSequence;
-    throw error;
   }
 }
 

@@ -1,13 +1,14 @@
 import { closeSync, fstatSync, readSync, type Stats } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import type { CheckpointSummary, SealedSummary } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { RecordHeader, StoredEvent } from "../../src/contract/log.js";
 import { findDueTime } from "../../src/contract/transient.js";
 import { openToRead, readStats, UnreadableError } from "./file-io.js";
 import { type DueMark, joinHeader, parseLine, type RenderedLine, toLogLine } from "./log-line.js";
 import { type LogEntry, LogScan, type PendingBatch, readLines, type ScanPosition } from "./log-scan.js";
 import { shortDigest } from "./names.js";
-import { assertOwner } from "./record.js";
+import { assertOwner, type LoadedTask } from "./record.js";
 
 /** After this many bytes, a scan lets timers, sockets and other tasks run. */
 const SLICE_BYTES = 4 * 1024 * 1024;
@@ -123,6 +124,17 @@ export class LogIndex {
     }
     const { due } = line;
     if (due && !(this.due?.for === due.for && this.due.at <= due.at)) this.#due = due;
+  }
+}
+
+/** The last sequence that the task has taken. If the numbering of its checkpoints is damaged, the newest one's counts. */
+export function findLastTaken(index: LogIndex | undefined, task: LoadedTask | undefined): number {
+  const inLog = index?.lastSequence ?? 0;
+  try {
+    return Math.max(inLog, task?.lastSequence ?? 0);
+  } catch (error) {
+    if (error instanceof CheckpointCorruptError) return Math.max(inLog, task?.newestSequence ?? 0);
+    throw error;
   }
 }
 

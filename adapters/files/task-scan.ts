@@ -14,7 +14,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { RecordHeader } from "../../src/contract/log.js";
 import { findDueTime } from "../../src/contract/transient.js";
 import { readStats, SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
-import { type LogIndex, readIndex, requireOwner } from "./log-file.js";
+import { findLastTaken, type LogIndex, readIndex, requireOwner } from "./log-file.js";
 import { joinHeader } from "./log-line.js";
 import { findCompanion } from "./log-pages.js";
 import { isHashedName, parseFileName, toFileName } from "./names.js";
@@ -140,6 +140,7 @@ export async function readContents({ path, taskId }: TaskFolder, load: LoadTask,
       const found = {
         taskId: head.taskId,
         count: task?.count ?? 0,
+        lastSequence: findLastTaken(index, task),
         newest: toSummary(head),
         ...(last && last.sequence > head.sequence && { last }),
         ...(dueAt !== undefined && { dueAt }),
@@ -152,7 +153,13 @@ export async function readContents({ path, taskId }: TaskFolder, load: LoadTask,
   const id = index?.taskId ?? taskId;
   if (last === undefined || id === undefined) return { corrupt };
   const removedUpTo = index?.removedUpTo ?? 0;
-  const found = { taskId: id, count: task?.count ?? 0, last, ...(removedUpTo > 0 && { removedUpTo }) };
+  const found = {
+    taskId: id,
+    count: task?.count ?? 0,
+    lastSequence: findLastTaken(index, task),
+    last,
+    ...(removedUpTo > 0 && { removedUpTo }),
+  };
   return { task: found, corrupt };
 }
 

@@ -94,7 +94,7 @@ class WatchedFolder {
     this.#watcher.on("change", (type) => {
       // A removed folder isn't watched any more, even if another one has its name.
       if (type === "rename" && readStats(this.#path)?.ino !== this.#inode) this.#open();
-      else this.#tell();
+      this.#tell();
     });
     this.#tell();
   }

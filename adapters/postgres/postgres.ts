@@ -1,4 +1,4 @@
-import type { CheckpointQuery, StatusOptions } from "../../src/contract/adapter.js";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import {
   checkBoolean,
@@ -8,8 +8,7 @@ import {
   listKeys,
   MAX_DELAY_MS,
 } from "../../src/contract/arguments.js";
-import type { StatusChange, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import type { AppendCondition } from "../../src/contract/conditions.js";
+import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
@@ -156,11 +155,11 @@ export class PostgresAdapter extends SqlAdapter {
     const reader = new PostgresReader({ connection, sql, histories, transient, location });
     const leases = new PostgresLeases(connection, sql);
     const log = new PostgresLog({ connection, sql, reader, leases });
-    const writer = new PostgresWriter({ connection, sql, reader, leases, transient, log });
+    this.#changes = new PostgresChanges(connection, schema);
+    const writer = new PostgresWriter({ connection, sql, reader, leases, transient, log, changes: this.#changes });
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient, log });
     this.#tables = { connection, sql, reader, leases, log, writer, appender, groupCommit: new GroupCommit(appender) };
     const read = <Result>(work: (tables: Tables) => Result | Promise<Result>) => this.#withTables(work);
-    this.#changes = new PostgresChanges(connection, schema);
     this.tableCalls = {
       enqueue: (append) => this.#enqueue(append),
       read,
@@ -184,18 +183,6 @@ export class PostgresAdapter extends SqlAdapter {
   /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */
   hasTables(): Promise<boolean> {
     return this.#calls.run(() => this.#checkTables());
-  }
-
-  override async setStatus(
-    taskId: string,
-    id: string,
-    change: StatusChange,
-    condition?: AppendCondition,
-    options?: StatusOptions,
-  ): Promise<boolean> {
-    const isChanged = await super.setStatus(taskId, id, change, condition, options);
-    if (isChanged) this.#changes.note(taskId, true);
-    return isChanged;
   }
 
   override close(): Promise<void> {

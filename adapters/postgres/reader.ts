@@ -111,8 +111,8 @@ export class PostgresReader {
     const found = await this.#parts.connection.rows(this.#parts.sql.acrossTasks.tasks, taskIds);
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
-      const [count, newestSequence, dueAt, removedUpTo, lastRecord, ...columns] = rows.get(taskId) ?? [];
-      const row = [count, newestSequence, dueAt, parseNumber(removedUpTo), parseNumber(lastRecord), ...columns];
+      const [count, newest, last, dueAt, removedUpTo, lastRecord, ...columns] = rows.get(taskId) ?? [];
+      const row = [count, newest, last, dueAt, parseNumber(removedUpTo), parseNumber(lastRecord), ...columns];
       return findTask(taskId, row, {
         locate: (sequence) => describeRow(this.#parts.location, taskId, sequence),
         readSummary: (columns) => this.parseSummary(taskId, columns),

@@ -17,6 +17,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { HIGHEST, nextDueAtIn, type SqlRow, toJson } from "../sql/rows.js";
 import { makeAppendStatement } from "./append-parameters.js";
+import type { PostgresChanges } from "./changes.js";
 import { digestId, toBytes } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
@@ -37,6 +38,7 @@ interface WriterParts {
   readonly leases: PostgresLeases;
   readonly transient: TransientCheckpoints;
   readonly log: PostgresLog;
+  readonly changes: PostgresChanges;
 }
 
 /** Changes and removes checkpoints. Each call is all or nothing, and checks its condition in the same step. */
@@ -54,7 +56,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
     { records = [] }: StatusOptions = {},
   ): Promise<boolean> {
-    return this.#change(taskId, id, condition, async (record, run, { lastEvent }) => {
+    const isChanged = await this.#change(taskId, id, condition, async (record, run, { lastEvent }) => {
       await this.#requireNewest(run, taskId, condition);
       requireNoEvent(taskId, lastEvent, condition);
       await this.#parts.log.matchEvents(run, taskId, records, true);
@@ -67,6 +69,8 @@ export class PostgresWriter {
       }
       return true;
     });
+    if (isChanged) this.#parts.changes.note(taskId, true);
+    return isChanged;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
@@ -92,7 +96,7 @@ export class PostgresWriter {
     ids: readonly string[] | "all",
     condition: AppendCondition | undefined,
   ): Promise<number> {
-    return this.#parts.connection.atomically(async (run) => {
+    const count = await this.#parts.connection.atomically(async (run) => {
       await this.#parts.leases.check(run, taskId, condition);
       const position = await this.#lock(run, taskId);
       if (position === undefined) {
@@ -108,11 +112,15 @@ export class PostgresWriter {
       if (removed.some(([, hasPiece]) => hasPiece === true)) await run.change(this.#parts.sql.pieces.trim, taskId);
       return removed.length;
     });
+    // A removed task ends its followers. Removed checkpoints change nothing for anyone, and policies remove many.
+    if (ids === "all") this.#parts.changes.note(taskId, false);
+    return count;
   }
 
   async removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): Promise<number> {
     const { lockTasks, newestOfTasks, removePrefix } = this.#parts.sql.acrossTasks;
-    return this.#parts.connection.atomically(async (run) => {
+    let taskIds: readonly string[] = [];
+    const count = await this.#parts.connection.atomically(async (run) => {
       // Only these tasks are changed, since a task that begins after this isn't locked.
       const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
       if (expected !== undefined) {
@@ -120,8 +128,11 @@ export class PostgresWriter {
         const found = rows.map(([taskId, newest]) => ({ taskId: String(taskId), newestSequence: Number(newest) }));
         requireUnchangedTasks(prefix, found, expected);
       }
-      return run.change(removePrefix, locked.flat());
+      taskIds = locked.flat().map(String);
+      return run.change(removePrefix, taskIds);
     });
+    for (const taskId of taskIds) this.#parts.changes.note(taskId, false);
+    return count;
   }
 
   #change(

@@ -4,7 +4,7 @@ import { CHECKPOINT_STATUSES, type CheckpointSummary, compareTaskIds } from "../
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import type { RecordHeader } from "../../src/contract/log.js";
 import { RECORD_COLUMNS } from "./records.js";
-import { damagedRow, HIGHEST, type SqlRow } from "./rows.js";
+import { damagedRow, HIGHEST, numberOr0, type SqlRow } from "./rows.js";
 
 /** The most rows that are read at a time. Other work can run between two reads. */
 export const PAGE_ROWS = 256;
@@ -85,12 +85,12 @@ interface TaskRowReader {
 /**
  * The task of a row, unless it has neither checkpoints nor records: they may have been removed after its id was read.
  *
- * @param row - The count, the newest sequence, `due_at`, `removed_up_to`, the last record's columns, and the newest
+ * @param row - The count, the newest and the last sequence, `due_at`, `removed_up_to`, the last record's columns, and the newest
  *   checkpoint's.
  */
 export function findTask(
   taskId: string,
-  [count, sequence, dueAt, removedUpTo, ...columns]: SqlRow,
+  [count, sequence, lastSequence, dueAt, removedUpTo, ...columns]: SqlRow,
   reader: TaskRowReader,
 ): readonly TaskFound[] {
   const newestSequence = Number(sequence ?? 0);
@@ -107,6 +107,8 @@ export function findTask(
     {
       taskId,
       count: Number(count),
+      // An append of records to SQLite leaves the row as it is.
+      lastSequence: Math.max(Number(lastSequence), newestSequence, numberOr0(record[0])),
       newestSequence,
       newest: newestSequence > 0 ? newest : last && isCorrupt(last) ? last : undefined,
       ...(last && !isCorrupt(last) && last.sequence > newestSequence && { last }),

@@ -44,7 +44,7 @@ const TASK_IDS = {
     ORDER BY newest_created_at DESC, task_id ${PART}`,
 };
 const TASK = `
-  SELECT t.count, t.newest_sequence, t.due_at, t.removed_up_to,
+  SELECT t.count, t.newest_sequence, t.last_sequence, t.due_at, t.removed_up_to,
     ${selectRecord("r")}, ${SELECTED} FROM waymark_tasks t
   LEFT JOIN waymark_records r ON r.task_id = t.task_id
     AND r.sequence = (SELECT max(sequence) FROM waymark_records WHERE task_id = t.task_id)

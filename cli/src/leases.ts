@@ -117,7 +117,7 @@ export class LeaseReader {
     const lease = await this.current(taskId);
     const steps = last === undefined || hasEnded(newest) ? [] : await lastSteps(this.#session, newest);
     const waits = waitsOfTask(newest, steps);
-    const status = findStatus({ ...task, ...(last && { last }) }, lease);
+    const status = findStatus({ ...task, ...(last && { last }) }, lease !== undefined);
     const more = { ...task, status, ...(last && { lastAt: last.createdAt }), ...(steps.length > 0 && { steps }) };
     if (lease !== undefined) return { ...more, lease, ...(waits && { waits }) };
     const open = waits && (await findOpenWaits(this.#session, newest, waits));
@@ -144,9 +144,10 @@ export class LeaseReader {
   }
 }
 
-function findStatus(task: FoundTask, lease: HeldLease | undefined): RunTask["status"] {
+/** The status that people see. @param task - A thread is one of `describedTasks`. */
+export function findStatus(task: FoundTask, isHeld: boolean, nowMs = Date.now()): RunTask["status"] {
   const { newest, thread } = task;
-  if (thread === undefined || lease !== undefined) return findTaskStatus(task, lease !== undefined, Date.now());
+  if (thread === undefined || isHeld) return findTaskStatus(task, isHeld, nowMs);
   return threadStatus(newest, thread.interrupts);
 }
 

@@ -57,6 +57,10 @@ export const appendCases: readonly ConformanceCase[] = [
       for (const removed of [[["c3"]], [["next-0", "c2"]], [["next-1"], ["c1"]], [["next-2"], ["nobody"]]]) {
         for (const ids of removed) await adapter.remove("t", ids);
         adapter = await store.carryOn(adapter);
+        for (const task of await collect(adapter.tasks({ order: "taskId" }))) {
+          const { lastSequence } = intact(task, "a removed checkpoint isn't damage");
+          same(lastSequence, given.at(-1), "tasks MUST yield the last sequence, also if its checkpoint was removed");
+        }
         given.push(await adapter.append(draft("t", `next-${given.length - 3}`)));
         ascending(given, "a removed checkpoint's sequence MUST never be used again while the task exists");
       }

@@ -362,6 +362,8 @@ export const logCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       same(await nameLog(adapter), ["4 c1"], "checkpoints MUST stay");
       same(await removedUpTo(adapter, "t"), 6, "tasks MUST yield the highest removed sequence");
+      const [task] = await readTasks(adapter);
+      same(task?.lastSequence, 7, "tasks MUST yield the last sequence, also if its record was removed");
       same(await nameLog(adapter, { taskId: "u" }), ["1 c1", "2 a"], "other tasks MUST stay as they are");
       same(await log().append("t", [record("next")]), 8, "log.remove MUST NOT lower the numbering");
       // Longer than a page.

@@ -1,5 +1,10 @@
 import type { StorageAdapter, StoredTask, TaskQuery } from "../../src/contract/adapter.js";
-import { type CheckpointStatus, compareTaskIds, toSummary } from "../../src/contract/checkpoint.js";
+import {
+  type CheckpointStatus,
+  type CheckpointSummary,
+  compareTaskIds,
+  toSummary,
+} from "../../src/contract/checkpoint.js";
 import { intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
@@ -13,7 +18,9 @@ export const tasksCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      const expectTask = async (count: number, newest: object, after: string) => {
+      let lastSequence = 0;
+      const expectTask = async (count: number, newest: CheckpointSummary, after: string) => {
+        lastSequence = Math.max(lastSequence, newest.sequence);
         adapter = await store.carryOn(adapter);
         const tasks = (await collect(adapter.tasks({ order: "taskId" }))).map((task) => ({
           ...task,
@@ -21,7 +28,7 @@ export const tasksCases: readonly ConformanceCase[] = [
         }));
         same(
           tasks,
-          [{ taskId: "t", count, newest, dueAt: undefined }],
+          [{ taskId: "t", count, lastSequence, newest, dueAt: undefined }],
           `tasks MUST give the task's count and its newest checkpoint's summary ${after}`,
         );
       };
@@ -140,7 +147,12 @@ export const tasksCases: readonly ConformanceCase[] = [
         }),
       );
       const appended = await appendAtOnce(adapter, many);
-      const all = appended.map((one) => ({ taskId: one.taskId, count: 1, newest: toSummary(one) }));
+      const all = appended.map((one) => ({
+        taskId: one.taskId,
+        count: 1,
+        lastSequence: one.sequence,
+        newest: toSummary(one),
+      }));
       for (const order of ["taskId", "recent"] as const) {
         for (const query of [{ order }, { order, limit: 290 }, { order, status: ["completed" as const] }]) {
           const expected = expectedTasks(all, query).map(({ taskId }) => taskId);
@@ -217,7 +229,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly FilledTask[]>
       createdAt: `2026-01-0${(index % 5) + 1}T00:00:00.000Z`,
     });
     const sequence = await adapter.append(second);
-    all.push({ taskId, count: 2, newest: toSummary({ ...second, sequence }) });
+    all.push({ taskId, count: 2, lastSequence: sequence, newest: toSummary({ ...second, sequence }) });
   }
   return all;
 }

@@ -215,10 +215,10 @@ function entryOf(header: SealedSummary): IndexEntry {
 
 /** The task as `selectTasks` takes it. */
 function indexedTask(index: TaskIndex | CorruptRecord) {
-  if (isCorrupt(index)) return { taskId: index.taskId ?? "", count: 0, headers: [index] };
-  const { taskId, entries, records, removedUpTo } = index;
+  if (isCorrupt(index)) return { taskId: index.taskId ?? "", count: 0, lastSequence: 0, headers: [index] };
+  const { taskId, lastSequence, entries, records, removedUpTo } = index;
   const last = records.at(-1);
   const isLast = last !== undefined && last.sequence > readPosition(index).newestSequence;
   const log = { ...(isLast && { last }), ...(removedUpTo > 0 && { removedUpTo }) };
-  return { taskId, count: entries.length, headers: entries.map(({ header }) => header), log };
+  return { taskId, count: entries.length, lastSequence, headers: entries.map(({ header }) => header), log };
 }

@@ -43,6 +43,7 @@ export interface Seen {
 export interface ListedTask {
   readonly taskId: string;
   readonly count: number;
+  readonly lastSequence: number;
   readonly headers: readonly (SealedSummary | CorruptRecord)[];
   readonly log: { readonly last?: RecordHeader; readonly removedUpTo?: number };
 }
@@ -124,11 +125,11 @@ export class RedisTasks {
     });
     // If the newest is damaged, the newest readable one may be anywhere in the list.
     if (last === 0 && headers.some(isCorrupt)) return this.list(taskId);
-    const { removedUpTo } = numberingIn(task, taskId);
+    const { lastSequence, removedUpTo } = numberingIn(task, taskId);
     const lastRecord = record === "" ? undefined : this.#recordHeader(record, taskId);
     const isLast = lastRecord && !isCorrupt(lastRecord) && lastRecord.sequence > (headers[0]?.sequence ?? 0);
     const log = { ...(isLast && { last: lastRecord }), ...(removedUpTo > 0 && { removedUpTo }) };
-    return { taskId, count: Number(count), headers, log };
+    return { taskId, count: Number(count), lastSequence, headers, log };
   }
 
   /** The first items of the range, from one moment. */

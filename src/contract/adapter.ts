@@ -121,6 +121,11 @@ export interface StoredTask {
    * worker may.
    */
   readonly dueAt?: string;
+  /**
+   * The highest sequence that was taken, also if its checkpoint or record was removed since. So a lower one than before
+   * says that the task was removed and begun again. (cases: append.never-reuses, log.remove)
+   */
+  readonly lastSequence: number;
   /** The highest sequence that `log.remove` has removed. Marks don't count. */
   readonly removedUpTo?: number;
 }

@@ -38,6 +38,8 @@ export interface IndexedTask {
   readonly taskId: string;
   /** The number of its checkpoints. */
   readonly count: number;
+  /** See `StoredTask`. */
+  readonly lastSequence: number;
   /** In any order. Only the newest readable header and the damaged headers newer than it are needed. */
   readonly headers: Iterable<SealedSummary | CorruptRecord>;
   /** Its log, if it has records. */
@@ -135,13 +137,13 @@ export function* selectTasks(
     .map(splitHeaders)
     .sort(compareTasks(query.order));
   let left = query.limit ?? Number.POSITIVE_INFINITY;
-  for (const { taskId, count, damaged, newest, last, log } of found) {
+  for (const { taskId, count, lastSequence, damaged, newest, last, log } of found) {
     if (left === 0) return;
     yield* damaged;
     const isAsked = newest ? query.status?.includes(newest.status) !== false : last && query.status === undefined;
     if (!isAsked) continue;
     left -= 1;
-    yield { taskId, count, ...(newest && { newest: toSummary(newest) }), ...log };
+    yield { taskId, count, lastSequence, ...(newest && { newest: toSummary(newest) }), ...log };
   }
 }
 
@@ -192,14 +194,15 @@ function describeDamage({ corrupt: _corrupt, cause: _cause, ...known }: CorruptR
 }
 
 /** A task's newest readable header, and the damaged headers newer than it. */
-function splitHeaders({ taskId, count, headers, log }: IndexedTask) {
+function splitHeaders({ headers, ...task }: IndexedTask) {
+  const { taskId, log } = task;
   const last = log?.last;
   const damaged: CorruptRecord[] = [];
   for (const header of selectHeaders(headers, { taskId, order: "newest" })) {
-    if (!isCorrupt(header)) return { taskId, count, damaged, newest: header, last, log };
+    if (!isCorrupt(header)) return { ...task, damaged, newest: header, last };
     damaged.push(header);
   }
-  return { taskId, count, damaged, newest: undefined, last, log };
+  return { ...task, damaged, newest: undefined, last };
 }
 
 function pickKnown({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {

@@ -63,7 +63,7 @@ export class Follower {
         const page = await this.#readPage({ taskId, kinds, afterSequence: last });
         // Read after the page, so that it counts what was removed before.
         const { task, isDamaged } = await store.findTask(taskId);
-        if (!isDamaged && (task === undefined ? last > 0 : isBelow(task, last))) throw goneError(taskId, last);
+        if (!isDamaged && (task?.lastSequence ?? 0) < last) throw goneError(taskId, last);
         const upToSequence = task?.removedUpTo ?? 0;
         toldUpTo ??= task && upToSequence;
         if (toldUpTo !== undefined && upToSequence > Math.max(toldUpTo, last)) {
@@ -75,7 +75,7 @@ export class Follower {
           ending.throwIfAborted();
         }
         // An empty page has nothing of what was there before it was read.
-        last = Math.max(last, page.at(-1)?.sequence ?? lastSequenceOf(before));
+        last = Math.max(last, page.at(-1)?.sequence ?? before?.lastSequence ?? 0);
         if (page.length > 0) idlePolls = -1;
         else if (before?.newest && hasEnded(before.newest) && (await store.isDurable(before.newest))) return;
         // A change of status may have no record.
@@ -127,25 +127,16 @@ export class Follower {
   }
 }
 
-function lastSequenceOf(task: StoredTask | undefined): number {
-  return Math.max(task?.newest?.sequence ?? 0, task?.last?.sequence ?? 0);
-}
-
 /** A text that changes with each change of the task's log. */
 function describeTask(task: StoredTask | undefined): string {
-  const { newest, last, removedUpTo } = task ?? {};
-  return [newest?.id, newest?.sequence, newest?.status, last?.sequence, removedUpTo].join(" ");
-}
-
-/** Whether the task has nothing with this sequence or a later one, though none was removed by a policy. */
-function isBelow(task: StoredTask, sequence: number): boolean {
-  return Math.max(lastSequenceOf(task), task.removedUpTo ?? 0) < sequence;
+  const { newest, lastSequence, removedUpTo } = task ?? {};
+  return [newest?.id, newest?.status, lastSequence, removedUpTo].join(" ");
 }
 
 function goneError(taskId: string, last: number): CheckpointNotFoundError {
   return new CheckpointNotFoundError(
-    `The log of task ${JSON.stringify(taskId)} has nothing with the sequence ${last} or a later one: the task was removed, and perhaps begun ` +
-      "again, or its newest checkpoint was. To follow it from its beginning, call `follow` without `afterSequence`.",
+    `The log of task ${JSON.stringify(taskId)} hasn't come to the sequence ${last}: the task was removed, and perhaps begun again. ` +
+      "To follow it from its beginning, call `follow` without `afterSequence`.",
     { taskId },
   );
 }

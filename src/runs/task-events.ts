@@ -99,8 +99,8 @@ export class TaskEvents {
     if (hasEnded) {
       const end = isCancelled(newest) ? `was cancelled (${newest.error?.message})` : "is completed";
       throw new CheckpointConflictError(
-        `${notSent}: its task ${end}, so nothing receives it. Nothing was stored. Pass \`force: true\` to keep the event for a ` +
-          "run with `restart: true`.",
+        `${notSent}: its task ${end}, so nothing receives it. Nothing was stored. To keep the event for a run with ` +
+          "`restart: true`, pass `force: true`, or --force to the command.",
       );
     }
     const open = await readOpenWaits(taskId, name, await this.#store.newestOfRun(taskId), (query) =>

@@ -7,6 +7,7 @@ import { describe, expect, it } from "vitest";
 import { encrypt } from "waymark";
 import { stopClock } from "../support/stopped-clock.js";
 import { agentOn, answers, fill, saverOn, thread } from "./langgraph-agent.js";
+import { served } from "./ui/served.js";
 import { newPlace } from "./waymark.js";
 
 const URL = "sqlite:agent.db";
@@ -54,6 +55,22 @@ describe("waymark show of a thread", () => {
     const [write] = stdout.split("\n").filter((line) => line.includes('"kind":"step"'));
     expect(JSON.parse(write ?? "").record.payload.body).toMatch(/"marks":\{"[0-9a-f]{64}":"log"\}/);
   });
+});
+
+it("the page counts each thread under the status that its list shows", async () => {
+  const { cwd } = await placeWithThreads();
+  const page = await served(URL, { cwd });
+  const { tasks } = await page.ask("tasks", { order: "taskId", offset: 0, limit: 10 });
+  const statuses = tasks.map(({ name, status }) => [name, status]);
+  expect(statuses).toEqual(
+    expect.arrayContaining([
+      ["waits", "waiting"],
+      ["done", "completed"],
+    ]),
+  );
+  const { byStatus } = await page.ask("counts", {});
+  const counted = Object.entries(byStatus).flatMap(([status, count]) => Array<string>(count).fill(status));
+  expect(counted.sort()).toEqual(tasks.map(({ status }) => status).sort());
 });
 
 describe("waymark langgraph prune", () => {

@@ -297,7 +297,8 @@ describe("waymark send", () => {
       const { code, stderr } = await place.run("send", task, "approve");
       return [code, stderr];
     };
-    expect(await refusal("w/ends")).toEqual([6, expect.stringContaining("its task is completed, so nothing receives")]);
+    const insist = /its task is completed, so nothing receives it\. .* pass `force: true`, or --force to the command/;
+    expect(await refusal("w/ends")).toEqual([6, expect.stringMatching(insist)]);
     expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("was cancelled (not needed)")]);
     // The beginning of an id could be another task's, once the meant one is gone.
     expect(await refusal("w/end")).toEqual([3, expect.stringContaining("w/ends")]);

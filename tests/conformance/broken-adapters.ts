@@ -180,6 +180,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "keeps-what-it-replaces": { group: "core", caughtBy: ["append.replaces"], andPerhaps: ["append.replaces-at-once"] },
   "leaves-completed": { group: "core", caughtBy: ["status.completed-stays", "status.concurrent"] },
   "lists-emptied-tasks": { group: "core", caughtBy: ["tasks.emptied"] },
+  "lists-what-is-left": { group: "core", caughtBy: ["append.never-reuses", "tasks.newest"] },
   "lists-seals": {
     group: "core",
     caughtBy: [
@@ -241,7 +242,13 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "replaces-milestones": { group: "core", caughtBy: ["append.replaces-nothing"] },
   "reuses-sequences": {
     group: "core",
-    caughtBy: ["append.never-reuses", "append.expected-sequence", "append.exact-sequence", "append.replaces"],
+    caughtBy: [
+      "append.never-reuses",
+      "append.expected-sequence",
+      "append.exact-sequence",
+      "append.replaces",
+      "tasks.newest",
+    ],
   },
   "shares-values": { group: "core", caughtBy: ["values.independent"] },
   "shares-with-what-goes": { group: "core", caughtBy: ["append.shares-with"] },
@@ -266,7 +273,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "trips-over-its-close": { group: "core", caughtBy: ["lifecycle.close-beside-iteration"] },
   "works-after-close": { group: "core", caughtBy: ["lifecycle.closed"] },
   "writes-on-the-draft": { group: "core", caughtBy: ["values.frozen-draft"] },
-  "forgets-its-numbering": { group: "reopened", caughtBy: ["append.never-reuses"] },
+  "forgets-its-numbering": { group: "reopened", caughtBy: ["append.never-reuses", "tasks.newest"] },
   "copies-damage": { group: "damage", caughtBy: ["corrupt.shares-with"] },
   "filters-damage-away": { group: "damage", caughtBy: ["corrupt.any-filter"] },
   "hides-damage": {

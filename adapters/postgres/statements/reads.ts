@@ -71,7 +71,7 @@ export function makeListStatements({ tasks, checkpoints, records }: Tables) {
      * planner look up each task by its key.
      */
     tasks: `
-      SELECT t.task_id, t.count, t.newest_sequence, t.due_at, t.removed_up_to, ${RECORD_COLUMNS}, ${SUMMARY_COLUMNS}
+      SELECT t.task_id, t.count, t.newest_sequence, t.last_sequence, t.due_at, t.removed_up_to, ${RECORD_COLUMNS}, ${SUMMARY_COLUMNS}
       FROM unnest($1::text[]) AS i (task_id)
       CROSS JOIN LATERAL (SELECT * FROM ${tasks} t WHERE t.task_id = i.task_id LIMIT 1) t
       LEFT JOIN LATERAL (

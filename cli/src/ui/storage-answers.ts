@@ -1,9 +1,8 @@
 import type { RetentionPlan } from "waymark";
-import { findTaskStatus } from "waymark/kit";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { describeTask, findTasks, refuseThread } from "../langgraph/find-tasks.js";
-import { LeaseReader } from "../leases.js";
+import { describedTasks, describeTask, refuseThread } from "../langgraph/find-tasks.js";
+import { findStatus, LeaseReader } from "../leases.js";
 import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { sender } from "../sender.js";
@@ -50,11 +49,11 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
   const held = new Set((await new LeaseReader(session).held()).map(({ taskId }) => taskId));
   let tasks = 0;
   let checkpoints = 0;
-  // A thread's status would take a read of its writes, so it counts as interrupted.
-  for await (const task of givingWay(findTasks(session, { order: "taskId" }))) {
+  for await (const task of givingWay(describedTasks(session, { order: "taskId" }))) {
     tasks += 1;
     checkpoints += task.count;
-    byStatus[findTaskStatus(task, held.has(task.taskId), nowMs)] += 1;
+    const status = findStatus(task, held.has(task.taskId), nowMs);
+    if (status !== "unknown") byStatus[status] += 1;
   }
   return {
     tasks,

@@ -63,7 +63,27 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
     await Promise.all([here.close(), other.close()]);
   });
 
-  it("ends, and doesn't keep the process alive", async () => {
+  it("tells that its task was removed, alone or by a prefix", async () => {
+    const url = await urlOf();
+    const [here, other] = [open(url), open(url)];
+    for (const taskId of ["a", "b/1", "b/2"]) await other.append(draft(taskId, "c1"));
+    const [a, ...bs] = [await watching(here, "a"), await watching(here, "b/1"), await watching(here, "b/2")];
+    let told = a.next();
+    await other.remove("a", "all");
+    await told;
+    const ofAll = bs.map((b) => b.next());
+    const removeEach = () => Promise.all(["b/1", "b/2"].map((taskId) => other.remove(taskId, "all")));
+    await (other.removePrefix?.("b/") ?? removeEach());
+    await Promise.all(ofAll);
+    // Begun again.
+    told = a.next();
+    await other.append(draft("a", "c1"));
+    await told;
+    for (const { end } of [a, ...bs]) end();
+    await Promise.all([here.close(), other.close()]);
+  });
+
+  it.each(["open", "ended"])("doesn't keep the process alive while it is open, and after its end: %s", async (how) => {
     const url = await urlOf();
     const storage = open(url);
     await storage.append(draft("t", "c1"));
@@ -73,15 +93,22 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
       await new Promise((resolve) => {
         setTimeout(() => resolve(), 60_000).unref();
         const timer = setInterval(() => undefined, 1000);
-        storage.log.watch(() => { clearInterval(timer); resolve(); }, "t");
-        storage.log.watch(() => undefined);
+        const end = storage.log.watch(() => {
+          clearInterval(timer);
+          resolve();
+          if (process.argv[2] === "ended") for (const each of [end, endDue]) each();
+        }, "t");
+        const endDue = storage.log.watch(() => undefined);
       });
+      const startMs = performance.now();
+      // PostgreSQL listens for ten seconds more.
+      process.once("exit", () => console.log(performance.now() - startMs < 9000 ? "exits" : "lingers"));
       console.log("watches");`;
-    const child = spawnSync(process.execPath, ["--input-type=module", "-e", program, url], {
+    const child = spawnSync(process.execPath, ["--input-type=module", "-e", program, url, how], {
       encoding: "utf8",
       timeout: 30_000,
     });
-    expect(child).toMatchObject({ status: 0, stdout: "watches\n", stderr: "" });
+    expect(child).toMatchObject({ status: 0, stdout: "watches\nexits\n", stderr: "" });
     await storage.close();
   });
 });

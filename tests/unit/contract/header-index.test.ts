@@ -80,10 +80,15 @@ describe("selectHeaders", () => {
 describe("selectTasks", () => {
   const damaged: CorruptRecord = { corrupt: true, ...PLACE, reason: "gone", id: "c9", sequence: 9 };
   const tasks = [
-    { taskId: "b", count: 2, headers: [headerAt(1, "b"), headerAt(2, "b")] },
-    { taskId: "a", count: 3, headers: [headerAt(3, "a"), { ...damaged, taskId: "a" }, headerAt(2, "a")] },
-    { taskId: "lost", count: 1, headers: [{ ...damaged, taskId: "lost" }] },
-    { taskId: "empty", count: 0, headers: [] },
+    { taskId: "b", count: 2, lastSequence: 2, headers: [headerAt(1, "b"), headerAt(2, "b")] },
+    {
+      taskId: "a",
+      count: 3,
+      lastSequence: 9,
+      headers: [headerAt(3, "a"), { ...damaged, taskId: "a" }, headerAt(2, "a")],
+    },
+    { taskId: "lost", count: 1, lastSequence: 9, headers: [{ ...damaged, taskId: "lost" }] },
+    { taskId: "empty", count: 0, lastSequence: 0, headers: [] },
   ];
   const select = (query: object) =>
     Array.from(selectTasks(tasks, { order: "taskId", ...query }), (item) =>
@@ -103,7 +108,7 @@ describe("selectTasks", () => {
 
   it("gives summaries without digest and seal", () => {
     const [, task] = selectTasks(tasks, { order: "taskId", limit: 1 });
-    expect(task).toStrictEqual({ taskId: "a", count: 3, newest: toSummary(headerAt(3, "a")) });
+    expect(task).toStrictEqual({ taskId: "a", count: 3, lastSequence: 9, newest: toSummary(headerAt(3, "a")) });
   });
 });
 

@@ -77,6 +77,24 @@ describe.each(Object.keys(PLACES))("without polls on %s", (place) => {
     await close();
   });
 
+  it.each(["alone", "by a prefix"])("a follower sees that its task is removed, %s, and begun again", async (how) => {
+    const { here, other, close } = await twoManagers(place);
+    await other.save("t", 1);
+    const following = here.follow("t");
+    await following.next();
+    const gone = expect(following.next()).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    await (how === "alone" ? other.removeTask("t") : other.removeTask({ prefix: "t" }));
+    await gone;
+    const again = here.follow("t");
+    const first = again.next();
+    await other.save("t", "again");
+    expect(await first).toMatchObject({ value: { kind: "checkpoint" } });
+    const second = again.next();
+    await other.save("t", "once more");
+    expect(await second).toMatchObject({ value: { kind: "checkpoint" } });
+    await close();
+  });
+
   it("a wait sees the answer of another process, and `result` there the run's end", async () => {
     const { here, other, close } = await twoManagers(place);
     const asked = deferred();
@@ -123,24 +141,6 @@ describe.each(Object.keys(PLACES))("without polls on %s", (place) => {
     await ended;
     await close();
   });
-});
-
-it.each(["json-file", "task-file"])("a follower on %s sees a task that is removed and begun again", async (place) => {
-  const { here, other, close } = await twoManagers(place);
-  await other.save("t", 1);
-  const following = here.follow("t");
-  await following.next();
-  const gone = expect(following.next()).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
-  await other.removeTask("t");
-  await gone;
-  const again = here.follow("t");
-  const first = again.next();
-  await other.save("t", "again");
-  expect(await first).toMatchObject({ value: { kind: "checkpoint" } });
-  const second = again.next();
-  await other.save("t", "once more");
-  expect(await second).toMatchObject({ value: { kind: "checkpoint" } });
-  await close();
 });
 
 it("a follower on files waits for a root folder that doesn't exist yet", async () => {

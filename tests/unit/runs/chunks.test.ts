@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type StepCall, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { SimulatedRuntime } from "waymark/testing";
+import { PAUSING } from "../../../src/contract/run-record.js";
 import { collect } from "../../support/collect.js";
 import { deferred } from "../../support/deferred.js";
 import { managerOn, runOf, STORAGES, withWrites } from "./run-support.js";
@@ -208,4 +209,27 @@ it("a write after its attempt, or after the run has stopped, is refused, and end
   );
   await expect(stopped).rejects.toMatchObject({ code: "RUN_PAUSED" });
   expect(await chunksOf(manager, "u")).toEqual([]);
+});
+
+it.each(["chunk", "step"])("only a step counts as progress of a worker's run: %s", async (kind) => {
+  const written: string[] = [];
+  const storage = withWrites(new MemoryAdapter(), (call, _isLazy, titles) => {
+    written.push(...titles);
+    return call();
+  });
+  const { manager } = managerOn(storage);
+  const stop = new AbortController();
+  await manager.enqueue("t", {});
+  await manager.work({ prefix: "t", signal: stop.signal }, async (run) => {
+    if (kind === "step") await run.step("first", () => 1);
+    await run.step("model", async ({ write, signal }) => {
+      await write("a");
+      await manager.follow("t", { kinds: ["chunk"] }).next();
+      stop.abort();
+      signal.throwIfAborted();
+    });
+  });
+  expect(written).toContain("chunk model");
+  // Without progress, the pause is noted, so that the attempt isn't taken for one that was killed.
+  expect(written.includes(`mark ${PAUSING}`)).toBe(kind === "chunk");
 });

@@ -8,6 +8,7 @@ import type { TaskLog } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { draft } from "../../../conformance/drafts.js";
+import { record } from "../../../conformance/records.js";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -61,6 +62,22 @@ describe.each(Object.entries(STORAGES))("a follower on %s", (_name, open) => {
     expect(rest.at(-1)).toMatchObject({ kind: "checkpoint", status: "completed" });
     const again = await collectAll(manager.follow("t", { afterSequence: a.sequence, kinds: ["step"] }));
     expect(again.map(titleOf)).toEqual(["step b"]);
+    await storage.close();
+  });
+
+  it("stays after the newest checkpoint was removed, also if it begins then", async () => {
+    const storage = await open();
+    const { manager } = managerOn(storage);
+    for (const at of [1, 2]) await manager.save("t", { at });
+    const followers: Following[] = [manager.follow("t"), manager.follow("t", { afterSequence: 2 })];
+    const [early, late] = followers;
+    for (const sequence of [1, 2]) expect((await early?.next())?.value).toMatchObject({ sequence });
+    const waiting = early?.next();
+    await manager.remove("t", (await manager.latest("t"))!.id);
+    const next = [waiting, late?.next()];
+    await manager.save("t", { at: 3 });
+    for (const one of next) expect((await one)?.value).toMatchObject({ kind: "checkpoint", sequence: 3 });
+    for (const one of followers) await one.return();
     await storage.close();
   });
 });
@@ -223,6 +240,55 @@ it("neither a result nor the end of a follower is given before it survives a pow
   expect(await result).toBe("done");
   expect((await collectAll(manager.follow("t", { kinds: ["chunk"] }))).length).toBe(0);
   expect(syncs).toBeGreaterThan(2);
+});
+
+it("a follower doesn't end with a failed run that was put back before its end was durable", async () => {
+  const inner = new MemoryAdapter();
+  const other = managerOn(inner).manager;
+  let putBack: (() => Promise<unknown>) | undefined = () => other.retry("t");
+  const log: TaskLog = {
+    ...inner.log,
+    async *read(query) {
+      // The follower makes sure of the last checkpoint alone.
+      if (query.beforeSequence !== undefined) {
+        await putBack?.();
+        putBack = undefined;
+      }
+      yield* inner.log.read(query);
+    },
+  };
+  const { manager } = managerOn(withMembers(inner, { log }));
+  await expect(other.run("t", () => Promise.reject(new RangeError("no")))).rejects.toThrow("no");
+  const following: Following = manager.follow("t");
+  await next(following, "checkpoint");
+  const rest = collectAll(following);
+  while (putBack !== undefined) await nextTurn();
+  await other.run("t", (run) => run.step("a", () => 1));
+  expect((await rest).map(titleOf)).toContain("step a");
+});
+
+it.each([
+  ["100 records", 1, 100],
+  ["1 MB", 300_000, 4],
+])("a follower reads at most %s ahead", async (_limit, size, expected) => {
+  const inner = new MemoryAdapter();
+  let readAhead = 0;
+  const log: TaskLog = {
+    ...inner.log,
+    async *read(query) {
+      for await (const item of inner.log.read(query)) {
+        readAhead += 1;
+        yield item;
+      }
+    },
+  };
+  const { manager } = managerOn(withMembers(inner, { log }));
+  const records = Array.from({ length: 150 }, (_, at) => record(`s${at}`, { body: JSON.stringify("x".repeat(size)) }));
+  await inner.log.append("t", records);
+  const following: Following = manager.follow("t");
+  await next(following, "step s0");
+  expect(readAhead).toBe(expected);
+  await following.return();
 });
 
 it("a follower ends when its signal aborts, and when its manager closes", async () => {

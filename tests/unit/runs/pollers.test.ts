@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import type { Runtime, StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { SimulatedRuntime } from "waymark/testing";
+import { collect } from "../../support/collect.js";
 import { withMembers } from "../../support/with-members.js";
 import { managerOn } from "./run-support.js";
 
@@ -92,4 +93,90 @@ it("a follower whose looks take long pauses ten times as long, up to 2 s", async
   const ends = Promise.all([next, slow.next].map((one) => expect(one).rejects.toThrow()));
   for (const each of [runtime, slow.runtime]) await each.advance(1000);
   await ends;
+});
+
+/** A storage of several processes whose watches say at once that they work, and how many of them are open. */
+function countingStorage(runtime: SimulatedRuntime) {
+  const inner = new MemoryAdapter({ runtime });
+  const counts = { open: 0, watches: 0, lists: 0 };
+  const storage = withMembers<StorageAdapter>(inner, {
+    capabilities: { ...inner.capabilities, multiProcess: true },
+    log: withMembers(inner.log, {
+      watch(changed) {
+        counts.open += 1;
+        counts.watches += 1;
+        runtime.setImmediate(changed);
+        return () => {
+          counts.open -= 1;
+        };
+      },
+    }),
+    list(query) {
+      counts.lists += 1;
+      return inner.list(query);
+    },
+  });
+  return { inner, storage, counts };
+}
+
+it("whoever has watched a task ends the watch: a follower, a run, a wait, a worker and a caller of `result`", async () => {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const { storage, counts } = countingStorage(runtime);
+  const { manager } = managerOn(storage, { runtime });
+  const stop = new AbortController();
+  const working = manager.work({ prefix: "q/", signal: stop.signal }, (run) => run.waitFor("go"));
+  const result = manager.result("q/1");
+  const following = collect(manager.follow("q/1", { kinds: ["step"] }));
+  await manager.enqueue("q/1", {});
+  await runtime.advance(1000);
+  await manager.send("q/1", "go", true);
+  await runtime.advance(1000);
+  await result;
+  expect(await following).toMatchObject([{ name: "go" }]);
+  const left = manager.follow("q/2", { signal: stop.signal }).next();
+  const gone = expect(left).rejects.toThrow();
+  await runtime.advance(1000);
+  expect(counts.open).toBeGreaterThan(1);
+  stop.abort();
+  await runtime.advance(1000);
+  await Promise.all([working, gone]);
+  await manager.close();
+  expect(counts.watches).toBeGreaterThan(4);
+  expect(counts.open).toBe(0);
+});
+
+it("a follower polls as often as before once a thousand others have ended", async () => {
+  const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+  const { inner, storage } = countingStorage(runtime);
+  const { manager } = managerOn(storage, { runtime });
+  const other = managerOn(inner, { runtime }).manager;
+  await other.save("t", 1);
+  const ending = new AbortController();
+  const ends = Array.from({ length: 1000 }, () =>
+    expect(manager.follow("t", { afterSequence: 1, signal: ending.signal }).next()).rejects.toThrow(),
+  );
+  await runtime.advance(100);
+  ending.abort();
+  await runtime.advance(100);
+  await Promise.all(ends);
+  const following = manager.follow("t", { afterSequence: 1 });
+  const next = following.next();
+  await runtime.advance(100);
+  await other.save("t", 2);
+  await runtime.advance(4000);
+  expect(await next).toMatchObject({ value: { sequence: 2 } });
+  await following.return();
+});
+
+it("a run that ends soon reads nothing because its watch begins", async () => {
+  const lists: number[] = [];
+  for (const isWatched of [false, true]) {
+    const runtime = new SimulatedRuntime({ startAt: new Date(0) });
+    const { inner, storage, counts } = countingStorage(runtime);
+    const log = isWatched ? storage.log : withMembers(inner.log, { watch: undefined });
+    const { manager } = managerOn(withMembers(storage, { log }), { runtime });
+    await manager.run("t", (run) => run.step("a", () => new Promise<void>((resolve) => runtime.setImmediate(resolve))));
+    lists.push(counts.lists);
+  }
+  expect(lists[1]).toBe(lists[0]);
 });

@@ -141,6 +141,17 @@ it("a path keeps a token out of an object that was thrown, or passed as an error
     expect((await manager.latest(taskId))?.error, taskId).toMatchObject({ message });
 });
 
+it.each([
+  ["**.token", "[redacted]"],
+  ["step.token", "[redacted]"],
+  ["step.*.secret", { secret: "[redacted]", id: 1 }],
+  ["step.token.secret", { secret: "[redacted]", id: 1 }],
+  ["step.other", { secret: "tok-1", id: 1 }],
+])("of the result of a step named token, the path %s leaves %j", async (path, left) => {
+  const { manager } = managerOn(undefined, { redact: { paths: [path] } });
+  expect(await manager.run("t", (run) => run.step("token", () => ({ secret: "tok-1", id: 1 })))).toEqual(left);
+});
+
 it("redaction of whole errors leaves no part of them", async () => {
   const { manager, storage } = managerOn(undefined, { redact: { paths: ["error"] } });
   const running = manager.run("t", async (run) => {

@@ -1,9 +1,11 @@
 // Where the system can't watch folders, followers poll.
 import type { FSWatcher } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import { CheckpointManager } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { FolderWatches } from "../../../../adapters/files/watch.js";
 import { recordingLogger } from "../../../support/recording-logger.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
@@ -59,4 +61,40 @@ it("a watch that breaks ends, and the follower polls", async () => {
   await other.save("t", 2);
   expect(await next).toMatchObject({ value: { sequence: 2 } });
   await Promise.all([here.close(), other.close()]);
+});
+
+it("a watch tells of a folder that is gone by the time its last change is read, and opens the one in its place", async () => {
+  const root = await tempFolder();
+  const path = join(root, "task");
+  await mkdir(path);
+  const made: FSWatcher[] = [];
+  Object.assign(watches, { code: undefined, calls: 0, made: (watcher: FSWatcher) => void made.push(watcher) });
+  const folders = new FolderWatches(root);
+  let told = 0;
+  let tell = (): void => undefined;
+  const next = () =>
+    new Promise<void>((resolve) => {
+      tell = resolve;
+    });
+  const opened = next();
+  const end = folders.add(path, () => {
+    told += 1;
+    tell();
+  });
+  await opened;
+  const [first] = made;
+  // A file was renamed in the folder, which is the same.
+  told = 0;
+  first?.emit("change", "rename", "a file");
+  expect([told, watches.calls]).toEqual([1, 1]);
+  await rm(path, { recursive: true });
+  told = 0;
+  first?.emit("change", "rename", "task");
+  expect(told).toBeGreaterThan(0);
+  const again = next();
+  await mkdir(path);
+  await again;
+  expect(made.length).toBeGreaterThan(2);
+  end();
+  folders.end();
 });
