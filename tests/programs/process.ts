@@ -117,7 +117,7 @@ function begin({ taskId, signal }: Run): World {
     code,
     input: code > 2 ? 2 : 1,
     made: 0,
-    deadline: process.pid % 2 === 0 ? new AbortController().signal : AbortSignal.abort(new RangeError("planned abort")),
+    deadline: count % 2 === 0 ? new AbortController().signal : AbortSignal.abort(new RangeError("planned abort")),
     manager,
     runtime: realRuntime,
     generationOf: (task) => observed.generationOf(task),
