@@ -5,13 +5,15 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { CheckpointManager } from "waymark";
 import { openBareStores } from "./bare-stores.mjs";
-import { printHeading, printRow } from "./report.mjs";
+import { printHeading, printTimes } from "./report.mjs";
 
 const RECORDS = 300;
 const TASKS = 100;
 const CHUNKS = 1000;
 const FOLLOWERS = 1000;
+const LIMITS = { median: 50, last: 100 };
 const program = fileURLToPath(new URL("follow-process.mjs", import.meta.url));
+const peers = new URL("follow-peers/run.mjs", import.meta.url).href;
 const idleProgram = fileURLToPath(new URL("follow-idle.mjs", import.meta.url));
 
 /**
@@ -35,7 +37,7 @@ export async function benchFollow(folder) {
     for await (const record of manager.follow("records", { kinds: ["step"] })) {
       if (record.kind === "step") seen.push(now() - /** @type {{ result: number }} */ (record.value).result);
     }
-    printTimes("a step's record, in a follower", seen);
+    printTimes("a step's record, in a follower", seen, LIMITS);
     /** @type {number[]} */
     const begun = [];
     for (let task = 0; task < TASKS; task++) {
@@ -43,18 +45,22 @@ export async function benchFollow(folder) {
       begun.push(/** @type {number} */ (await manager.result(`work/${task}`)));
       await pause(Math.random() * 60);
     }
-    printTimes("enqueue, to a worker's first step", begun);
+    printTimes("enqueue, to a worker's first step", begun, LIMITS);
     for (let answer = 0; answer < TASKS; answer++) {
       await pause(100 + Math.random() * 60);
       await manager.send("waits", "answer", now());
     }
-    printTimes("an answer, to the run that waits", /** @type {number[]} */ (await manager.result("waits")));
+    printTimes("an answer, to the run that waits", /** @type {number[]} */ (await manager.result("waits")), LIMITS);
     for (let task = 0; task < TASKS; task++) {
       for await (const { kind } of manager.follow(`cancel/${task}`)) if (kind === "mark") break;
       await pause(Math.random() * 60);
       await manager.cancel(`cancel/${task}`, String(now()));
     }
-    printTimes("cancel, to the signal of a running step", /** @type {number[]} */ (await manager.result("cancels")));
+    printTimes(
+      "cancel, to the signal of a running step",
+      /** @type {number[]} */ (await manager.result("cancels")),
+      LIMITS,
+    );
     /** @type {unknown[]} */
     const chunks = [];
     for await (const record of manager.follow("chunks", { kinds: ["chunk"] })) chunks.push(record);
@@ -65,6 +71,10 @@ export async function benchFollow(folder) {
     await exited;
     await benchIdle(manager, store.url);
     await manager.close();
+    if (store.kind !== "postgres") continue;
+    // It installs its packages, so nothing of it can be imported before.
+    const { benchFollowPeers } = await import(peers);
+    await benchFollowPeers(store.url, { records: RECORDS, tasks: TASKS });
   }
 }
 
@@ -85,14 +95,6 @@ async function benchIdle(manager, url) {
   print("while another task is written 10 times a second", await next());
   clearInterval(writing);
   await exited;
-}
-
-/** @param {string} what @param {number[]} times */
-function printTimes(what, times) {
-  times.sort((a, b) => a - b);
-  const at = (/** @type {number} */ share) => times[Math.floor(times.length * share)] ?? 0;
-  printRow({ what: `${what}: median`, measuredMs: at(0.5), limit: 50 });
-  printRow({ what: `${what}: 99th percentile`, measuredMs: at(0.99), limit: 100 });
 }
 
 function now() {

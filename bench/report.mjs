@@ -50,6 +50,20 @@ export function printRow({ what, measuredMs, againstMs, limit }) {
 }
 
 /**
+ * The median and the 99th percentile of some times.
+ *
+ * @param {string} what
+ * @param {number[]} times
+ * @param {{ readonly median?: number, readonly last?: number }} [limits] - In milliseconds.
+ */
+export function printTimes(what, times, { median, last } = {}) {
+  times.sort((a, b) => a - b);
+  const at = (/** @type {number} */ share) => times[Math.floor(times.length * share)] ?? 0;
+  printRow({ what: `${what}: median`, measuredMs: at(0.5), ...(median && { limit: median }) });
+  printRow({ what: `${what}: 99th percentile`, measuredMs: at(0.99), ...(last && { limit: last }) });
+}
+
+/**
  * @param {string} what
  * @param {number} bytes
  * @param {number} against
