@@ -13,7 +13,8 @@ import {
 } from "unbash";
 import { STATEMENT_FD } from "../../processes/command.js";
 import { conditionLength, isControlFlow, isSearch, isTest, readWords } from "./conditions.js";
-import { type ForegroundServer, foregroundServer, type PackageScripts, SERVE } from "./servers.js";
+import { type ForegroundServer, foregroundServer, type PackageScripts } from "./servers.js";
+import { PIPE_JUDGE, SERVE, WAIT_FOR_EACH } from "./shell-functions.js";
 
 /** A shell that runs gates. */
 export type GateShell = "bash" | "zsh" | "sh";
@@ -129,25 +130,7 @@ function checkOf(frame: "exit" | "return"): string {
   return `case $? in 0);;*)${frame};;esac`;
 }
 
-/**
- * If the gate has set `pipefail`, it is switched off while a pipe runs: it would end the gate before the statuses are
- * judged. The judge's arguments are the statuses of the pipe's commands, after `!` if the pipe is negated. Both
- * functions stand on the script's first line, so that line numbers stay the same.
- */
-const PIPE_JUDGE =
-  // zsh has no SHELLOPTS.
-  `__waymark_begin(){ case :\${SHELLOPTS-}: in *:pipefail:*)__waymark_fail=1;set +o pipefail;;*)__waymark_fail=;;esac;};` +
-  "__waymark_pipe(){ case $__waymark_fail in 1)set -o pipefail;;esac;" +
-  "__waymark_not=;case $1 in !)__waymark_not=1;shift;;esac;" +
-  "while [ $# -gt 1 ];do case $1 in 0|141);;*)return $1;;esac;shift;done;" +
-  "case $__waymark_not,$1 in 1,0)return 1;;1,*)return 0;;*)return $1;;esac;};";
-
 const NOTE_JOB = ' __waymark_jobs="$__waymark_jobs $!";';
-/** Waits for each job. A job that the gate itself has ended hasn't failed. */
-const WAIT_FOR_EACH =
-  "__waymark_jobs=;__waymark_wait(){ __waymark_last=0;for __waymark_job in $*;do wait $__waymark_job||" +
-  "case $? in 130|137|143);;*)__waymark_last=1;;esac;done;return $__waymark_last;};";
-
 /** Rewrites a command in place, so that line numbers stay the same. */
 class Rewriting {
   readonly #command: string;

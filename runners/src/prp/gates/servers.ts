@@ -95,25 +95,3 @@ function scriptIn([manager = "", ...words]: readonly string[]): string | undefin
   if (verb === "run" || verb === "run-script") return name;
   return /^(?:start|test)$/.test(verb) || (manager !== "npm" && verb !== "") ? verb : undefined;
 }
-
-/**
- * Functions for a bash script, on one line. `__waymark_serve PORT PID` shows a server's output from descriptor 8 until the
- * port is open; without a port, until the server says that it is ready, or has been quiet for ten seconds. It returns the
- * status of a server that ends before, and fails after two minutes. The server is ended with the gate's process group.
- */
-export const SERVE = [
-  "__waymark_open(){ (exec 7<>/dev/tcp/localhost/$1)2>/dev/null;};",
-  '__waymark_closed(){ case $1 in "")return;;esac;if __waymark_open $1;then ',
-  'echo "[waymark: port $1 is in use already, so nothing would show whether this server starts]" >&2;return 1;fi;};',
-  "__waymark_serve(){ local line= quiet=0 said= limit=$((SECONDS+120));",
-  'until [ "$quiet" = ready ];do ',
-  "if IFS= read -r -t 1 line<&8;then printf '%s\\n' \"$line\";said=1;quiet=0;",
-  "case $1,$line in ,*[Ll]istening*|,*[Rr]eady*|,*[Rr]unning\\ on*|,*[Rr]unning\\ at*|,*://localhost*|,*://127.0.0.1*|,*://0.0.0.0*)",
-  "quiet=ready;;esac;",
-  'elif [ $? -gt 128 ];then printf %s "$line";case $1,$said in ,1)quiet=$((quiet+1));[ $quiet -lt 10 ]||quiet=ready;;esac;',
-  'else wait "$2";return;fi;',
-  'if [ -n "$1" ]&&__waymark_open "$1";then quiet=ready;fi;',
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: the shell's
-  'if [ $SECONDS -gt $limit ];then echo "[waymark: the server is not ready after 2 minutes, its port is ${1:-unknown}]" >&2;return 1;fi;',
-  "done;while IFS= read -r line;do printf '%s\\n' \"$line\";done<&8& };",
-].join("");
