@@ -36,6 +36,8 @@ export const ValidationGateResultSchema = z.object({
   skipped: z.boolean(),
   /** A digest of the work on which the gate passed. Absent if the gate failed, or nothing could tell the work's state. */
   passedOn: z.string().optional(),
+  /** The gate was ended at its time limit. */
+  timedOut: z.boolean().optional(),
 });
 
 export type ValidationGateResult = output<typeof ValidationGateResultSchema>;

@@ -293,11 +293,11 @@ describe("completion", () => {
     ],
     [
       ["prp", "run", "--s"],
-      ["--session", "--section", "--storage"],
+      ["--session", "--section", "--skip", "--storage"],
     ],
     [
       ["prp", "check", "PRP.md", "--s"],
-      ["--section", "--storage"],
+      ["--section", "--skip", "--storage"],
     ],
     [["prp", "check", "PRP.md", ""], []],
     [["prp", "status", "--js"], ["--json"]],

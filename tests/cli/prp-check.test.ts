@@ -80,6 +80,29 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     ]);
   });
 
+  it("offers to skip the gates that can't be run, and --skip and --only choose", async () => {
+    const bad = "### Level 2: B\n\n```bash\nconst store = new Store();\n```";
+    const { check } = await folderWith({ "PRP.md": prp("### Level 1: A\n\n```bash\ntrue\n```", bad) });
+    const refused = await check("PRP.md");
+    expect([refused.code, refused.stdout]).toEqual([
+      1,
+      expect.stringMatching(/\n\nIt can't be run: 1 error\. The other gate can be run: --skip 2\.\n$/),
+    ]);
+    for (const flag of [
+      ["--skip", "2"],
+      ["--only", "1"],
+    ]) {
+      const { code, stdout } = await check("PRP.md", ...flag);
+      expect([code, stdout]).toEqual([
+        0,
+        expect.stringMatching(/ {2}skipped: .*\n\nIt can be run: 2 gates, 1 skipped\.\n$/s),
+      ]);
+    }
+    expect((await check("PRP.md", "--skip", "7")).stdout.replace(/\s+/g, " ")).toContain(
+      'No gate of the PRP is "7" (--skip, --only).',
+    );
+  });
+
   it("exits with 1 for a PRP without a section of gates, and --section names one", async () => {
     const text = "# A\n\n## Setup\n\n```sh\ntrue\n```\n\n## Tests\n\n```sh\ntest 1 -eq 1\n```\n";
     const { cwd, check } = await folderWith({ "PRP.md": text });
@@ -115,7 +138,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     );
     expect(stdout).toMatch(/\nPRP\.md: task P1\.M1, 1 gate under /);
     expect(stdout).toMatch(/\nbroken\.json: refused\n {2}The PRP broken\.json is no JSON: /);
-    expect(stdout).toMatch(/\n\n3 PRPs: 1 read, 1 gate; 2 refused\.\n$/);
+    expect(stdout).toMatch(/\n\n3 PRPs: 1 can be run, 1 gate; 2 refused\.\n$/);
   });
 
   it("reads JSON, whose levels repeat and are texts", async () => {
@@ -142,7 +165,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
   it("summarizes the PRPs of a folder, without other files, hidden folders and node_modules", async () => {
     const { check } = await folderWith({
       "plan/P1/PRP.md": GOOD,
-      "plan/P2/PRP.md": prp("### Level 1: A\n\n```sh\ncurl <host> -v\n```", "### Level 2: B\n\nLook."),
+      "plan/P2/PRP.md": prp("### Level 1: A\n\n```sh\ncurl -f <host> -v\n```", "### Level 2: B\n\nLook."),
       "PRPs/french.md": "# Titre\n\n## Validation\n\n### Niveau 1 : style\n\n```sh\ntrue\n```\n",
       "PRPs/no-gates.md": "# A\n\n## Goal\n\nG\n\n## Why\n\nW\n\n## Test\n\n```sh\ntrue\n```\n",
       "PRPs/README.md": "# How we write PRPs\n\n```sh\nls\n```\n",
@@ -164,10 +187,10 @@ plan/P2/PRP.md: refused
   Level 1, line 10: <host> is a placeholder that nobody has filled in
 plan/prp.json: 1 gate
 
-5 PRPs: 4 read, 5 gates, 1 skipped; 2 refused.
+5 PRPs: 3 can be run, 3 gates; 2 refused.
 `);
     const { prps, ...totals } = JSON.parse((await check(".", "--json")).stdout);
-    expect(totals).toEqual({ read: 4, gates: 5, skipped: 1, warnings: 0, refused: 2 });
+    expect(totals).toEqual({ read: 3, gates: 3, skipped: 0, warnings: 0, refused: 2 });
     expect(prps[1]).toMatchObject({ path: expect.stringMatching(/no-gates\.md$/), gates: [], code: "PRP_INVALID" });
     expect(prps[3]).toMatchObject({ taskId: "P1.M1", gates: [{ findings: [{ kind: "error", line: 10 }] }, {}] });
   });
@@ -180,7 +203,9 @@ plan/prp.json: 1 gate
   it("fits 80 columns and has no control characters, whatever the PRP contains", async () => {
     const long = `echo ${"很长".repeat(60)} ${"x".repeat(200)} ${"word ".repeat(40)}`;
     const { check } = await folderWith({
-      "PRP.md": prp(`### Level 1: ${"标题".repeat(50)}\n\n\`\`\`bash\n\t${long}\nprintf '\u001b[2J\u202e'\n\`\`\``),
+      "PRP.md": prp(
+        `### Level 1: ${"标题".repeat(50)}\n\n\`\`\`bash\n\t${long}\nprintf '\u001b[2J\u202e'\ntrue\n\`\`\``,
+      ),
     });
     const { code, stdout } = await check("PRP.md");
     expect(code).toBe(0);

@@ -33,6 +33,8 @@ export const prp: CommandFile = {
 
 type PrpCommand = Command<[], Record<never, never>, GlobalOptions>;
 
+const SKIP = "levels to leave out: 2, or 2,3, or 1-2 for the second of level 1";
+const ONLY = "levels to run, without the others";
 const SECTION = "the heading above the gates, if it doesn't say validation";
 
 function registerCheck(command: PrpCommand, cli: Cli): void {
@@ -46,6 +48,8 @@ function registerCheck(command: PrpCommand, cli: Cli): void {
     )
     .argument("<prp...>", "Markdown or JSON; or folders")
     .option("--section <heading>", SECTION)
+    .option("--skip <levels>", SKIP, levelsArgument)
+    .option("--only <levels>", ONLY, levelsArgument)
     .option("--json", "for programs: each PRP with its gates, and the totals")
     .action(async (paths, options) => {
       const { checkPrps } = await import("../prp/check-prps.js");
@@ -70,15 +74,17 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .option("--restart", "start over, whatever the checkpoint says")
     .option("--task <id>", "default: the PRP's own id, else its path from --session")
     .option("--section <heading>", SECTION)
+    .option("--skip <levels>", SKIP, levelsArgument)
+    .option("--only <levels>", ONLY, levelsArgument)
     .option("--fixes <n>", "how often the coder may try to fix; default: 2", countArgument(0))
-    .option("--gate-timeout <time>", "for each gate; default: 2m", durationArgument)
+    .option("--gate-timeout <time>", "for each gate; default: 30m", durationArgument)
     .option("--coder-timeout <time>", "default: none", durationArgument)
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
     .addHelpText("after", JSON_HELP)
     .action(async (path, options) => {
       const { PrpExecutor } = await import("waymark-runners/prp");
       const { warnOfPrp } = await import("../prp/check-prps.js");
-      const { task: taskId, section, session: sessionPath } = options;
+      const { task: taskId, section, skip, only, session: sessionPath } = options;
       const plain = whyPlain("waymark prp run", await cli.config());
       if (plain !== undefined) await cli.warn(plain);
       const view = options.json ? new JsonEvents(cli.output) : undefined;
@@ -96,11 +102,13 @@ function registerRun(command: PrpCommand, cli: Cli): void {
           view,
           work: (signal) =>
             namingFlags(FLAGS, async () => {
-              await warnOfPrp(cli, view, path, { taskId, section, sessionPath });
+              await warnOfPrp(cli, view, path, { taskId, section, skip, only, sessionPath });
               return executor.execute(path, {
                 signal,
                 taskId,
                 section,
+                skip,
+                only,
                 restart: options.restart,
                 // Without either flag, unfinished work is not continued.
                 resume: options.restart ? undefined : options.resume === true,
@@ -112,6 +120,10 @@ function registerRun(command: PrpCommand, cli: Cli): void {
         await executor.close();
       }
     });
+}
+
+function levelsArgument(text: string): string[] {
+  return text.split(",").map((level) => level.trim());
 }
 
 async function report({ output }: Cli, session: string, result: ExecutionResult): Promise<void> {

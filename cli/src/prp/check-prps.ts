@@ -12,6 +12,8 @@ import { prpsBelow } from "./find-prps.js";
 /** The options for reading a PRP. */
 export interface ReadingOptions {
   readonly section?: string | undefined;
+  readonly skip?: readonly string[] | undefined;
+  readonly only?: readonly string[] | undefined;
 }
 
 const WIDTH = 80;
@@ -81,9 +83,9 @@ function skipIn({ level, line, skipped }: GateCheck) {
   return skipped === undefined ? [] : [{ level, line, text: `it is skipped: ${skipped}` }];
 }
 
-async function checkedPrp(path: string, { section }: ReadingOptions): Promise<CheckedPrp> {
+async function checkedPrp(path: string, { section, skip, only }: ReadingOptions): Promise<CheckedPrp> {
   try {
-    const check = await checkPrp(path, { section });
+    const check = await checkPrp(path, { section, skip, only });
     return { path, check, problems: check.problems };
   } catch (error) {
     if (!(error instanceof PrpError)) throw error;

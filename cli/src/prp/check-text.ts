@@ -18,12 +18,13 @@ export interface CheckedPrp {
 /** Totals of checked PRPs. */
 export interface CheckTotals {
   readonly prps: number;
-  /** How many PRPs could be read. */
+  /** How many PRPs can be run. */
   readonly read: number;
+  /** The gates of the PRPs that can be run, as the numbers below. */
   readonly gates: number;
   readonly skipped: number;
   readonly warnings: number;
-  /** How many PRPs can't be run, including those that can't be read. */
+  /** How many PRPs can't be run: all others. */
   readonly refused: number;
 }
 
@@ -31,14 +32,15 @@ export const NO_PRPS: CheckTotals = { prps: 0, read: 0, gates: 0, skipped: 0, wa
 
 /** Returns the totals with one more PRP. */
 export function counting(totals: CheckTotals, { check, problems }: CheckedPrp): CheckTotals {
-  const gates = check?.gates ?? [];
+  const isRefused = problems.length > 0;
+  const gates = isRefused ? [] : (check?.gates ?? []);
   return {
     prps: totals.prps + 1,
-    read: totals.read + (check === undefined ? 0 : 1),
+    read: totals.read + (isRefused ? 0 : 1),
     gates: totals.gates + gates.length,
     skipped: totals.skipped + gates.filter(({ skipped }) => skipped !== undefined).length,
     warnings: totals.warnings + gates.flatMap(warningsIn).length,
-    refused: totals.refused + (problems.length > 0 ? 1 : 0),
+    refused: totals.refused + (isRefused ? 1 : 0),
   };
 }
 
@@ -61,24 +63,27 @@ function verdictText(prp: CheckedPrp, width: number): string[] {
   if (problems.length === 0) return paragraph(`It can be run: ${gatesText(counting(NO_PRPS, prp))}.`, "", width);
   const errors = (check?.gates ?? []).flatMap(({ findings }) => findings.filter(({ kind }) => kind === "error"));
   // If there are problems of gates, they are shown below the gates.
+  const offer = check?.offer === undefined ? "" : ` ${check.offer}.`;
   if (errors.length === problems.length)
-    return paragraph(`It can't be run: ${counted(errors.length, "error")}.`, "", width);
+    return paragraph(`It can't be run: ${counted(errors.length, "error")}.${offer}`, "", width);
   return ["It can't be run:", ...problems.flatMap((problem) => paragraph(problem, "  ", width))];
 }
 
 /** Describes a PRP in a line. If it can't be run, its problems follow. */
 export function briefText(prp: CheckedPrp, width: number): string[] {
-  const { path, problems } = prp;
+  const { path, check, problems } = prp;
   if (problems.length === 0) return paragraph(`${path}: ${gatesText(counting(NO_PRPS, prp))}`, "", width);
   return [
     ...paragraph(`${path}: refused`, "", width),
-    ...problems.flatMap((problem) => paragraph(problem, "  ", width)),
+    ...[...problems, ...(check?.offer === undefined ? [] : [check.offer])].flatMap((problem) =>
+      paragraph(problem, "  ", width),
+    ),
   ];
 }
 
 export function totalsText(totals: CheckTotals, width: number): string[] {
   const { prps, read, refused } = totals;
-  return paragraph(`${counted(prps, "PRP")}: ${read} read, ${gatesText(totals)}; ${refused} refused.`, "", width);
+  return paragraph(`${counted(prps, "PRP")}: ${read} can be run, ${gatesText(totals)}; ${refused} refused.`, "", width);
 }
 
 /** `4 gates, 1 skipped, 2 warnings`. */

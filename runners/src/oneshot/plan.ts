@@ -18,7 +18,7 @@ export interface OneshotPlan {
 
 /**
  * A plan whose workstreams are Markdown files. It takes the files in the folder (and in its subfolders) whose front
- * matter has a `ws_id` and this `feature`. `depends_on` lists a file's dependencies, and `status: completed` says that
+ * matter has a `ws_id` and this `feature`. `depends_on` lists a file's dependencies, and `status: completed` (or `done`) says that
  * it is done.
  */
 export interface WorkstreamFolder {

@@ -5,7 +5,7 @@ import { invalidPlan, OneshotError } from "./errors.js";
 import { type CheckedWorkstream, findCycle, type WorkstreamFolder } from "./plan.js";
 import { parseWorkstreamFile, type UnreadableWorkstreamFile, type WorkstreamFile } from "./workstream-file.js";
 
-const COMPLETED = "completed";
+const isCompleted = ({ status }: WorkstreamFile): boolean => status === "completed" || status === "done";
 /** The statuses of a workstream that is still to be done. The author has to explain any other status. */
 const OPEN = ["", "backlog", "todo", "ready", "pending", "active", "in_progress", "in-progress", "failed"];
 const BY_NUMBER = new Intl.Collator("en", { numeric: true });
@@ -31,7 +31,7 @@ export async function readWorkstreams(
   for (const file of files) known.set(file.id, [...(known.get(file.id) ?? []), file]);
 
   const ids = new Set(own.map(({ id }) => id));
-  const open = own.filter(({ status }) => status !== COMPLETED);
+  const open = own.filter((file) => !isCompleted(file));
   const needed = [featureId, ...open.flatMap(({ dependsOn }) => dependsOn)];
   const issues = [
     ...unreadable.filter(({ text }) => needed.some((word) => text.includes(word))).map(unreadableIssue),
@@ -44,13 +44,13 @@ export async function readWorkstreams(
   ];
   if (issues.length > 0) throw invalidPlan(what, issues);
 
-  const workstreams = own.map(({ id, path, status, dependsOn }) => ({
-    id,
+  const workstreams = own.map((file) => ({
+    id: file.id,
     command: plan.command,
     // Dependencies outside the feature are completed, since others were refused above.
-    dependsOn: dependsOn.filter((other) => ids.has(other)),
-    file: path,
-    isCompleted: status === COMPLETED,
+    dependsOn: file.dependsOn.filter((other) => ids.has(other)),
+    file: file.path,
+    isCompleted: isCompleted(file),
   }));
   const cycle = findCycle(workstreams.filter(({ isCompleted }) => !isCompleted));
   if (cycle.length > 0) throw invalidPlan(what, [`workstreams wait for each other: ${quoted(cycle, " depends on ")}`]);
@@ -97,7 +97,7 @@ function repeatedIssue(id: string, files: readonly WorkstreamFile[]): string[] {
 function statusIssue({ name, status }: WorkstreamFile): string {
   const open = OPEN.filter((word) => word !== "").join(", ");
   return (
-    `${name}: its status ${JSON.stringify(status)} doesn't say whether it is to be run. Write "${COMPLETED}" if it is done, ` +
+    `${name}: its status ${JSON.stringify(status)} doesn't say whether it is to be run. Write "completed" or "done" if it is done, ` +
     `else one of ${open}`
   );
 }
@@ -107,7 +107,7 @@ function missingIssue({ name, id }: WorkstreamFile, other: string, found: readon
   const which = `${name}: ${JSON.stringify(id)} depends on ${JSON.stringify(other)}`;
   if (found.length === 0) return [`${which}, which no file has as its ws_id`];
   return found
-    .filter(({ status }) => status !== COMPLETED)
+    .filter((file) => !isCompleted(file))
     .map(({ name, feature, status }) => {
       const whose = feature === undefined ? "names no feature" : `is of feature ${JSON.stringify(feature)}`;
       const state = status === "" ? "has no status" : `has the status ${JSON.stringify(status)}`;

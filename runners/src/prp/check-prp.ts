@@ -2,7 +2,8 @@ import { checkKeys, checkTaskId, checkText, listKeys } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
 import { type GateShell, GateSyntaxError, parseStatements } from "./gates/gate-script.js";
-import { findProblems, type LoadedGate, readPrp } from "./load-prp.js";
+import { type PackageScripts, readScripts } from "./gates/servers.js";
+import { findProblems, type LoadedGate, offerToSkip, readPrp } from "./load-prp.js";
 import type { LeftBlock } from "./reading/commands.js";
 
 /** The gates that a PRP would run, and the warnings about them. */
@@ -16,6 +17,8 @@ export interface PrpCheck {
   readonly gates: readonly GateCheck[];
   /** Why the PRP can't be executed: each reason with its line. Empty if it can. */
   readonly problems: readonly string[];
+  /** If only some gates can't be run: how to run the others. */
+  readonly offer?: string;
 }
 
 /** One gate of a PRP. */
@@ -43,7 +46,22 @@ export interface CheckPrpOptions {
   readonly section?: string | undefined;
   /** A PRP without an id is named by its path relative to this folder. Default: the current folder. */
   readonly sessionPath?: string | undefined;
+  /** The folder where the gates run. Its package.json tells which scripts are servers. Default: the current folder. */
+  readonly cwd?: string | undefined;
+  /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
+  readonly skip?: readonly string[] | undefined;
+  /** The only gates to run. Default: all. */
+  readonly only?: readonly string[] | undefined;
 }
+
+const OPTION_KEYS = listKeys<CheckPrpOptions>({
+  taskId: true,
+  section: true,
+  sessionPath: true,
+  cwd: true,
+  skip: true,
+  only: true,
+});
 
 /**
  * Describes what executing a PRP would run. Runs nothing and writes nothing.
@@ -53,23 +71,26 @@ export interface CheckPrpOptions {
  *   `PrpDocument`.
  */
 export async function checkPrp(path: string, options: CheckPrpOptions = {}): Promise<PrpCheck> {
-  checkKeys("CheckPrpOptions", options, listKeys<CheckPrpOptions>({ taskId: true, section: true, sessionPath: true }));
-  const { taskId, section, sessionPath = "." } = options;
+  checkKeys("CheckPrpOptions", options, OPTION_KEYS);
+  const { taskId, section, sessionPath = ".", cwd = ".", skip, only } = options;
   checkText("A PRP's path", path, 1);
   checkText("CheckPrpOptions.sessionPath", sessionPath, 1);
   if (taskId !== undefined) checkTaskId(taskId);
   if (section !== undefined) checkText("CheckPrpOptions.section", section, 1);
-  const prp = await readPrp(path, { taskId, section, sessionPath });
+  const prp = await readPrp(path, { taskId, section, sessionPath, cwd, skip, only });
+  const scripts = await readScripts(cwd);
+  const offer = offerToSkip(prp.gates);
   return {
     path: prp.path,
     taskId: prp.taskId,
     ...(prp.section === undefined ? undefined : { section: prp.section }),
-    gates: prp.gates.map(checkGate),
+    gates: prp.gates.map((gate) => checkGate(gate, scripts)),
     problems: findProblems(prp.gates),
+    ...(offer === undefined ? undefined : { offer }),
   };
 }
 
-function checkGate(gate: LoadedGate): GateCheck {
+function checkGate(gate: LoadedGate, scripts: PackageScripts): GateCheck {
   const { level, description, stage, shell, line, skipped, left } = gate;
   return {
     level,
@@ -79,7 +100,7 @@ function checkGate(gate: LoadedGate): GateCheck {
     ...(line === undefined ? undefined : { line }),
     statements: statementsIn(gate),
     ...(skipped === undefined ? undefined : { skipped }),
-    findings: findingsIn(gate),
+    findings: findingsIn(gate, scripts),
     left,
   };
 }

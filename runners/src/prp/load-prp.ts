@@ -4,8 +4,9 @@ import { relative, resolve, sep } from "node:path";
 import { describeCause, isError } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { PrpError } from "./errors.js";
-import { findingsIn } from "./gates/gate-findings.js";
+import { findingsIn, whyNothingIsChecked } from "./gates/gate-findings.js";
 import type { GateShell } from "./gates/gate-script.js";
+import { readScripts } from "./gates/servers.js";
 import { isInstalled } from "./gates/shells.js";
 import { type ParsedGate, parsePrp } from "./parse-prp.js";
 import { type CheckedDocument, checkDocument, describeDocument, type PrpDocument } from "./prp-document.js";
@@ -61,6 +62,12 @@ export interface LoadOptions {
   readonly section?: string | undefined;
   /** A PRP without an id is named by its path relative to this folder. */
   readonly sessionPath: string;
+  /** The folder where the gates run. */
+  readonly cwd: string;
+  /** The gates to leave out: levels such as `2`, or `1-2` for the second gate of level 1. */
+  readonly skip?: readonly string[] | undefined;
+  /** The only gates to run. */
+  readonly only?: readonly string[] | undefined;
 }
 
 /**
@@ -73,11 +80,12 @@ export async function loadPrp(prp: PrpDocument | string, options: LoadOptions): 
   const loaded = await readPrp(prp, options);
   const problems = findProblems(loaded.gates);
   if (problems.length === 0) return loaded;
+  const offer = offerToSkip(loaded.gates);
   const what = loaded.path === "" ? `PRP ${JSON.stringify(loaded.taskId)}` : `PRP ${loaded.path}`;
   throw new PrpError(
     "PRP_INVALID",
     `${what} can't be executed. Nothing was run; fix this, and execute it again:\n` +
-      problems.map((problem) => `  ${problem}`).join("\n"),
+      [...problems, ...(offer === undefined ? [] : [offer])].map((problem) => `  ${problem}`).join("\n"),
   );
 }
 
@@ -95,6 +103,18 @@ export function findProblems(gates: readonly LoadedGate[]): string[] {
       .filter(({ kind }) => kind === "error")
       .map(({ line, message }) => `Level ${gate.level}${line === undefined ? "" : `, line ${line}`}: ${message}`),
   );
+}
+
+/** If only some gates can't be run, returns how to run the others. */
+export function offerToSkip(gates: readonly LoadedGate[]): string | undefined {
+  const bad = gates.filter((gate) => findingsIn(gate).some(({ kind }) => kind === "error"));
+  const others = gates.filter((gate) => !bad.includes(gate) && gate.skipped === undefined);
+  if (bad.length === 0 || others.length === 0) return undefined;
+  return `The other ${others.length === 1 ? "gate" : `${others.length} gates`} can be run: --skip ${bad.map(shortName).join(",")}`;
+}
+
+function shortName({ stage }: LoadedGate): string {
+  return stage.slice("validation-gate-".length);
 }
 
 /** Reads a PRP without checking the commands of its gates. @throws {PrpError} */
@@ -120,7 +140,10 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
     path,
     section: parsed.section,
     body: text,
-    gates: await withStages(parsed.gates.map((gate) => ({ ...gate, skipped: whySkipped(gate) }))),
+    gates: await withStages(
+      parsed.gates.map((gate) => ({ ...gate, skipped: whySkipped(gate) })),
+      options,
+    ),
     digest: hash("sha256", text, "hex"),
   };
 }
@@ -136,14 +159,15 @@ async function loadedDocument(document: CheckedDocument, path: string, options: 
     taskId: options.taskId ?? document.taskId,
     path,
     body: prompt,
-    gates: await withStages(gates),
+    gates: await withStages(gates, options),
     digest: hash("sha256", prompt, "hex"),
   };
 }
 
 type FoundGate = Omit<LoadedGate, "stage" | "skipped"> & { readonly skipped: string | undefined };
 
-async function withStages(gates: readonly FoundGate[]): Promise<LoadedGate[]> {
+async function withStages(gates: readonly FoundGate[], options: LoadOptions): Promise<LoadedGate[]> {
+  const scripts = await readScripts(options.cwd);
   const seen = new Map<number, number>();
   const installed = new Map<GateShell, boolean>();
   for (const shell of new Set(gates.map((gate) => gate.shell))) installed.set(shell, await isInstalled(shell));
@@ -151,15 +175,34 @@ async function withStages(gates: readonly FoundGate[]): Promise<LoadedGate[]> {
   for (const { skipped, ...gate } of gates.toSorted((a, b) => a.level - b.level)) {
     const nth = (seen.get(gate.level) ?? 0) + 1;
     seen.set(gate.level, nth);
-    const missing =
-      skipped ?? (installed.get(gate.shell) === true ? undefined : `there is no ${gate.shell} in the folders of PATH`);
+    const missing = installed.get(gate.shell) === true ? undefined : `there is no ${gate.shell} in the folders of PATH`;
+    const name = `${gate.level}${nth === 1 ? "" : `-${nth}`}`;
+    const why = skipped ?? whyLeftOut(name, gate.level, options) ?? missing ?? whyNothingIsChecked(gate, scripts);
     loaded.push({
       ...gate,
-      stage: `validation-gate-${gate.level}${nth === 1 ? "" : `-${nth}`}`,
-      ...(missing === undefined ? undefined : { skipped: missing }),
+      stage: `validation-gate-${name}`,
+      ...(why === undefined ? undefined : { skipped: why }),
     });
   }
+  assertKnown(loaded, options);
   return loaded;
+}
+
+function whyLeftOut(name: string, level: number, { skip = [], only }: LoadOptions): string | undefined {
+  const isIn = (names: readonly string[]): boolean => names.some((each) => each === name || each === String(level));
+  if (isIn(skip)) return "it is left out (--skip)";
+  return only === undefined || isIn(only) ? undefined : "it isn't among those to run (--only)";
+}
+
+/** @throws {PrpError} No gate has a name of `skip` or `only`. */
+function assertKnown(gates: readonly LoadedGate[], { skip = [], only = [] }: LoadOptions): void {
+  const known = new Set(gates.flatMap((gate) => [String(gate.level), shortName(gate)]));
+  const unknown = [...skip, ...only].find((name) => !known.has(name));
+  if (unknown === undefined) return;
+  throw new PrpError(
+    "PRP_INVALID",
+    `No gate of the PRP is ${JSON.stringify(unknown)} (--skip, --only). Nothing was run; name some of ${[...known].join(", ")}.`,
+  );
 }
 
 function whySkipped({ command, left }: ParsedGate): string | undefined {

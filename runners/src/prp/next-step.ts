@@ -36,6 +36,13 @@ export function nextStep(position: Position, gates: readonly LoadedGate[], maxFi
   }
   const failedGates = validationResults.filter(hasFailed);
   if (failedGates.length === 0) return nextGate(position, gates);
+  const late = failedGates.find(({ timedOut }) => timedOut === true);
+  // Nothing tells whether the work is at fault, so a coder would change what needn't be changed.
+  if (late !== undefined) {
+    const name = formatShortName(late, gates);
+    const error = `Gate ${name} timed out, and its output says where. Give it more time (--gate-timeout), or leave it out (--skip ${name})`;
+    return { kind: "finish", position: { ...position, stage: "failed" }, error };
+  }
   if (fixAttempt < maxFixAttempts) return { kind: "coder", fixAttempt: fixAttempt + 1, failedGates };
   const error = `Validation failed after ${fixAttempt} fix attempts: ${failedGates.map(nameOfGate).join(", ")}`;
   return { kind: "finish", position: { ...position, stage: "failed" }, error };
@@ -121,7 +128,7 @@ export function formatShortName(result: ValidationGateResult, gates: readonly Lo
   return gate?.stage.slice("validation-gate-".length) ?? String(result.level);
 }
 
-/** Returns the results whose gate was changed or removed. */
+/** Returns the results whose gate was changed or removed, or is skipped now and wasn't then. */
 export function outdatedResults(
   { validationResults }: CheckpointExecutionState,
   gates: readonly LoadedGate[],
@@ -170,8 +177,11 @@ function resultsByGate(
   return found;
 }
 
-function isResultFor(result: ValidationGateResult, { level, command }: LoadedGate): boolean {
-  return result.level === level && trimmed(result.command) === trimmed(command);
+/** A result of a gate that was left out doesn't count once the gate is to run, and the other way round. */
+function isResultFor(result: ValidationGateResult, { level, command, skipped }: LoadedGate): boolean {
+  return (
+    result.level === level && result.skipped === (skipped !== undefined) && trimmed(result.command) === trimmed(command)
+  );
 }
 
 function trimmed(command: string | null): string | undefined {

@@ -29,7 +29,7 @@ export interface PrpExecutorOptions {
   readonly coder: Coder;
   /** How often the coder may try to fix failed gates in each round. Default 2. */
   readonly maxFixAttempts?: number | undefined;
-  /** How long a gate may take, in milliseconds. Default 120,000. */
+  /** How long a gate may take, in milliseconds. Default 1,800,000: 30 minutes. */
   readonly gateTimeoutMs?: number | undefined;
   /** How long the coder may take, in milliseconds. Default: no limit. */
   readonly coderTimeoutMs?: number | undefined;
@@ -73,6 +73,10 @@ export interface ExecuteOptions {
   readonly taskId?: string | undefined;
   /** The heading of the section with the gates. Needed if no heading says validation, or several do. */
   readonly section?: string | undefined;
+  /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
+  readonly skip?: readonly string[] | undefined;
+  /** The only gates to run. Default: all. */
+  readonly only?: readonly string[] | undefined;
 }
 
 const OPTION_KEYS = listKeys<PrpExecutorOptions>({
@@ -94,9 +98,11 @@ const EXECUTE_KEYS = listKeys<ExecuteOptions>({
   resume: true,
   taskId: true,
   section: true,
+  skip: true,
+  only: true,
 });
 
-const DEFAULT_GATE_TIMEOUT_MS = 120_000;
+const DEFAULT_GATE_TIMEOUT_MS = 30 * 60_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
 const DEFAULT_AUTO_SAVE_INTERVAL_MS = 30_000;
 const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
@@ -182,13 +188,20 @@ export class PrpExecutor {
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
     checkKeys("ExecuteOptions", options, EXECUTE_KEYS);
-    const { signal, restart = false, resume, taskId, section } = options;
+    const { signal, restart = false, resume, taskId, section, skip, only } = options;
     if (restart && resume === true) throw new TypeError("ExecuteOptions.resume and restart exclude each other.");
     if (taskId !== undefined) checkTaskId(taskId);
     signal?.throwIfAborted();
     if (section !== undefined) checkText("ExecuteOptions.section", section, 1);
     const session = await enabledCheckpoints(this.#checkpoints);
-    const read = await loadPrp(prp, { taskId, section, sessionPath: this.sessionPath });
+    const read = await loadPrp(prp, {
+      taskId,
+      section,
+      skip,
+      only,
+      sessionPath: this.sessionPath,
+      cwd: this.#settings.cwd,
+    });
     checkTaskId(read.taskId);
     const loaded = await underItsTask(session, read);
     const { logger } = this.#settings;

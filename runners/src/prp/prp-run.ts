@@ -7,7 +7,7 @@ import { CommandOutput } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { type Coder, type CoderOutcome, type CoderRequest, callCoder, REPLY_BYTES, toCoderOutcome } from "./coder.js";
 import { PrpError } from "./errors.js";
-import { gateScript } from "./gates/gate-script.js";
+import { gateLine } from "./gates/gate-line.js";
 import type { LoadedPrp } from "./load-prp.js";
 import {
   afterCoder,
@@ -194,36 +194,25 @@ export class PrpRun {
 
   /** Returns `undefined` if the run was paused before the gate had ended. */
   async #runGate(step: GateStep, position: Position): Promise<Done | undefined> {
-    const { level, description, command, shell, lines } = step.gate;
-    const { script, statements } = gateScript(command, shell);
-    const line: CommandLine = {
-      shell,
-      command: script,
-      strict: true,
-      cwd: this.#settings.cwd,
-      nameStatement: (index) => {
-        const statement = statements[index];
-        if (statement === undefined) return undefined;
-        const at = lines[statement.line];
-        return `${at === undefined ? "" : `line ${at}: `}${statement.text}`;
-      },
-    };
+    const { level, description, command } = step.gate;
+    const line = await gateLine(step.gate, this.#settings.cwd);
     const ranOn = await this.#digestToSave();
     const ran = await this.#run(line, step, position, this.#settings.gateTimeoutMs);
     if (ran.aborted) return undefined;
-    const { exitCode, stdout, stderr } = ran;
+    const { exitCode, stdout, stderr, timedOut } = ran;
     const success = exitCode === 0;
     const ended = { type: "stepEnded", kind: "gate", level, exitCode };
     this.#log(
       success ? "info" : "warn",
       ended,
-      `Gate ${step.gate.stage.slice("validation-gate-".length)} ${success ? "passed" : "failed"}`,
+      `Gate ${step.gate.stage.slice("validation-gate-".length)} ${success ? "passed" : timedOut ? "timed out" : "failed"}`,
     );
     // If the work changed while the gate ran, nothing tells which of the two it passed on.
     const isSame = success && ranOn !== undefined && ranOn === (await this.#digestToSave());
     const result = {
       ...{ level, description, success, command, stdout, stderr, exitCode, skipped: false },
       ...(isSame && { passedOn: ranOn }),
+      ...(timedOut && { timedOut }),
     };
     return { position: afterGate(position, step.gate, result, this.#prp.gates) };
   }

@@ -195,6 +195,22 @@ describe("front matter", () => {
   });
 });
 
+it.each(["completed", "done"])(
+  "a workstream with the status %s isn't run, and others may depend on it",
+  async (status) => {
+    const { load } = await projectWith({
+      "a.md": { ws_id: "a", status },
+      "b.md": { ws_id: "b", depends_on: "[a, other]" },
+      "other.md": { ws_id: "other", feature: "F02", status },
+    });
+    const { workstreams } = await load();
+    expect(workstreams.map(({ id, isCompleted }) => [id, isCompleted])).toEqual([
+      ["a", true],
+      ["b", false],
+    ]);
+  },
+);
+
 describe("a plan of workstream files is refused, by file, where", () => {
   const docs = (name: string) => `${FOLDER}/${name}`;
 
@@ -221,15 +237,12 @@ describe("a plan of workstream files is refused, by file, where", () => {
     expect(await issues()).toEqual([`ws_id "a" is in 2 files: ${docs("backlog/a.md")}, ${docs("done/a.md")}`]);
   });
 
-  it.each(["complete", "done", "superseded", "blocked"])(
-    "a status is %s: nothing is run by a guess",
-    async (status) => {
-      const { issues } = await projectWith({ "a.md": { ws_id: "a", status } });
-      expect(await issues()).toEqual([
-        expect.stringContaining(`${docs("a.md")}: its status "${status}" doesn't say whether it is to be run.`),
-      ]);
-    },
-  );
+  it.each(["complete", "superseded", "blocked"])("a status is %s: nothing is run by a guess", async (status) => {
+    const { issues } = await projectWith({ "a.md": { ws_id: "a", status } });
+    expect(await issues()).toEqual([
+      expect.stringContaining(`${docs("a.md")}: its status "${status}" doesn't say whether it is to be run.`),
+    ]);
+  });
 
   it("they wait for each other", async () => {
     const { issues } = await projectWith({

@@ -229,8 +229,22 @@ describe("a gate that fails", () => {
     });
     const { validationResults } = await executor.execute(documentOf("sleep 1000 & sleep 1000"));
 
-    expect(validationResults).toMatchObject([{ success: false, exitCode: null }]);
+    expect(validationResults).toMatchObject([{ success: false, exitCode: null, timedOut: true }]);
     expect(validationResults[0]?.stderr).toMatch(/timed out after 300 ms/);
+  });
+
+  it("by its time limit isn't given to the coder; executed again, it runs again", async () => {
+    const session = await Session.create();
+    const coder = countingCoder();
+    const executor = session.executor({ coder, maxFixAttempts: 2, gateTimeoutMs: 300, killGraceMs: 100 });
+    const document = documentOf("true", "test -e ready || sleep 1000");
+
+    const late = await executor.execute(document);
+    expect([late.success, late.fixAttempts, coder.calls]).toEqual([false, 0, 1]);
+    expect(late.error).toMatch(/^Gate 2 timed out, .* \(--gate-timeout\), or leave it out \(--skip 2\)$/);
+    await session.write("ready");
+    expect(await executor.execute(document)).toMatchObject({ success: true, fixAttempts: 0 });
+    expect(coder.calls).toBe(1);
   });
 
   it("that can't be started pauses the run; executed again, it resumes there", async () => {
@@ -362,6 +376,36 @@ describe("a coder that fails", () => {
     await session.executor({ coder: () => text, maxOutputBytes: 100 }).execute(documentOf("true"));
 
     expect((await session.checkpoints("T")).at(-1)?.state.coderResponse).toMatch(/^x{50}\n\[… 9,93\d bytes cut …\]\n/);
+  });
+});
+
+describe("gates that are left out", () => {
+  it("are skipped by level or by place, with `skip` or `only`, and run once they aren't left out", async () => {
+    const session = await Session.create();
+    const executor = session.executor({ coder: countingCoder() });
+    const document = documentOf("echo one >> ran", "echo two >> ran", "echo three >> ran");
+    const ran = async () => (await readFile(join(session.path, "ran"), "utf8")).trim().split("\n");
+
+    const first = await executor.execute(document, { skip: ["2", "3"] });
+    expect(first.validationResults.map(({ skipped }) => skipped)).toEqual([false, true, true]);
+    expect(await ran()).toEqual(["one"]);
+    expect((await executor.execute(document, { only: ["1", "3"] })).success).toBe(true);
+    expect((await ran()).at(-1)).toBe("three");
+    expect((await executor.execute(document)).validationResults.map(({ skipped }) => skipped)).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    expect(await ran()).toContain("two");
+  });
+
+  it("are named by their levels: others are refused", async () => {
+    const session = await Session.create();
+    const executor = session.executor({ coder: countingCoder() });
+    await expect(executor.execute(documentOf("true", "true"), { skip: ["3"] })).rejects.toThrow(
+      /"3" .*name some of 1, 2/,
+    );
+    await expect(executor.execute(documentOf("true"), { skip: ["1"] })).rejects.toThrow(/no gate that can be run/);
   });
 });
 

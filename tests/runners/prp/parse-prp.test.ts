@@ -10,7 +10,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 const SPEC = new URL("../../fixtures/prp/spec.md", import.meta.url).pathname;
 
 const loadPrp = (prp: PrpDocument | string, options: Partial<LoadOptions> = {}) =>
-  load(prp, { sessionPath: ".", ...options });
+  load(prp, { sessionPath: ".", cwd: ".", ...options });
 
 const DOCUMENT: PrpDocument = {
   taskId: "P1.M1.T1.S1",

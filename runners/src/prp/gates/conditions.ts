@@ -21,7 +21,8 @@ export function conditionLength({ commands, operators }: AndOr): number {
 const CONTROL_FLOW = new Set(["exit", "break", "continue", "return"]);
 
 /** Whether the node ends with a command that leaves the surrounding code. For a group, its last command counts. */
-function isControlFlow(node: SyntaxNode): boolean {
+export function isControlFlow(node: SyntaxNode | undefined): boolean {
+  if (node === undefined) return false;
   if (node.type === "BraceGroup" || node.type === "Subshell") {
     const last = node.body.commands.at(-1);
     return last !== undefined && isControlFlow(last.command);

@@ -1,5 +1,7 @@
-import { GateSyntaxError } from "./gate-script.js";
-import { hazardsIn, placeholderIn, UNFILLED } from "./hazards.js";
+import { type GateShell, GateSyntaxError, parseCommand } from "./gate-script.js";
+import { canFail, hazardsIn } from "./hazards.js";
+import { placeholderIn, UNFILLED } from "./placeholders.js";
+import { onlyServes, type PackageScripts } from "./servers.js";
 
 /** A fact about a gate that a person should know before it runs. */
 export interface GateFinding {
@@ -13,20 +15,43 @@ export interface GateFinding {
 /** A gate's command. A skipped gate has the reason. */
 interface GateText {
   readonly command: string | null;
+  readonly shell?: GateShell | undefined;
   readonly skipped?: string | undefined;
   /** The line of the PRP for each line of the command. */
   readonly lines: readonly number[];
 }
 
-/** Returns the findings about one gate, in the order of their lines. A skipped gate isn't checked. */
-export function findingsIn({ command, skipped, lines }: GateText): GateFinding[] {
+/** Returns why a gate can't show whether the work is done, so that a person has to look; `undefined` if it can. */
+export function whyNothingIsChecked(
+  { command }: Pick<GateText, "command">,
+  scripts: PackageScripts = {},
+): string | undefined {
+  if (command === null) return undefined;
+  try {
+    const { commands } = parseCommand(command);
+    if (commands.length === 0) return undefined;
+    if (!canFail(command)) return "nothing in it can fail: a person checks it";
+    return onlyServes(commands, command, scripts) ? "it only starts a server: a person looks at it" : undefined;
+  } catch (error) {
+    // `findingsIn` reports it.
+    if (error instanceof GateSyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Returns the findings about one gate, in the order of their lines. A skipped gate isn't checked.
+ *
+ * @param scripts - Those of the package.json in the folder where the gate runs.
+ */
+export function findingsIn({ command, shell, skipped, lines }: GateText, scripts: PackageScripts = {}): GateFinding[] {
   if (command === null || skipped !== undefined) return [];
   const found = (kind: GateFinding["kind"], line: number, message: string): GateFinding => {
     const at = lines[line];
     return at === undefined ? { kind, message } : { kind, line: at, message };
   };
   try {
-    return hazardsIn(command).map(({ kind, line, message }) => found(kind, line, message));
+    return hazardsIn(command, scripts, shell).map(({ kind, line, message }) => found(kind, line, message));
   } catch (error) {
     if (!(error instanceof GateSyntaxError)) throw error;
     const text = command.split("\n")[error.line]?.trim() ?? "";

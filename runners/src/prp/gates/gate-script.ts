@@ -1,6 +1,20 @@
-import { forEachChild, type ParsedScript, type Pipeline, parse, type Statement, type SyntaxNode } from "unbash";
+import {
+  type AndOr,
+  type Command,
+  type CommandExpansionPart,
+  type CompoundList,
+  forEachChild,
+  type ParsedScript,
+  type Pipeline,
+  parse,
+  type Statement,
+  type SyntaxNode,
+  type Word,
+} from "unbash";
 import { STATEMENT_FD } from "../../processes/command.js";
-import { conditionLength, isSearch } from "./conditions.js";
+import { conditionLength, isControlFlow, isSearch, isTest, readWords } from "./conditions.js";
+import { type ForegroundServer, foregroundServer, type PackageScripts } from "./servers.js";
+import { PIPE_JUDGE, SERVE, WAIT_FOR_EACH } from "./shell-functions.js";
 
 /** A shell that runs gates. */
 export type GateShell = "bash" | "zsh" | "sh";
@@ -23,20 +37,30 @@ export interface GateStatement {
  * Makes the script of a gate's command. Run under `-e`, the script ends at the first statement that fails:
  *
  * - The script checks the status of each statement, since `-e` ignores failures of `a && b` and `! a`. It also checks
- *   statements inside of groups, `( … )` and `{ … }`, and in the body of a `for`. In `if`, `while`, `||` and functions
- *   the shell's own rules apply.
+ *   statements in groups, in the bodies of `for`, `while`, `if` and `case`, in functions, and in the `$(…)` of an
+ *   assignment. So `check || exit 1` sees each failure in `check`. In conditions the shell's own rules apply.
  * - A pipe fails if any of its commands fails. If a command other than the last one ends by SIGPIPE, that is no
  *   failure: its reader had enough. `pipefail` lacks this exception. `sh` can only check the last command. In a negated
- *   pipe, a search before the last command may find nothing: `! grep -r TODO src | grep -v test` asks that nothing is
- *   left.
+ *   pipe or a `$(…)`, a search before the last command may find nothing: `! grep -r TODO src | grep -v test` asks that
+ *   nothing is left.
  * - A condition (see `conditionLength`) may be false.
+ * - `! grep …` fails if the search can't be made.
+ * - A test that expects nothing also fails if its command fails: `test -z "$(gofmt -l .)"`. So does `for f in $(…)`.
+ * - `sh -c "a; b"` gets `-e`. `wait` fails if a job failed.
+ * - A server in the foreground is started, and once it is ready the script continues (bash only).
  *
+ * @param scripts - Those of the package.json in the folder where the gate runs. They tell which ones are servers.
  * @throws {GateSyntaxError} The command is no valid shell.
  */
-export function gateScript(command: string, shell: GateShell): GateScript {
+export function gateScript(command: string, shell: GateShell, scripts: PackageScripts = {}): GateScript {
   const parsed = parseCommand(command);
   const rewriting = new Rewriting(command, shell);
-  for (const [index, statement] of parsed.commands.entries()) rewriting.statement(statement, index);
+  for (const [index, statement] of parsed.commands.entries()) {
+    const text = command.slice(statement.pos, statement.end);
+    const server =
+      shell === "bash" ? foregroundServer(statement, text, command.slice(statement.end), scripts) : undefined;
+    rewriting.statement(statement, index, server);
+  }
   return { script: rewriting.script(), statements: parseStatements(command) };
 }
 
@@ -67,7 +91,8 @@ export function parseCommand(command: string): ParsedScript {
   throw new GateSyntaxError(error.message, makeLineLookup(command)(error.pos));
 }
 
-function parseScript(command: string): ParsedScript {
+/** Parses a text that needn't be valid shell. @throws {GateSyntaxError} It nests too deeply. */
+export function parseScript(command: string): ParsedScript {
   try {
     return parse(command);
   } catch (error) {
@@ -94,27 +119,27 @@ export function makeLineLookup(text: string): (position: number) => number {
   };
 }
 
-/** `exit` without a number ends the script with the checked status. */
-const CHECK = "case $? in 0);;*)exit;;esac";
-
 /**
- * If the gate has set `pipefail`, it is switched off while a pipe runs: it would end the gate before the statuses are
- * judged. The judge's arguments are the statuses of the pipe's commands, after `!` if the pipe is negated. Both
- * functions stand on the script's first line, so that line numbers stay the same.
+ * How a failure of a statement is dealt with: it ends the gate or its subshell (`exit`), or its function (`return`).
+ * `inner`: the shell's own rules apply, but subshells in it have statements of their own. `none`: it is inverted.
  */
-const PIPE_JUDGE =
-  // zsh has no SHELLOPTS.
-  `__waymark_begin(){ case :\${SHELLOPTS-}: in *:pipefail:*)__waymark_fail=1;set +o pipefail;;*)__waymark_fail=;;esac;};` +
-  "__waymark_pipe(){ case $__waymark_fail in 1)set -o pipefail;;esac;" +
-  "__waymark_not=;case $1 in !)__waymark_not=1;shift;;esac;" +
-  "while [ $# -gt 1 ];do case $1 in 0|141);;*)return $1;;esac;shift;done;" +
-  "case $__waymark_not,$1 in 1,0)return 1;;1,*)return 0;;*)return $1;;esac;};";
+type Frame = "exit" | "return" | "inner" | "none";
 
+/** `exit` and `return` without a number pass on the checked status. */
+function checkOf(frame: "exit" | "return"): string {
+  return `case $? in 0);;*)${frame};;esac`;
+}
+
+const NOTE_JOB = ' __waymark_jobs="$__waymark_jobs $!";';
 /** Rewrites a command in place, so that line numbers stay the same. */
 class Rewriting {
   readonly #command: string;
   readonly #shell: GateShell;
   readonly #edits: { readonly at: number; readonly length: number; readonly text: string }[] = [];
+  /** Tests whose `$(…)` runs before them. */
+  readonly #emptyTests = new Set<SyntaxNode>();
+  readonly #servers = new Map<Statement, ForegroundServer>();
+  readonly #mayFindNothing = new Set<SyntaxNode>();
 
   constructor(command: string, shell: GateShell) {
     this.#command = command;
@@ -122,71 +147,215 @@ class Rewriting {
   }
 
   /** Rewrites a top-level statement of the gate. */
-  statement(statement: Statement, index: number): void {
+  statement(statement: Statement, index: number, server: ForegroundServer | undefined): void {
+    if (server !== undefined) this.#servers.set(statement, server);
     this.#edit(statement.pos, `echo ${index} >&${STATEMENT_FD};`);
-    this.#rewrite(statement, true);
+    this.#rewrite(statement, "exit");
   }
 
   script(): string {
-    let [script, from] = [this.#shell === "sh" ? "" : PIPE_JUDGE, 0];
-    for (const { at, length, text } of this.#edits.sort((a, b) => a.at - b.at)) {
-      script += this.#command.slice(from, at) + text;
-      from = at + length;
-    }
-    return script + this.#command.slice(from);
+    const functions = [
+      this.#shell === "sh" ? "" : PIPE_JUDGE,
+      this.#shell === "zsh" ? "" : WAIT_FOR_EACH,
+      this.#servers.size === 0 ? "" : SERVE,
+    ];
+    return functions.join("") + this.#render(0, this.#command.length);
   }
 
-  /** @param isChecked - Whether a failure of the node is a failure of the gate. */
-  #rewrite(node: SyntaxNode, isChecked: boolean): void {
-    // The shell's own rules apply to pipes in substitutions, whose status is mostly unused.
-    if (node.type === "Word" || node.type === "Assignment" || node.type === "HereDoc") return;
+  #render(from: number, to: number): string {
+    let text = "";
+    for (const edit of this.#edits.sort((a, b) => a.at - b.at)) {
+      text += this.#command.slice(from, edit.at) + edit.text;
+      from = Math.max(from, edit.at + edit.length);
+    }
+    return text + this.#command.slice(from, to);
+  }
+
+  #rewrite(node: SyntaxNode, frame: Frame): void {
+    if (node.type === "Word" || node.type === "Assignment" || node.type === "HereDoc" || node.type === "Redirect")
+      return;
     // If nodes begin at the same place, the outer one opens first and closes last.
-    const [before, after] = this.#wrapping(node, isChecked);
+    const [before, after] = this.#wrapping(node, frame);
     this.#edit(node.pos, before);
-    const isPassedOn = isChecked && passesItsFailureOn(node);
-    forEachChild(node, (child) => this.#rewrite(child, isPassedOn));
+    if (node.type === "Command") this.#rewriteCommand(node, frame);
+    forEachChild(node, (child) => this.#rewrite(child, this.#frameIn(node, child, frame)));
     this.#edit(node.end, after);
   }
 
-  #wrapping(node: SyntaxNode, isChecked: boolean): readonly [before: string, after: string] {
-    if (node.type === "Statement" && isChecked && node.background !== true) return ["", `;${CHECK}`];
+  #wrapping(node: SyntaxNode, frame: Frame): readonly [before: string, after: string] {
+    const isChecked = frame === "exit" || frame === "return";
+    if (node.type === "Statement") {
+      const server = this.#servers.get(node);
+      const port = server?.port ?? "";
+      if (server !== undefined)
+        return [`__waymark_closed "${port}"||exit;exec 8< <({ `, `;} 2>&1);__waymark_serve "${port}" $!||exit`];
+      if (node.background === true) return ["", this.#shell === "zsh" ? "" : NOTE_JOB];
+      const list = node.command.type === "For" && isChecked ? this.#hoisted(node.command) : undefined;
+      return isChecked ? [list === undefined ? "" : `${list};${checkOf(frame)};`, `;${checkOf(frame)}`] : ["", ""];
+    }
+    if (this.#mayFindNothing.has(node)) return ["{ ", "||[ $? = 1 ];}"];
+    if (node.type === "AndOr") this.#markEmptyTest(node.commands[0], isTestOrNot(node));
+    if (node.type === "If") this.#markEmptyTest(onlyCommand(node.clause), !ENDS.test(this.#text(node.then)));
     if (node.type === "AndOr" && isChecked && conditionLength(node) > 0) {
       // `test -d out && mkdir out/x` becomes `if test -d out ; then mkdir out/x;fi`.
       this.#edit(this.#command.indexOf("&&", node.commands[conditionLength(node) - 1]?.end), "; then", 2);
       return ["if ", ";fi"];
     }
+    if (
+      isTest(node) &&
+      node.type !== "Pipeline" &&
+      node.type !== "Redirected" &&
+      (isChecked || this.#emptyTests.has(node))
+    ) {
+      const list = EMPTY_TEST.test(this.#text(node).replace(SUBSTITUTION, "X")) ? this.#hoisted(node) : undefined;
+      if (list !== undefined) return [`{ ${list}&&`, ";}"];
+    }
+    const [sign] = node.type === "Pipeline" ? node.prefixes : [];
+    if (
+      node.type === "Pipeline" &&
+      sign !== undefined &&
+      isNegated(node) &&
+      node.commands.length === 1 &&
+      node.commands.every(isSearch)
+    ) {
+      // Only 1 means that nothing is found: grep exits with 2 if the folder doesn't exist.
+      this.#edit(sign.pos, "", 1);
+      return ["if ", ";then false;else case $? in 1);;*)false;;esac;fi"];
+    }
     if (node.type === "Pipeline" && node.commands.length > 1 && this.#shell !== "sh") {
       const statuses = this.#shell === "zsh" ? "pipestatus" : "PIPESTATUS";
-      for (const command of isNegated(node) ? node.commands.slice(0, -1).filter(isSearch) : []) {
-        this.#edit(command.pos, "{ ");
-        this.#edit(command.end, "||[ $? = 1 ];}");
-      }
+      if (isNegated(node)) this.#letFindNothing(node.commands.slice(0, -1));
       return ["{ __waymark_begin;", `;__waymark_pipe${isNegated(node) ? " !" : ""} "\${${statuses}[@]}";}`];
     }
     return ["", ""];
   }
 
+  /** Returns the frame of a node's child. */
+  #frameIn(node: SyntaxNode, child: SyntaxNode, frame: Frame): Frame {
+    if (node.type === "Function") return this.#text(node).includes("$?") ? "inner" : "return";
+    if (frame === "none" || (node.type === "Pipeline" && isNegated(node))) return "none";
+    if (node.type === "Subshell") return "exit";
+    if (node.type === "Statement") return node.background === true ? "inner" : frame;
+    if (node.type === "AndOr")
+      return node.operators.every((operator) => operator === "&&") && conditionLength(node) === 0 ? frame : "inner";
+    if (node.type === "If" || node.type === "Elif" || node.type === "While")
+      return child === node.clause ? "inner" : frame;
+    return PASSING_ON.has(node.type) ? frame : "inner";
+  }
+
+  #rewriteCommand(command: Command, frame: Frame): void {
+    if (command.name === undefined) {
+      for (const each of frame === "none" ? [] : command.prefix) if (each.type === "Assignment") this.#rewriteIn(each);
+    }
+    if (command.name?.value === "wait" && this.#shell !== "zsh") {
+      const [first] = readWords(command).slice(1);
+      if (first?.startsWith("-") !== true)
+        this.#edit(command.name.pos, first === undefined ? "__waymark_wait $__waymark_jobs" : "__waymark_wait", 4);
+    }
+    const { name, args, redirects } = command;
+    const readsText = args.length === 0 && redirects.some(({ type }) => type === "HereDoc");
+    if (name !== undefined && SHELL.test(name.value) && readsText) this.#edit(name.end, " -e");
+    const inner = frame === "none" ? undefined : scriptOfShell(command);
+    const isList = inner !== undefined && parseScript(inner.script.value).commands.length > 1;
+    if (inner !== undefined && isList && !/\$\?|set \+e/.test(inner.script.text)) this.#edit(inner.shell.end, " -e");
+  }
+
+  /** Rewrites the commands in the `$(…)` of an assignment, whose status is that of the assignment. */
+  #rewriteIn(node: SyntaxNode): void {
+    forEachChild(node, (child) => {
+      if (child.type !== "CommandExpansion") this.#rewriteIn(child);
+      else this.#rewriteStatements(child, (commands) => commands.slice(0, -1));
+    });
+  }
+
+  #rewriteStatements(
+    node: CommandExpansionPart,
+    mayFindNothing: (commands: readonly SyntaxNode[]) => readonly SyntaxNode[],
+  ): void {
+    for (const statement of statementsIn(node)) {
+      const { command } = statement;
+      this.#letFindNothing(mayFindNothing(command.type === "Pipeline" ? command.commands : [command]));
+      this.#rewrite(statement, "exit");
+    }
+  }
+
+  /** Replaces a node's only `$(…)` by a variable. Returns the assignment to that variable, which comes first. */
+  #hoisted(node: SyntaxNode): string | undefined {
+    const found: CommandExpansionPart[] = [];
+    const visit = (each: SyntaxNode): void => {
+      if (each.type === "CommandExpansion") found.push(each);
+      else forEachChild(each, visit);
+    };
+    if (node.type === "For") for (const word of node.wordlist ?? []) visit(word);
+    else forEachChild(node, visit);
+    const [only, another] = found;
+    if (only === undefined || another !== undefined || !only.text.startsWith("$(") || this.#shell === "zsh")
+      return undefined;
+    const inner = new Rewriting(this.#command, this.#shell);
+    inner.#rewriteStatements(only, (commands) => commands);
+    this.#edit(only.pos, "$__waymark_out", only.end - only.pos);
+    return `__waymark_out=$(${inner.#render(only.pos + 2, only.end - 1)})`;
+  }
+
+  /** A search among the commands may find nothing. */
+  #letFindNothing(commands: readonly SyntaxNode[]): void {
+    for (const command of commands.filter(isSearch)) this.#mayFindNothing.add(command);
+  }
+
+  #markEmptyTest(node: SyntaxNode | undefined, isMarked: boolean): void {
+    if (node !== undefined && isMarked) this.#emptyTests.add(node);
+  }
+
+  #text({ pos, end }: SyntaxNode): string {
+    return this.#command.slice(pos, end);
+  }
+
   #edit(at: number, text: string, length = 0): void {
-    if (text !== "") this.#edits.push({ at, length, text });
+    if (text !== "" || length > 0) this.#edits.push({ at, length, text });
   }
 }
 
-/** Whether the node fails if a part of it fails. Then the part's own statements are checked too. */
-function passesItsFailureOn(node: SyntaxNode): boolean {
-  if (node.type === "Statement") return node.background !== true;
-  if (node.type === "AndOr")
-    return node.operators.every((operator) => operator === "&&") && conditionLength(node) === 0;
-  if (node.type === "Pipeline") return !isNegated(node);
-  return PASSING_ON.has(node.type);
+/** Matches a test that expects nothing or a number, with `X` in place of its `$(…)`. */
+const EMPTY_TEST = /^(?:test|\[\[?)\s+(?:-z\s+"?X"?|"?X"?\s+(?:-eq|-le|-lt|==?)\s+["']?\d*["']?)\s*\]{0,2}$/;
+const SUBSTITUTION = /\$\(.*\)/s;
+const ENDS = /\b(?:exit|return|false)\b/;
+
+/** Whether a list says what happens if its first command, a test, is false. */
+function isTestOrNot({ commands, operators }: AndOr): boolean {
+  return operators.includes("||") && (operators[0] === "||" || !isControlFlow(commands[1]));
 }
 
+function onlyCommand({ commands: [first, another] }: CompoundList): SyntaxNode | undefined {
+  return another === undefined ? first?.command : undefined;
+}
+
+/** Returns nothing if the positions are those of another text. */
+function statementsIn({ script }: CommandExpansionPart): readonly Statement[] {
+  return script === undefined || script.source !== undefined ? [] : script.commands;
+}
+
+/** Returns the shell and the script of `sh -c "…"`, also behind `timeout 10` or `docker exec app`. */
+export function scriptOfShell({ name, args }: Command): { readonly shell: Word; readonly script: Word } | undefined {
+  const words = [name, ...args].filter((word) => word?.type === "Word");
+  const at = words.findIndex(
+    ({ value }, index) => SHELL.test(value) && /^-[a-z]*c$/.test(words[index + 1]?.value ?? ""),
+  );
+  const [shell, , script] = words.slice(at);
+  return at === -1 || shell === undefined || script === undefined ? undefined : { shell, script };
+}
+
+const SHELL = /^(?:\S*\/)?(?:ba|z|da)?sh$/;
+
+/** Nodes that fail if a part of them fails. Then the part's own statements are checked too. */
 const PASSING_ON: ReadonlySet<SyntaxNode["type"]> = new Set([
+  "Pipeline",
   "Redirected",
-  "Subshell",
   "BraceGroup",
   "CompoundList",
   "For",
   "ArithmeticFor",
+  "Case",
+  "CaseItem",
 ]);
 
 /** Whether the pipe's status is inverted. */

@@ -1,6 +1,19 @@
-import { type Command, forEachChild, type Statement, type SyntaxNode } from "unbash";
+import { type Command, forEachChild, type ParsedScript, type Pipeline, type Statement, type SyntaxNode } from "unbash";
+import { commandWarnings } from "./command-hazards.js";
+import { type Expectation, expectationOf } from "./comments.js";
 import { commandIn, conditionLength, isSearch, isTest, readWords } from "./conditions.js";
-import { GateSyntaxError, makeLineLookup, parseCommand, TOO_DEEP } from "./gate-script.js";
+import {
+  type GateShell,
+  GateSyntaxError,
+  makeLineLookup,
+  parseCommand,
+  parseScript,
+  scriptOfShell,
+  TOO_DEEP,
+} from "./gate-script.js";
+import { Outcomes, onlyPrints } from "./outcomes.js";
+import { findPlaceholders, UNFILLED } from "./placeholders.js";
+import { foregroundServer, type PackageScripts, runsForEver } from "./servers.js";
 
 /** A fact about a gate that a person should know before it runs. */
 export interface Hazard {
@@ -14,163 +27,283 @@ export interface Hazard {
 /**
  * Checks a gate's command before it is run.
  *
+ * @param scripts - Those of the package.json in the folder where the gate runs.
  * @throws {GateSyntaxError} The command is no valid shell.
  */
-export function hazardsIn(command: string): Hazard[] {
+export function hazardsIn(command: string, scripts: PackageScripts = {}, shell: GateShell = "bash"): Hazard[] {
   const parsed = parseCommand(command);
-  const hazards: Hazard[] = [];
+  const nodes: SyntaxNode[] = [];
+  walk(parsed, (node) => nodes.push(node));
   const lineAt = makeLineLookup(command);
-  const add = (kind: Hazard["kind"], position: number, message: string): void => {
-    hazards.push({ kind, line: lineAt(position), message });
+  const hazards: Hazard[] = findPlaceholders(command, nodes).map(({ at, text }) => ({
+    kind: "error",
+    line: lineAt(at),
+    message: `${text} ${UNFILLED}`,
+  }));
+  const warn = (position: number, message: string | undefined): void => {
+    const line = lineAt(position);
+    const isKnown = hazards.some((each) => each.line === line && each.message === message);
+    if (message !== undefined && !isKnown) hazards.push({ kind: "warning", line, message });
   };
-  for (const [offset, text] of placeholdersIn(command, parsed)) {
-    add("error", offset, `${text} ${UNFILLED}`);
-  }
-  const [first] = parsed.commands;
-  const canFail = parsed.commands.some(({ command }) => !alwaysSucceeds(command));
-  if (first !== undefined && !canFail) add("warning", first.pos, "nothing in this gate can fail");
-  parsed.commands.forEach((statement, index) => {
-    const next = parsed.commands[index + 1];
-    const text = command.slice(statement.pos, statement.end);
-    const comment = commentAbout(command, statement, parsed.commands[index - 1], next);
-    for (const message of canFail ? warningsFor(statement, text, comment, next === undefined) : [])
-      add("warning", statement.pos, message);
-    if (next !== undefined && READS_STATUS.test(command.slice(next.pos, next.end)))
-      add("warning", statement.pos, "the gate ends here if this fails, before its $? is read; write `… || status=$?`");
+  const gate = { command, parsed, nodes, scripts, shell, outcomes: new Outcomes(command, nodes) };
+  const { commands } = parsed;
+  const mayFail = commands.some((each) => gate.outcomes.canFail(each));
+  if (!mayFail && commands[0] !== undefined) warn(commands[0].pos, "nothing in this gate can fail");
+  if (mayFail && onlyWrites(gate))
+    warn(commands[0]?.pos ?? 0, "this gate only writes files; nothing in it checks the work");
+  commands.forEach((statement, index) => {
+    const next = commands[index + 1];
+    const expectation = expectationOf(command, statement, commands[index - 1], next);
+    for (const message of mayFail ? statementWarnings(gate, statement, expectation) : []) warn(statement.pos, message);
+    if (next === undefined) return;
+    if (READS_STATUS.test(command.slice(next.pos, next.end)))
+      warn(statement.pos, "the gate ends here if this fails, before its $? is read; write `… || status=$?`");
+    if (EXIT_0.test(command.slice(statement.pos, statement.end)))
+      warn(next.pos, `nothing after \`${oneLine(command.slice(statement.pos, statement.end))}\` runs`);
   });
-  walk(parsed, (node) => {
-    const simple = commandIn(node);
-    const what = simple && findChange(readWords(simple));
-    if (what !== undefined) add("warning", node.pos, `${what}: its effect outlasts the gate`);
-  });
+  if (mayFail) for (const { at, message } of innerWarnings(gate)) warn(at, message);
+  for (const { at, message } of nodeWarnings(gate)) warn(at, message);
   return hazards.sort((a, b) => a.line - b.line);
 }
 
-export const UNFILLED = "is a placeholder that nobody has filled in";
-
-const PLACEHOLDER = /<[A-Za-z][\w.-]*(?:[ |/][\w.-]+)*>|\{\{[\w.\s-]+\}\}/g;
-
-/** Returns the placeholder in a line that is no valid shell. It is often the cause: `gh repo view <owner>`. */
-export function placeholderIn(line: string): string | undefined {
-  return line.match(PLACEHOLDER)?.[0];
+/** Whether any statement of a gate can fail. @throws {GateSyntaxError} The command is no valid shell. */
+export function canFail(command: string): boolean {
+  const parsed = parseCommand(command);
+  const nodes: SyntaxNode[] = [];
+  walk(parsed, (node) => nodes.push(node));
+  const outcomes = new Outcomes(command, nodes);
+  return parsed.commands.some((each) => outcomes.canFail(each));
 }
 
-/** Double quotes may contain a placeholder, `"Bearer <TOKEN>"` or `"<your-key>"`, or other text, `"<div>"`. */
-const QUOTED_PLACEHOLDER = /^<(?:[A-Z][A-Z0-9_-]{2,}|[Yy]our\b.*)>$/;
-
-/**
- * Finds `<owner>`, `path/to/file`, `{{name}}`, `[the command]`, but neither text of quoted templates nor two
- * redirections.
- */
-function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset: number, text: string])[] {
-  const found: (readonly [number, string])[] = [];
-  const literal: (readonly [from: number, to: number])[] = [];
-  const doubleQuoted: typeof literal = [];
-  walk(parsed, (node) => {
-    // A search may look for such a text.
-    if (["SingleQuoted", "AnsiCQuoted", "HereDoc"].includes(node.type) || isSearch(node))
-      literal.push([node.pos, node.end]);
-    if (node.type === "DoubleQuoted") doubleQuoted.push([node.pos, node.end]);
-    if (node.type === "Command" && /^\[\w/.test(node.name?.value ?? ""))
-      found.push([node.pos, /\[[^\]\n]{0,80}\]?/.exec(command.slice(node.pos))?.[0] ?? ""]);
-    if (node.type === "HereDoc") literal.push([node.body.pos, node.body.end]);
-    if (node.type === "Word") {
-      const path = /(?:^|[\s"'=/])(path\/to\/[\w./-]*)/.exec(node.value)?.[1];
-      if (path !== undefined) found.push([node.pos, path]);
-    }
-  });
-  const code = command.replace(/(^|\s)#.*$/gm, (comment) => " ".repeat(comment.length));
-  const isLiteral = makeRangeTest(literal);
-  const isDoubleQuoted = makeRangeTest(doubleQuoted);
-  for (const { index, 0: text } of code.matchAll(PLACEHOLDER)) {
-    const isQuoted = isDoubleQuoted(index);
-    if (isLiteral(index) || code[index - 1] === "<") continue;
-    if (!isQuoted || QUOTED_PLACEHOLDER.test(text)) found.push([index, text]);
-  }
-  return found;
+/** A gate's command with all that was found in it. */
+interface Gate {
+  readonly command: string;
+  readonly parsed: ParsedScript;
+  readonly nodes: readonly SyntaxNode[];
+  readonly scripts: PackageScripts;
+  readonly shell: GateShell;
+  readonly outcomes: Outcomes;
 }
 
-/** Returns a function that tells whether a position is in one of the ranges. Each call's position is after the last one's. */
-function makeRangeTest(ranges: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
-  const inOrder = ranges.toSorted(([a], [b]) => a - b);
-  let [next, end] = [0, 0];
-  return (position) => {
-    for (let range = inOrder[next]; range !== undefined && range[0] <= position; range = inOrder[++next]) {
-      end = Math.max(end, range[1]);
-    }
-    return position < end;
-  };
+interface Warning {
+  readonly at: number;
+  readonly message: string;
 }
 
-function warningsFor(statement: Statement, text: string, comment: string, isLast: boolean): string[] {
-  const { command, background } = statement;
+/** Matches a use of `$?`, except a check whether it is 0. */
+const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
+const EXIT_0 = /^(?:exit(?:\s+0)?|exec\s+[\w./].*)$/;
+const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
+
+function statementWarnings({ command: gate }: Gate, statement: Statement, expected: Expectation): string[] {
+  const { command, pos, end } = statement;
+  const text = gate.slice(pos, end);
   const last = lastCommand(command);
   const [name = "", ...args] = last === undefined ? [] : readWords(last);
-  const wantsNothing = NOTHING_EXPECTED.test(comment);
   const warnings: string[] = [];
-  if (last !== undefined && isSearch(last) && wantsNothing && !text.startsWith("!")) {
+  const isPositive = !text.startsWith("!");
+  if (last !== undefined && isSearch(last) && expected.nothing && isPositive) {
     warnings.push(`the gate fails where ${name} finds nothing, as is expected here; write \`! ${oneLine(text)}\``);
   }
   const searches = command.type === "Pipeline" && last !== undefined && !isSearch(last);
   const counted = searches ? command.commands.slice(0, -1).find(isSearch) : undefined;
-  if (counted !== undefined && wantsNothing && !text.startsWith("!")) {
+  if (counted !== undefined && expected.nothing && isPositive) {
     const search = text.slice(counted.pos - command.pos, counted.end - command.pos);
     warnings.push(`the gate fails where the search finds nothing, as is expected here; write \`! ${oneLine(search)}\``);
   }
-  if (warnings.length === 0 && FAILURE_EXPECTED.test(comment) && !text.startsWith("!") && !alwaysSucceeds(command)) {
+  const isWork = last !== undefined && !/^(?:echo|printf|rm|kill|pkill|mkdir|cd|export)$/.test(name);
+  if (warnings.length === 0 && expected.failure && isPositive && isWork) {
     warnings.push(`the gate fails where this fails, as is expected here; write \`! ${oneLine(text)}\``);
   }
-  if (command.type === "AndOr" && alwaysSucceeds(command)) {
-    warnings.push(`it succeeds whichever branch runs; end the one that is the failure with \`exit 1\`, in braces`);
-  }
-  if ((wantsNothing || name === "gofmt") && listsOnly([name, ...args])) {
+  if ((expected.nothing || name === "gofmt") && listsOnly([name, ...args])) {
     warnings.push(`${name} succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
   }
-  if (
-    command.type === "AndOr" &&
-    command.commands[0] !== undefined &&
-    isTest(command.commands[0]) &&
-    conditionLength(command) === 0
-  ) {
-    if (command.operators.every((operator) => operator === "&&")) {
-      warnings.push(`it fails where the test is false; if that is no failure, write \`if …; then …; fi\``);
-    }
+  const isAllAnd = command.type === "AndOr" && command.operators.every((operator) => operator === "&&");
+  const begins = command.type === "AndOr" ? command.commands[0] : undefined;
+  if (isAllAnd && begins !== undefined && isTest(begins) && conditionLength(command) === 0) {
+    warnings.push(`it fails where the test is false; if that is no failure, write \`if …; then …; fi\``);
   }
   const writer =
     command.type === "Pipeline" ? command.commands.slice(0, -1).map(findInterpreter).find(Boolean) : undefined;
   if (writer !== undefined && STOPS_EARLY.test(text)) {
     warnings.push(`if the reader stops early, the ${writer} program may exit with 1, and the gate fails`);
   }
-  if (background !== true && !isLast && last !== undefined && runsForEver(readWords(last))) {
-    warnings.push(
-      `${oneLine(text)} doesn't end by itself, so what follows never runs and the gate times out; end its line with \`&\``,
-    );
-  } else if (background !== true && last !== undefined && runsForEver(readWords(last))) {
-    warnings.push(`${oneLine(text)} doesn't end by itself, so the gate times out`);
+  if (expected.output && /^curl\b(?!.*(?: -\w*f|--fail|\| *(?:grep|rg|jq -e|diff)))/.test(text)) {
+    warnings.push("nothing compares its output with what the comment expects; write `… | grep -q …`");
   }
   return warnings;
 }
 
-/** Matches `Expected: no output`, `should return nothing`, but not a "no" elsewhere in a comment. */
-const NOTHING_EXPECTED =
-  /\b(?:expect(?:ed|s)?|should|must)\b[\s:]*(?:to )?(?:be|return|find|print|show|output|see|have)?[\s:]*(?:no (?:output|match|result|hit|line)|nothing|zero|0(?![.\d])|none|empty)|(?:预期|期待).{0,6}(?:没有|为空|なし)/i;
-/** Matches `exit 1`, `should fail`, `non-zero exit`. */
-const FAILURE_EXPECTED =
-  /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*(?:[:=]\s*)?[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
-/** Matches a use of `$?`, except a check whether it is 0. */
-const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
-const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
-
-/** Whether a statement's result comes from a command that prints, or from a fallback that succeeds. */
-function alwaysSucceeds(node: SyntaxNode): boolean {
-  if (node.type !== "AndOr") return PRINTING.has(commandIn(node)?.name?.value ?? "");
-  if (node.operators.at(-1) === "&&") return node.commands.every(alwaysSucceeds);
-  const last = lastCommand(node);
-  return last !== undefined && FALLBACKS.has(last.name?.value ?? "");
+/** Returns the warnings about statements whose failure nothing sees, in bodies and groups too. */
+function innerWarnings({ command, nodes, parsed, outcomes, scripts }: Gate): Warning[] {
+  const warnings: Warning[] = [];
+  const visit = (node: SyntaxNode): void => {
+    if (node.type === "Statement" && outcomes.ignoresItsCheck(node)) {
+      const counter = outcomes.assignedIn(node)[0];
+      const message =
+        counter === undefined
+          ? "it succeeds whatever is the case; end the branch that is the failure with `exit 1`, in braces"
+          : `nothing reads \`${counter}\`, so this succeeds whatever is the case; end the gate with a test of it`;
+      warnings.push({ at: node.pos, message });
+      return;
+    }
+    if (node.type === "AndOr" && node.commands[0]?.type === "BraceGroup" && node.operators[0] === "||") {
+      const { commands } = node.commands[0].body;
+      if (commands.slice(0, -1).some((each) => outcomes.canFail(each)))
+        warnings.push({
+          at: node.pos,
+          message: "before `||`, only the last command in the braces counts; join them by `&&`",
+        });
+    }
+    forEachChild(node, visit);
+  };
+  visit(parsed);
+  for (const node of nodes) {
+    if (node.type !== "Statement" || node.background !== true) continue;
+    const last = lastCommand(node.command);
+    const words = last === undefined ? [] : readWords(last);
+    if (/^(?:sleep|tail|open|xdg-open|Xvfb)$/i.test(words[0] ?? "") || WAITS.test(command.slice(node.end))) continue;
+    const advice = runsForEver(words, scripts)
+      ? "wait for its port, with `curl -f --retry-connrefused --retry 30`"
+      : "end the gate with `wait`";
+    warnings.push({ at: node.pos, message: `nothing sees whether this starts or fails in the background; ${advice}` });
+  }
+  const instruction = parsed.commands.find(
+    (each) => onlyPrints(each) && INSTRUCTS.test(command.slice(each.pos, each.end)),
+  );
+  if (instruction !== undefined)
+    warnings.push({
+      at: instruction.pos,
+      message: "it only prints what a person should do, and the gate passes without that",
+    });
+  return warnings;
 }
 
-const PRINTING = new Set(["echo", "printf"]);
-const FALLBACKS = new Set([...PRINTING, "true", ":"]);
+/** What shows later that a job in the background has started, or how it ended. */
+const WAITS =
+  /\b(?:wait|curl|wget|nc|wait-on|httpie|grpcurl|pg_isready|redis-cli|websocat|kill -0)\b|\/dev\/tcp\/|localhost:/;
+/** Matches `echo "MANUAL: open the page"`, `echo "1. Click on Save"`. */
+const INSTRUCTS =
+  /^(?:echo|printf)\s+(?:-\w+\s+)*["']?[^\p{L}]*(?:manual(?:ly)?\b|by hand\b|please\b|(?:open|visit|navigate|browse|go to|click|press|make sure|look at)\b.|(?:check|verify|confirm|ensure) (?:that|the|in|if)\b)/iu;
+
+/** Whether all that a gate does is to print, and to write files from its own text. */
+function onlyWrites({ parsed, outcomes }: Gate): boolean {
+  let hasText = false;
+  const isWriting = ({ command }: Statement): boolean => {
+    const simple = commandIn(command);
+    const name = simple?.name?.value ?? "";
+    hasText ||= simple?.redirects.some(({ type }) => type === "HereDoc") === true;
+    const writes = ["cat", "tee", "mkdir", "touch", "chmod", "cd", "echo", "printf"].includes(name);
+    return (
+      simple !== undefined && writes && (name !== "cat" || simple.redirects.some(({ type }) => type === "HereDoc"))
+    );
+  };
+  return parsed.commands.every((each) => isWriting(each) || !outcomes.canFail(each)) && hasText;
+}
+
+/** Returns the warnings about single commands, wherever they are. */
+function nodeWarnings(gate: Gate): Warning[] {
+  const { command: text, parsed, scripts, shell } = gate;
+  const warnings: Warning[] = [];
+  /** @param isApart - What surrounds the node starts servers, or is in the background. */
+  const visit = (node: SyntaxNode, pipe: Pipeline | undefined, isJudged: boolean, isApart: boolean): void => {
+    const command = commandIn(node);
+    if (command !== undefined) {
+      for (const message of commandWarnings(command, { text, pipe, isJudged }))
+        warnings.push({ at: node.pos, message });
+      const endless = `${oneLine(text.slice(node.pos, node.end))} doesn't end by itself, so the gate times out; end its line with \`&\``;
+      const message = !isApart && runsForEver(readWords(command), scripts) ? endless : undefined;
+      const other = message ?? notExported(gate, command) ?? hiddenFailure(gate, command) ?? pipeInShell(command);
+      if (other !== undefined) warnings.push({ at: node.pos, message: other });
+    }
+    const isServer =
+      node.type === "Statement" &&
+      shell === "bash" &&
+      parsed.commands.includes(node) &&
+      foregroundServer(node, text.slice(node.pos, node.end), "", scripts) !== undefined;
+    const isStarted = isServer || (node.type === "Statement" && node.background === true);
+    const isTested = isTest(node) || (node.type === "Assignment" && isUsed(gate, node.name, node.end));
+    forEachChild(node, (child) => {
+      const inPipe = node.type === "Pipeline" && node.commands.length > 1 ? node : undefined;
+      const isClause = node.type === "While" && child === node.clause;
+      const isInverted = node.type === "Pipeline" && node.prefixes.some(({ type }) => type === "Negation");
+      visit(child, inPipe, isJudged || isTested || isClause || isInverted, isApart || isStarted);
+    });
+  };
+  visit(parsed, undefined, false, false);
+  return warnings;
+}
+
+/** Whether a statement after a position does more with a variable than print it. */
+function isUsed({ command, parsed }: Gate, name: string, after: number): boolean {
+  return parsed.commands.some(
+    (each) =>
+      each.end > after && !onlyPrints(each) && refersTo(command.slice(Math.max(each.pos, after), each.end), name),
+  );
+}
+
+function refersTo(text: string, name: string): boolean {
+  return new RegExp(`\\$\\{?[#!]?${name}\\b`).test(text) || new RegExp(`\\(\\(.*\\b${name}\\b`).test(text);
+}
+
+/** A setting for a command that doesn't get it: `PLUGIN_PATH=…` on a line of its own. */
+function notExported({ command: text, parsed }: Gate, command: Command): string | undefined {
+  const [assignment, another] = command.prefix;
+  if (command.name !== undefined || assignment?.type !== "Assignment" || another !== undefined) return undefined;
+  const { name, value } = assignment;
+  const isSetting = /^[A-Z][A-Z0-9_]*$/.test(name) && !OWN_VARIABLES.test(name) && process.env[name] === undefined;
+  if (!isSetting || value.type !== "Word" || value.text.includes("$(")) return undefined;
+  const rest = text.slice(command.end);
+  const isSeen = new RegExp(`\\b(?:export|declare|typeset|local|readonly|unset)\\b.*\\b${name}\\b|\\bset -\\w*a`).test(
+    text,
+  );
+  const isRead = refersTo(text.slice(0, command.pos), name) || new RegExp(`\\b${name}\\b`).test(rest);
+  const runsMore = parsed.commands.some(
+    ({ pos, command: each }) => pos >= command.end && commandIn(each)?.name !== undefined,
+  );
+  return isSeen || isRead || !runsMore
+    ? undefined
+    : `${name} is set but not exported, so no command sees it; write \`export ${name}=…\``;
+}
+
+/** Variables that the shell itself reads. */
+const OWN_VARIABLES = /^(?:PATH|HOME|IFS|PS\d|LANG|LC_\w+|CDPATH|OPTIND|RANDOM|SECONDS|HIST\w+|GLOBIGNORE|TIMEFORMAT)$/;
+
+/** `echo "$(npm test)"` and `export A=$(npm test)` succeed although the command in them fails. */
+function hiddenFailure({ command: text }: Gate, command: Command): string | undefined {
+  const hides = /^(?:echo|printf|export|local|declare|readonly|typeset)$/.test(command.name?.value ?? "");
+  let hidden: SyntaxNode | undefined;
+  walk(command, (node) => {
+    if (node.type !== "ProcessSubstitution" && !(hides && node.type === "CommandExpansion")) return;
+    if (node.script?.commands.some(hasWork)) hidden ??= node;
+  });
+  if (hidden === undefined) return undefined;
+  return `nothing sees whether ${oneLine(text.slice(hidden.pos, hidden.end))} fails; assign it to a variable on a line of its own first`;
+}
+
+/** `sh -c "npm test | tee log"` succeeds although the tests fail. */
+function pipeInShell(command: Command): string | undefined {
+  const script = scriptOfShell(command)?.script;
+  if (script === undefined || script.text.includes("pipefail")) return undefined;
+  let hides = false;
+  walk(parseScript(script.value), (node) => {
+    hides ||= node.type === "Pipeline" && node.commands.slice(0, -1).some(hasWork);
+  });
+  return hides ? "of a pipe in it, only the last command counts; begin it with `set -o pipefail;`" : undefined;
+}
+
+/** Whether a command does more than read the state of things. */
+function hasWork(node: SyntaxNode): boolean {
+  let isWork = false;
+  walk(node, (each) => {
+    const command = commandIn(each);
+    isWork ||= command?.name !== undefined && !READING.test(readWords(command).join(" "));
+  });
+  return isWork;
+}
+
+const READING =
+  /^(?:(?:date|pwd|basename|dirname|whoami|hostname|uname|nproc|cat|head|tail|wc|ls|du|df|stat|tput|grep|egrep|fgrep|rg|sort|uniq|cut|tr|sed|awk|jq|find|echo|printf|expr|bc|seq|id|which|command|realpath|readlink|env|ps|xargs|true|test|\[)(?: |$)|git (?:rev-parse|describe|log|branch|config|status|diff|ls-files|show|tag)\b|\S+ (?:--version|version|-[vV])$)/;
 
 /** Whether a command only lists, and succeeds for any result. */
 function listsOnly([name = "", ...args]: readonly string[]): boolean {
@@ -196,60 +329,6 @@ function lastCommand(node: SyntaxNode): Command | undefined {
   }
   return commandIn(node);
 }
-
-const FOREVER =
-  /^(?:(?:npm|pnpm|yarn|bun)(?: run)? (?:[\w-]+:)*(?:dev|start|serve|watch)(?:$|[ :])|(?:cargo|go) run\b.* serve\b|(?:npx )?(?:next|vite|nuxt|astro)(?: dev)?$|(?:uv run |poetry run |python3? -m )?(?:uvicorn|hypercorn|gunicorn|daphne)\b|(?:uv run |poetry run )?flask (?:\S+ )*run\b|(?:uv run )?(?:streamlit|fastapi|mlflow) (?:run|dev|ui|server)\b|python3? (?:manage\.py runserver|-m http\.server)|rails s(?:erver)?\b|php -S\b|docker[ -]compose up(?!.* -d)|tail -[fF]|watch |wrangler dev|(?:npx )?wrangler dev|cargo watch|air$|(?:mongod|redis-server|nodemon|ngrok)\b)/;
-
-function runsForEver(words: readonly string[]): boolean {
-  if (words.includes("--watch") || words.includes("--watchAll")) return true;
-  return FOREVER.test(words.join(" ")) && !words.some((word) => /^(?:--detach|-d|--help|--version)$/.test(word));
-}
-
-/** Describes how a command changes the machine, or state that others see. */
-function findChange(words: readonly string[]): string | undefined {
-  const line = (words[0] === "sudo" ? words.slice(1) : words).join(" ");
-  if (words[0] === "sudo") return `sudo ${words[1] ?? ""}`.trim();
-  return CHANGES.find(([pattern]) => pattern.test(line))?.[1];
-}
-
-const CHANGES: readonly (readonly [RegExp, string])[] = [
-  [/^rm (?:-\w+ )*-[^\WrR]*[rR]\w* |^rm (?:-\w+ )*--recursive/, "rm -r"],
-  [/^git push\b/, "git push"],
-  [/^git (?:reset --hard|clean -\w*f|checkout (?:--|\.)|restore )/, "git takes changes away"],
-  [/^docker (?:system|volume|image|container|builder) prune/, "docker prune"],
-  [/^docker[ -]compose down .*(?:-v|--volumes)/, "docker compose down -v"],
-  [/^(?:npm|pnpm|yarn) publish\b/, "a package is published"],
-  [
-    /^(?:kubectl (?:apply|delete)|helm (?:install|upgrade|uninstall)|terraform (?:apply|destroy))\b/,
-    "infrastructure is changed",
-  ],
-  [/^(?:apt|apt-get|brew|dnf|yum|apk) (?:-\w+ )*(?:install|add|remove)\b/, "the machine's packages are changed"],
-  [/^(?:dropdb|mkfs\S*|dd|shutdown|reboot)\b/, "data may be destroyed"],
-];
-
-/**
- * Returns the comments about a statement: those on its line and above it, and those below it that state an expectation.
- * After the last statement, all comments below count.
- */
-function commentAbout(
-  command: string,
-  { pos, end }: Statement,
-  before: Statement | undefined,
-  after: Statement | undefined,
-): string {
-  const [, ...above] = `${before === undefined ? "\n" : ""}${command.slice(before?.end ?? 0, pos)}`.split("\n");
-  const [own = "", ...below] = command.slice(end, after?.pos).split("\n");
-  return [
-    ...above.filter((line) => before === undefined || !EXPECTATION.test(line)),
-    own,
-    ...below.filter((line) => after === undefined || EXPECTATION.test(line)),
-  ]
-    .flatMap((line) => (line.includes("#") ? line.slice(line.indexOf("#")) : []))
-    .join("\n");
-}
-
-/** Matches the beginning of a comment about the command above it. */
-const EXPECTATION = /^\s*#\s*(?:[-=]*>|→|expect|预期|期待)/i;
 
 /** @throws {GateSyntaxError} The node is nested too deeply: each `<(` parses again all that it holds. */
 function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void, depth = 0): void {

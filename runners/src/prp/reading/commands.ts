@@ -19,7 +19,7 @@ export interface CommandLineOf {
 export interface LeftBlock {
   readonly line: number;
   readonly language: string;
-  readonly why: "other language" | "other shell" | "output" | "after a failure";
+  readonly why: "other language" | "other shell" | "output" | "after a failure" | "by hand";
 }
 
 /** The shell for each language that names one. Blocks for sh run under bash, which detects more failures. */
@@ -44,19 +44,22 @@ export function findCommand(items: readonly OutlineItem[]): LevelCommand {
   let shell: GateShell = "bash";
   let leftDepth = Number.POSITIVE_INFINITY;
   let before = "";
+  let beforeKind: OutlineItem["kind"] = "code";
   for (const item of items) {
     if (item.kind === "heading" && item.depth <= leftDepth) {
       leftDepth = isAfterFailure(item.text) ? item.depth : Number.POSITIVE_INFINITY;
     }
     if (item.kind === "code") {
       const isLeft = leftDepth < Number.POSITIVE_INFINITY || (/[:：]$/.test(before) && isAfterFailure(before));
-      const why = isLeft ? "after a failure" : whyNotRun(item, before, lines.length > 0);
+      const byHand = beforeKind === "prose" && BY_HAND.test(before) ? "by hand" : undefined;
+      const why = isLeft ? "after a failure" : (byHand ?? whyNotRun(item, before, lines.length > 0));
       if (why === undefined) {
         if (SHELLS[item.language] === "zsh") shell = "zsh";
         for (const line of findLines(item)) lines.push(line);
       } else left.push({ line: item.line, language: item.language, why });
     }
     before = item.kind === "code" ? "" : item.text;
+    beforeKind = item.kind;
   }
   const runs = lines.some(({ text }) => /^\s*[^#\s]/.test(text));
   return { lines: runs ? lines : [], shell, left };
@@ -66,8 +69,11 @@ export function findCommand(items: readonly OutlineItem[]): LevelCommand {
 const AFTER_FAILURE =
   /^(?:(?:if|when|on|upon|wenn|falls|bei|si|se|en cas|em caso|en caso|при|если)\b.{0,60}(?:fail|error|broke|wrong|fehl|schlag|echou|falla|falha|erro|echec|ошиб|сбо)|(?:如果|若|当).{0,20}(?:失败|失敗|出错|错误)|失败|失敗|실패|roll-?\s?back|troubleshoot|fehlerbehebung|depannage|solu(?:cion|cao) de problemas|устранени|откат|回滚|故障|ロールバック|トラブル)/u;
 
+/** Matches a sentence that introduces what a person does: "By hand, once:", "Check it manually in the browser:". */
+const BY_HAND = /\b(?:by hand|manually|in (?:a|the|your) browser)\b.*[:：]$|^manual\b.*[:：]$/i;
+
 /** A level is never about a failure, whatever its name is. */
-function isAfterFailure(text: string): boolean {
+export function isAfterFailure(text: string): boolean {
   return AFTER_FAILURE.test(plain(text).replace(/^[^\p{L}]+/u, "")) && numberIn(text)?.isNamed !== true;
 }
 

@@ -2,6 +2,7 @@ import { findCommand } from "./commands.js";
 import {
   type CodeBlock,
   type Heading,
+  LIST_DEPTH,
   type NumberedText,
   numberIn,
   type OutlineItem,
@@ -89,12 +90,18 @@ function splitParts({ heading, items }: Section, starts: ReadonlySet<OutlineItem
 
 /** Returns the headings directly above code, but only those of the highest depth. Deeper ones belong to them. */
 function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
-  const notProse = items.filter(({ kind }) => kind !== "prose");
+  const notProse = items.filter((item, index) => item.kind !== "prose" || endsList(item, items[index - 1]));
   const above = notProse.filter(
     (item, index): item is Heading => item.kind === "heading" && notProse[index + 1]?.kind === "code",
   );
   const depth = highestDepth(above);
   return new Set(above.filter((heading) => heading.depth === depth));
+}
+
+/** Whether code below the prose isn't the list item's above it. */
+function endsList(item: OutlineItem, before: OutlineItem | undefined): boolean {
+  const isItem = before?.kind === "prose" ? before.isInList : before?.kind === "heading" && before.depth === LIST_DEPTH;
+  return item.kind === "prose" && !item.isInList && isItem;
 }
 
 function highestDepth(headings: readonly Heading[]): number {

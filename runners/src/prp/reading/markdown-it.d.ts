@@ -16,6 +16,7 @@ declare module "markdown-it" {
     /** The first line, from 0, and the line after the last one. */
     readonly map: readonly [first: number, end: number] | null;
     readonly content: string;
+    readonly markup: string;
     /** What stands behind the fence of a code block. */
     readonly info: string;
     readonly children: readonly Token[] | null;

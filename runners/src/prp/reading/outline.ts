@@ -20,12 +20,17 @@ export interface CodeBlock {
   readonly text: string;
   /** The line where the code begins, from 1. */
   readonly line: number;
+  /** The marks of its fence. */
+  readonly marks: string;
+  /** Whether no fence closes it, so that it has all the rest of the text. */
+  readonly isOpen: boolean;
 }
 
 export interface Prose {
   readonly kind: "prose";
   readonly text: string;
   readonly line: number;
+  readonly isInList: boolean;
 }
 
 export const BOLD_DEPTH = 7;
@@ -65,6 +70,8 @@ export function parseOutline(markdown: string): OutlineItem[] | undefined {
           language: readLanguage(token),
           text: token.content.replace(/\n$/, ""),
           line: line + 1,
+          marks: token.markup,
+          isOpen: isOpen(token),
         });
         break;
       case "ordered_list_open":
@@ -83,7 +90,9 @@ export function parseOutline(markdown: string): OutlineItem[] | undefined {
         if (item) items.push(...headed(LIST_DEPTH, `${formatNumber(lists)}${text}`, line));
         else
           items.push(
-            ...(beginsInBold(content) ? headed(BOLD_DEPTH, text, line) : [{ kind: "prose", text, line } as const]),
+            ...(beginsInBold(content)
+              ? headed(BOLD_DEPTH, text, line)
+              : [{ kind: "prose", text, line, isInList: lists.length > 0 } as const]),
           );
         break;
       }
@@ -94,6 +103,11 @@ export function parseOutline(markdown: string): OutlineItem[] | undefined {
     }
   }
   return items;
+}
+
+/** A fence that is closed covers two lines more than its content. */
+function isOpen({ map, content }: Token): boolean {
+  return map !== null && map !== undefined && map[1] - map[0] < content.split("\n").length + 1;
 }
 
 /** `2. ` for the second item of a numbered list. */
@@ -125,7 +139,9 @@ function readText(content: Token | undefined): string {
 function headed(depth: number, text: string, line: number): OutlineItem[] {
   const [first = "", ...rest] = text.split("\n");
   const heading: Heading = { kind: "heading", depth, text: first, line };
-  return rest.length === 0 ? [heading] : [heading, { kind: "prose", text: rest.join("\n"), line: line + 1 }];
+  return rest.length === 0
+    ? [heading]
+    : [heading, { kind: "prose", text: rest.join("\n"), line: line + 1, isInList: depth === LIST_DEPTH }];
 }
 
 /** Returns the items under the heading at `index`, up to the next heading of the same or a higher level. */

@@ -4,6 +4,7 @@ import { type OutlineItem, withoutEnd } from "./outline.js";
 /** How many items of the outline count as the top. */
 const TOP = 20;
 const BEFORE_ID = /^[^\p{L}]*prp[\s_-]*id[\s*_`]*[:：][\s*_`]*/iu;
+const BEFORE_WORK_ITEM = /^[^\p{L}]*(?:work[\s_-]*item|(?:sub)?task)(?:[\s_-]*id)?[\s*_`]*[:：]/iu;
 /** A work item's number: `P1.M2.T1.S1`. */
 const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
 
@@ -11,14 +12,18 @@ const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
 export interface TextIds {
   /** From the front matter, or from a line `PRP ID: …` near the top. */
   readonly own?: string | undefined;
-  /** The work item in the title. Another PRP may have the same one. */
+  /** The work item in the title, or in a line `Work Item: …` near the top. Another PRP may have the same one. */
   readonly workItem?: string | undefined;
 }
 
 export function idsIn(items: readonly OutlineItem[], frontMatter: string | undefined): TextIds {
   const fields = frontMatter === undefined ? [] : parseFields(frontMatter);
   const title = items.find((item) => item.kind === "heading");
-  const titles = [field(fields, /^(?:name|title)$/i), title?.kind === "heading" ? title.text : undefined];
+  const titles = [
+    field(fields, /^(?:name|title)$/i),
+    title?.kind === "heading" ? title.text : undefined,
+    topLines(items).find((line) => BEFORE_WORK_ITEM.test(line)),
+  ];
   return {
     own: field(fields, /^(?:prp[ _-]?id|id)$/i) ?? idLine(items),
     workItem: titles.map(workItemIn).find((id) => id !== undefined),
@@ -57,15 +62,16 @@ function parseFields(frontMatter: string): [string, unknown][] {
 }
 
 function idLine(items: readonly OutlineItem[]): string | undefined {
-  for (const item of items.slice(0, TOP)) {
-    if (item.kind === "code") continue;
-    for (const line of item.text.split("\n")) {
-      const [before] = BEFORE_ID.exec(line) ?? [];
-      const id = before === undefined ? "" : withoutEnd(line.slice(before.length), /[\s*_`]/);
-      if (id !== "" && !/[*`|]/.test(id)) return id;
-    }
+  for (const line of topLines(items)) {
+    const [before] = BEFORE_ID.exec(line) ?? [];
+    const id = before === undefined ? "" : withoutEnd(line.slice(before.length), /[\s*_`]/);
+    if (id !== "" && !/[*`|]/.test(id)) return id;
   }
   return undefined;
+}
+
+function topLines(items: readonly OutlineItem[]): string[] {
+  return items.slice(0, TOP).flatMap((item) => (item.kind === "code" ? [] : item.text.split("\n")));
 }
 
 function workItemIn(title: string | undefined): string | undefined {

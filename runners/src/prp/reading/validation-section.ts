@@ -1,4 +1,4 @@
-import { findCommand } from "./commands.js";
+import { findCommand, isAfterFailure } from "./commands.js";
 import { BOLD_DEPTH, type Heading, numberIn, type OutlineItem, plain, sectionAt } from "./outline.js";
 
 /** A part of a PRP: a heading and the items below it. */
@@ -11,8 +11,10 @@ export interface Section {
 export interface SectionChoice {
   /** If the choice is clear, all have the same heading: a PRP may repeat the section for each part of the work. */
   readonly chosen: readonly Section[];
-  /** The sections with commands, if none is chosen. */
+  /** The sections with commands, if none is chosen. Steps of the work and rollbacks are no choice. */
   readonly others: readonly Section[];
+  /** The headings that say validation, if none of their sections has code. */
+  readonly withoutCode: readonly Section[];
 }
 
 /**
@@ -40,8 +42,17 @@ export function chooseSection(items: readonly OutlineItem[], name: string | unde
   const ranks = found.map(rank);
   const best = ranks.reduce((highest, each) => Math.max(highest, each), 0);
   const chosen = name === undefined ? found.filter((_section, index) => ranks[index] === best) : found;
-  const isOther = (section: Section): boolean => hasCommand(section.items) && !(titles === 1 && isWholeText(section));
-  return { chosen, others: chosen.length > 0 ? [] : outermost(items, isOther) };
+  const isOther = (section: Section): boolean =>
+    hasCommand(section.items) && !(titles === 1 && isWholeText(section)) && !isWork(section.heading);
+  const sections = items.flatMap((heading, index) =>
+    heading.kind === "heading" && heading.depth < BOLD_DEPTH ? [{ heading, items: sectionAt(items, index) }] : [],
+  );
+  const withoutCode = sections.filter(
+    ({ heading, items: own }) => saysValidation(heading) && !own.some(({ kind }) => kind === "code"),
+  );
+  return chosen.length > 0
+    ? { chosen, others: [], withoutCode: [] }
+    : { chosen, others: outermost(items, isOther), withoutCode };
 }
 
 /** Returns the matching sections with code, except those inside another one. */
@@ -58,6 +69,11 @@ function outermost(items: readonly OutlineItem[], fits: (section: Section) => bo
   return sections;
 }
 
+/** Whether a heading names a step of the work, or what to do after a failure. */
+function isWork({ text }: Heading): boolean {
+  return isAfterFailure(text) || /^\W*(?:step|phase|task|schritt|paso|etape)\s*\d/i.test(plain(text));
+}
+
 /** Accepts the headings that equal the name. If there are none, accepts those that contain it. */
 function fitsName(items: readonly OutlineItem[], name: string): (section: Section) => boolean {
   const isNamed = items.some((item) => item.kind === "heading" && plain(item.text) === name);
@@ -65,7 +81,7 @@ function fitsName(items: readonly OutlineItem[], name: string): (section: Sectio
 }
 
 /** Whether a heading names the section. A level ("Level 4: …") and a step of a list ("3. …") don't. */
-function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">): boolean {
+export function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">): boolean {
   const number = numberIn(text);
   return VALIDATION.test(plain(text)) && (number === undefined || (depth < BOLD_DEPTH && !number.isNamed));
 }

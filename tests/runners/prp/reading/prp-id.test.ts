@@ -26,6 +26,9 @@ describe("a PRP's id", () => {
     ["# P1.M2.T1.S1: a parser", "P1.M2.T1.S1"],
     ["# PRP: P1.M2.T1.S1 - a parser", "P1.M2.T1.S1"],
     ["# PRP: a parser (P1.M2)", "P1.M2"],
+    ["# A parser\n\n**Work Item**: P1.M2.T1.S1 — a parser", "P1.M2.T1.S1"],
+    ["# A parser\n\n- **Work Item ID:** `P1.M2.T1.S1`", "P1.M2.T1.S1"],
+    ["# A parser\n\nTask: P1.M2.T1.S1", "P1.M2.T1.S1"],
     ['---\nname: "P1.M2.T1.S1 — a parser (after P1.M1)"\n---\n\n## Goal', "P1.M2.T1.S1"],
     ['name: "P1.M2.T1.S1 — a parser"\ndescription: |\n  It follows P1.M1.\n---\n\n## Goal', "P1.M2.T1.S1"],
   ])("is the work item of the title: %j", (top, id) => {

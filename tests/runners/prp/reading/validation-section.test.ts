@@ -159,3 +159,73 @@ describe("the section with a PRP's gates", () => {
     expect(parsePrp(text, "PRP.md").gates).toMatchObject([{ command: "true" }]);
   });
 });
+
+describe("a refusal says why", () => {
+  it.each([
+    [
+      "text behind the closing marks",
+      "```yaml\n- a\n```text",
+      /fence of line 5 isn't closed: line 7 has text behind its marks\. .*"Validation Loop" of line 9/,
+    ],
+    ["no closing marks", "~~~\ncode", /fence of line 5 isn't closed\. .*"Validation Loop" of line 8/],
+  ])("where a fence has %s", (_what, open, why) => {
+    expect(refusal(["## Context", open, "## Validation Loop", ...LEVEL])).toMatch(why);
+  });
+
+  it("where a fence among the gates has the other gates in it", () => {
+    const open = "```bash\nnpm test\n```text";
+    expect(refusal(["## Validation Loop", ...LEVEL, "### Level 2: B", open, "### Level 3: C", "Look."])).toMatch(
+      /"Level 3: C"/,
+    );
+  });
+
+  it("but not where the last fence has comments alone", () => {
+    expect(commands(["## Validation Loop", "### Level 1: A", "```bash\n\n## the tests\nnpm test"])).toEqual([
+      "\n## the tests\nnpm test",
+    ]);
+  });
+
+  it("where the section has its commands in its text alone, and offers neither steps nor rollbacks", () => {
+    const steps = ["## Step 1: Back up", fence("bash", "cp a b"), "## Rollback", fence("bash", "mv b a")];
+    const text = refusal([...steps, "## Validation Checklist", "- [ ] `npm run build` passes\n- [ ] The page opens"]);
+    expect(text).toContain(
+      '"Validation Checklist" (line 15) has no block of commands, only `npm run build` in its text.',
+    );
+    expect(text).not.toMatch(/Step 1|Rollback/);
+  });
+
+  it("where the text is a story of another method, unless its section is named", () => {
+    const story = [
+      "# Story 1.1: Start",
+      "## Acceptance Criteria",
+      "1. It starts.",
+      "**Validation Commands:**",
+      fence("bash", "make up"),
+    ];
+    const read = (section?: string) =>
+      parsePrp(markdown(...story), "PRP.md", section).gates.map(({ command }) => command);
+    expect(() => read()).toThrow(/story of the BMAD method/);
+    expect(read("Validation Commands")).toEqual(["make up"]);
+  });
+});
+
+describe("a block for a person", () => {
+  it.each(["By hand, once:", "Check it manually in the browser:", "Manual test:", "Open it in your browser:"])(
+    "isn't run below the sentence %j, and no list item above names it",
+    (sentence) => {
+      const blocks = [
+        "## Validation Loop",
+        fence("bash", "make verify"),
+        "- **ends on cancel**: assert no call.",
+        sentence,
+      ];
+      expect(commands([...blocks, fence("bash", "kill -9 <pid>")])).toEqual(["make verify"]);
+    },
+  );
+
+  it("names the gate below a list by the section, not by the list's last item", () => {
+    const blocks = ["## Validation Loop", "- It ends on cancel", "Then run:", fence("bash", "make verify")];
+    const { gates } = parsePrp(markdown("# A PRP", ...blocks), "PRP.md");
+    expect(gates.map(({ description }) => description)).toEqual(["Validation Loop"]);
+  });
+});

@@ -1,0 +1,151 @@
+import type { Command, Pipeline } from "unbash";
+import { commandIn, readWords } from "./conditions.js";
+
+/** Where a command is in a gate. */
+export interface CommandPlace {
+  /** The gate's text. */
+  readonly text: string;
+  /** The pipe that the command is part of. */
+  readonly pipe: Pipeline | undefined;
+  /** Whether its output or its status is looked at: it is in a test's `$(…)`, in a loop's condition, or inverted. */
+  readonly isJudged: boolean;
+}
+
+/** Returns what a person should know about a command, whatever its statement is. */
+export function commandWarnings(command: Command, place: CommandPlace): string[] {
+  const words = readWords(command);
+  const plain = words[0] === "sudo" ? words.slice(1) : words;
+  const line = plain.join(" ");
+  const asks = ASKING.find(([pattern, answer]) => pattern.test(line) && !answer.test(line));
+  const change =
+    words[0] === "sudo" ? `sudo ${words[1] ?? ""}`.trim() : CHANGES.find(([pattern]) => pattern.test(line))?.[1];
+  return [
+    asks === undefined
+      ? undefined
+      : `it asks before it does anything, and its stdin is empty, so it fails; write ${asks[2]}`,
+    change === undefined ? undefined : `${change}: its effect outlasts the gate`,
+    curlHidesErrors(command, plain, place),
+    findIgnores(plain),
+    opensSession(command, plain, place.pipe),
+    remoteScript(command, plain),
+  ].filter((text) => text !== undefined);
+}
+
+/** Commands that ask, the flag that answers, and what to write. */
+const ASKING: readonly (readonly [command: RegExp, answer: RegExp, advice: string])[] = [
+  [/^terraform (?:-\S+ )*(?:apply|destroy)\b/, /-auto-approve|-input=false| \S+plan\b|\.tfplan/, "`-auto-approve`"],
+  [/^(?:tofu|terragrunt) (?:apply|destroy)\b/, /-auto-approve|--terragrunt-non-interactive/, "`-auto-approve`"],
+  [/^pulumi (?:up|destroy)\b/, / (?:-y|--yes)\b/, "`--yes`"],
+  [/^docker (?:system|volume|image|container|builder|network) prune\b/, / (?:-\w*f\w*|--force)\b/, "`--force`"],
+  [/^(?:apt|apt-get|dnf|yum) (?:-\w+ )*(?:install|remove|upgrade)\b/, / (?:-\w*[yq]\w*|--yes|--assume-yes)\b/, "`-y`"],
+  [/^conda (?:create|install|remove|update|env remove)\b/, / (?:-y|--yes)\b/, "`--yes`"],
+  [/^pip3? uninstall\b/, / (?:-y|--yes)\b/, "`--yes`"],
+  [/^npm init\b(?! \S+\/)/, / (?:-y|--yes)\b/, "`--yes`"],
+  [/^gh (?:repo|release) delete\b/, / (?:-y|--yes)\b/, "`--yes`"],
+  [/^rm (?:-\w+ )*-\w*i\b/, /$^/, "it without `-i`"],
+  [/^(?:npx )?prisma migrate reset\b/, / (?:-f|--force)\b/, "`--force`"],
+  [/^(?:gcloud)\b.* (?:delete|create)\b/, / (?:-q|--quiet)\b/, "`--quiet`"],
+];
+
+const CHANGES: readonly (readonly [RegExp, string])[] = [
+  [/^rm (?:-\w+ )*-[^\WrR]*[rR]\w* |^rm (?:-\w+ )*--recursive/, "rm -r"],
+  [/^git push\b/, "git push"],
+  [/^git (?:reset --hard|clean -\w*f|checkout (?:--|\.)|restore )/, "git takes changes away"],
+  [/^docker (?:system|volume|image|container|builder) prune/, "docker prune"],
+  [/^docker[ -]compose down .*(?:-v|--volumes)/, "docker compose down -v"],
+  [/^(?:npm|pnpm|yarn) publish\b/, "a package is published"],
+  [
+    /^(?:kubectl (?:apply|delete)|helm (?:install|upgrade|uninstall)|terraform (?:apply|destroy))\b/,
+    "infrastructure is changed",
+  ],
+  [/^(?:apt|apt-get|brew|dnf|yum|apk) (?:-\w+ )*(?:install|add|remove)\b/, "the machine's packages are changed"],
+  [/^(?:dropdb|mkfs\S*|dd|shutdown|reboot)\b/, "data may be destroyed"],
+];
+
+/** Commands that pass on what they read, also an error page. */
+const PASSING_ON =
+  /^(?:jq(?!.* (?:-\w*e|--exit-status)\b)|python3? -m json\.tool|json_pp|yq|head|tail|cat|tee|wc|sort|sed|cut|tr|column|less|xxd|bat)\b/;
+
+function curlHidesErrors(
+  command: Command,
+  words: readonly string[],
+  { text, pipe, isJudged }: CommandPlace,
+): string | undefined {
+  const [name, ...args] = words;
+  const isHttpie = (name === "http" || name === "https") && args.length > 0 && !args.includes("--check-status");
+  if ((name !== "curl" && !isHttpie) || isJudged) return undefined;
+  if (args.some((arg) => /^(?:--fail(?:-with-body|-early)?|-[a-zA-Z]*f[a-zA-Z]*|--version|-V|--help|-h)$/.test(arg)))
+    return undefined;
+  if (args.some((arg) => /^(?:file|ftp|telnet|dict):/.test(arg))) return undefined;
+  const after =
+    pipe === undefined ? [] : pipe.commands.slice(pipe.commands.findIndex(({ pos }) => pos === command.pos) + 1);
+  const isRead = after.some((node) => {
+    const reader = commandIn(node);
+    return reader === undefined || !PASSING_ON.test(readWords(reader).join(" "));
+  });
+  // Another line may look at the file.
+  const file = /(?:\s-o\s*|--output[= ]|>\s*)["']?([\w./-]+)/.exec(`${text.slice(command.pos, command.end)} `)?.[1];
+  const isKept = file !== undefined && file !== "/dev/null" && text.slice(command.end).includes(file);
+  if (isRead || isKept) return undefined;
+  if (isHttpie) return "http exits with 0 on HTTP 404 and 500; write `--check-status`";
+  return "curl exits with 0 on HTTP 401, 404 and 500; write `curl -f`";
+}
+
+/** Commands whose failure within `find -exec` says nothing about the work. */
+const HARMLESS =
+  /^(?:rm|ls|cat|echo|printf|wc|head|tail|grep|chmod|chown|mv|cp|sed|touch|basename|dirname|stat|du|file|mkdir|gzip)$/;
+
+function findIgnores([name, ...args]: readonly string[]): string | undefined {
+  const at = args.findIndex((arg) => /^-(?:exec|execdir|ok)$/.test(arg));
+  if (name !== "find" || at === -1) return undefined;
+  const end = args.findIndex((arg, index) => index > at && /^\\?[;+]$/.test(arg));
+  const executed = args[at + 1] ?? "";
+  if (args[end]?.endsWith("+") === true || HARMLESS.test(executed)) return undefined;
+  return `find succeeds although ${executed} fails; end it with \`-exec … {} +\`, or pipe it into \`xargs -n 1 …\``;
+}
+
+const SHELL = /(?:^|\/)(?:sh|bash|zsh|ash|fish)$/;
+const INTERPRETERS = /^(?:python[\d.]*|ipython|node|irb|mongosh?|redis-cli)$/;
+const SESSIONS = /^(?:su|poetry shell|nix-shell|nix shell|nix develop|pipenv shell|tmux|screen)(?: -| \w+)?$/;
+
+/** Without a command, a session ends at once, because stdin is empty. */
+function opensSession(command: Command, words: readonly string[], pipe: Pipeline | undefined): string | undefined {
+  const isFed = pipe !== undefined && pipe.commands[0]?.pos !== command.pos;
+  if (isFed || command.redirects.some(({ operator }) => operator.startsWith("<"))) return undefined;
+  const [name = "", ...args] = words;
+  if (!isSession(name, args) && !SESSIONS.test(words.join(" "))) return undefined;
+  return `${words.join(" ")} opens a session, which ends at once because stdin is empty; what follows runs here`;
+}
+
+function isSession(name: string, args: readonly string[]): boolean {
+  if (name === "ssh")
+    return (
+      !args.some((arg) => /^-\w*[NVLDRfOTWn]/.test(arg)) && operands(args, /^-[bcDEeFIiJlmOopQRSWw]$/).length === 1
+    );
+  if (/^(?:docker|podman|nerdctl|kubectl|docker-compose|oc)$/.test(name)) {
+    const isInteractive = args.some((arg) => /^-[it]+$|^--(?:interactive|tty)$/.test(arg));
+    return isInteractive && SHELL.test(args.at(-1) ?? "");
+  }
+  if (/^(?:psql|mysql|sqlite3)$/.test(name)) {
+    return !args.some((arg) => /^-\w*[cefl]|^--\w|^-[Vh]$/.test(arg)) && operands(args, /^-\w$/).length < 2;
+  }
+  return (INTERPRETERS.test(name) || SHELL.test(name)) && args.length === 0;
+}
+
+function operands(args: readonly string[], withValue: RegExp): string[] {
+  return args.filter((arg, index) => !arg.startsWith("-") && !withValue.test(args[index - 1] ?? ""));
+}
+
+/** The shell's own status of several commands is that of the last one; elsewhere Waymark can't change that. */
+function remoteScript(command: Command, [name, ...args]: readonly string[]): string | undefined {
+  if (name === "psql") {
+    const reads =
+      args.some((arg) => /^(?:-f|--file)/.test(arg)) ||
+      command.redirects.some(({ operator }) => operator.startsWith("<"));
+    if (!reads || args.some((arg) => arg.includes("ON_ERROR_STOP"))) return undefined;
+    return "psql exits with 0 although a statement fails; write `-v ON_ERROR_STOP=1`";
+  }
+  const script = args.at(-1) ?? "";
+  if (name !== "ssh" || !/[;\n|]/.test(script.trim()) || /\bset -\w*e/.test(script)) return undefined;
+  return "of several commands that ssh runs, only the last one counts; begin them with `set -eo pipefail;`";
+}

@@ -1,0 +1,33 @@
+import type { CommandLine } from "../../processes/command.js";
+import { type GateShell, gateScript } from "./gate-script.js";
+import { readScripts } from "./servers.js";
+
+/** What running a gate needs. */
+export interface GateCommand {
+  readonly command: string;
+  readonly shell: GateShell;
+  /** For each line of the command, its line in the text that it comes from, from 1. May be empty. */
+  readonly lines: readonly number[];
+}
+
+/**
+ * Returns the command line for `runCommand` that runs a gate. It fails where a reader sees a failure (see `gateScript`),
+ * and a failure names the statement.
+ *
+ * @throws {GateSyntaxError} The command is no valid shell.
+ */
+export async function gateLine({ command, shell, lines }: GateCommand, cwd: string): Promise<CommandLine> {
+  const { script, statements } = gateScript(command, shell, await readScripts(cwd));
+  return {
+    shell,
+    command: script,
+    strict: true,
+    cwd,
+    nameStatement: (index) => {
+      const statement = statements[index];
+      if (statement === undefined) return undefined;
+      const at = lines[statement.line];
+      return `${at === undefined ? "" : `line ${at}: `}${statement.text}`;
+    },
+  };
+}
