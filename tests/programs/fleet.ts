@@ -126,7 +126,7 @@ class Fleet {
       this.#violations.push(...(await misinterpreted(own, code(task))));
     }
     const lives = new Set(seen.flatMap((line) => (line.is === "began" ? `${line.task} ${line.life}` : [])));
-    const isNamed = (task: string) => this.#violations.some((violation) => violation.includes(`${task},`));
+    const isNamed = (task: string) => this.#violations.some((violation) => /^[^\s,:]+/.exec(violation)?.[0] === task);
     return {
       violations: this.#violations,
       /** What was seen of the tasks that a violation names. */
