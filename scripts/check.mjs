@@ -18,7 +18,7 @@ console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${p
 // Every slow test with kills or stopped processes runs each time. The others take turns: a quarter of their files each time,
 // chosen by the tenth. `WAYMARK_TESTS=slow npx vitest run` runs all.
 const TURNS = 4;
-/** Its own check of what was seen still rejects a possible execution, about one time in ten. */
+/** Its check of what was seen rejects an execution now and then, and nobody knows yet whether that is possible. */
 const BY_HAND = "tests/programs/in-processes.slow.test.ts";
 const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % TURNS;
 const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path) && path !== BY_HAND);
