@@ -52,6 +52,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["runners/src", "runners/src/processes"],
     ...["waymark", "waymark/adapters/task-file", "waymark/kit", "waymark/prp"],
   ],
+  "runners/src/coders": ["waymark/kit"],
   "runners/src/plans": ["runners/src/prp", "waymark/kit"],
   "runners/src/oneshot": ["runners/src", "runners/src/processes", "waymark", "waymark/kit", "waymark/oneshot"],
   "cli/src": [
