@@ -49,7 +49,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "runners/src": ["waymark/kit"],
   "runners/src/processes": ["waymark/kit"],
   "runners/src/prp": [
-    ...["runners/src", "runners/src/processes"],
+    ...["runners/src", "runners/src/coders", "runners/src/processes"],
     ...["waymark", "waymark/adapters/task-file", "waymark/kit", "waymark/prp"],
   ],
   "runners/src/coders": ["waymark/kit"],

@@ -1,4 +1,4 @@
-import { chmod, copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readFile, watch, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { onTestFinished } from "vitest";
@@ -19,6 +19,7 @@ echo gate >> gates
 for file in $(grep '^- \\[x\\]' tasks.md | cut -d' ' -f3); do test -e "out/$file" || { echo "out/$file is missing"; exit 1; }; done
 last=$(tail -1 calls | cut -d' ' -f1)
 test -e "out/$last" || { echo "out/$last is missing" >&2; exit 1; }
+test ! -d .git || GIT_INDEX_FILE=.git/gate-index sh -c 'git add out && git write-tree --prefix=out/' >> passed
 `;
 
 /** A folder with a plan, a gate, and a coder that follows a script. */
@@ -52,7 +53,7 @@ export class Project {
       await project.git("init", "--quiet");
       await project.write(
         ".git/info/exclude",
-        "/node_modules\n/calls\n/gates\n/prompt-*\n/runner\n/.waymark\n/script.json\n",
+        "/node_modules\n/calls\n/gates\n/passed\n/prompt-*\n/runner\n/.waymark\n/script.json\n",
       );
       await project.git("add", ".");
       await project.git("commit", "--quiet", "-m", "Begin");
@@ -79,13 +80,22 @@ export class Project {
     return readFile(join(this.cwd, name), "utf8");
   }
 
+  /** Waits until a file is there. */
+  async until(name: string): Promise<void> {
+    const stop = new AbortController();
+    for await (const { filename } of watch(this.cwd, { signal: stop.signal })) {
+      if (filename === name) break;
+    }
+    stop.abort();
+  }
+
   async lines(name: string): Promise<string[]> {
     return (await this.read(name)).trimEnd().split("\n");
   }
 
   /** What is recorded of the items. */
-  async items(): Promise<unknown> {
-    const state = (await this.manager.latest("plan/tasks.md"))?.state;
-    return typeof state === "object" && state !== null && "items" in state ? state.items : undefined;
+  async items(): Promise<Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined> {
+    const latest = await this.manager.latest("plan/tasks.md");
+    return (latest?.state as { items?: Record<string, Record<string, unknown>> } | undefined)?.items;
   }
 }

@@ -301,7 +301,6 @@ describe("a coder that fails", () => {
     ["reports an error", reply("error"), /^the reason$/],
     ["reports an issue", reply("issue"), /^the reason$/],
     ["exits with a code", `${reply("success")}; echo broken >&2; exit 4`, /exited with 4: broken/],
-    ["gives no result", "echo hello", /doesn't end in a JSON result.*hello/],
     ["isn't there", "no-such-agent --print", /exited with 127: .*no-such-agent/],
     ["doesn't read the prompt", "exit 1", /exited with 1/],
     ["throws", () => Promise.reject(Object.assign(new Error("no key"), { code: "EAUTH" })), /^no key$/],
