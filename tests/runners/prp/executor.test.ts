@@ -341,7 +341,7 @@ describe("a coder that fails", () => {
 
   it("creates an error checkpoint on exceptions, with the error's code and stack", async () => {
     const session = await Session.create();
-    const [, throwing] = cases[6]!;
+    const [, throwing] = cases.find(([name]) => name === "throws")!;
     await session.executor({ coder: throwing }).execute(session.prpPath);
 
     expect((await session.latest()).error).toMatchObject({ code: "EAUTH", stack: expect.stringContaining("no key") });
