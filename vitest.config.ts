@@ -53,7 +53,7 @@ export default defineConfig({
       { find: /^waymark\/langgraph$/, replacement: here("systems/langgraph/index.ts") },
       { find: /^waymark\/langgraph\/records$/, replacement: here("systems/langgraph/stored-threads.ts") },
       { find: /^waymark\/kit$/, replacement: here("systems/kit.ts") },
-      { find: /^waymark-runners\/(oneshot|processes|prp)$/, replacement: here("runners/src/$1/index.ts") },
+      { find: /^waymark-runners\/(oneshot|plans|processes|prp)$/, replacement: here("runners/src/$1/index.ts") },
       { find: /^waymark\/config$/, replacement: here("config/index.ts") },
       { find: /^waymark\/opentelemetry$/, replacement: here("telemetry/opentelemetry.ts") },
       { find: /^waymark\/adapters$/, replacement: here("adapters/index.ts") },

@@ -19,6 +19,8 @@ export interface WaymarkConfig
    * configuration's file. All managers of the process share the adapter, and the first `close` closes it.
    */
   readonly storage?: string | StorageAdapter | undefined;
+  /** Commands that must succeed after each item of a plan, for `waymark plan run`. */
+  readonly gates?: readonly string[] | undefined;
 }
 
 /**
@@ -58,7 +60,13 @@ type OnlyKeysOf<Config> = Readonly<Record<Exclude<keyof Config, keyof WaymarkCon
 export function checkConfig(what: string, config: unknown): asserts config is WaymarkConfig {
   checkKeys(what, config, CONFIG_KEYS);
   // Each setting is checked below, so its type doesn't matter here.
-  const { storage, ...others } = config as WaymarkConfig;
+  const { storage, gates, ...others } = config as WaymarkConfig;
+  if (
+    gates !== undefined &&
+    !(Array.isArray(gates) && gates.every((gate) => typeof gate === "string" && gate.trim() !== ""))
+  ) {
+    throw new TypeError(`${what}: gates must be a list of commands, such as ["npm test"].`);
+  }
   if (storage !== undefined) checkStorage("storage", storage);
   if (typeof storage === "string") storageLocation(storage);
   resolveOptions({ ...others, storage: new MemoryAdapter() });
@@ -72,6 +80,7 @@ export function checkStorage(what: string, storage: string | StorageAdapter): vo
 
 const CONFIG_KEYS = listKeys<WaymarkConfig>({
   storage: true,
+  gates: true,
   schema: true,
   stateVersion: true,
   migrations: true,

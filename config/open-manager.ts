@@ -51,7 +51,8 @@ export async function openManager(options: OpenManagerOptions = {}): Promise<Che
   const loaded = await loadConfig({ cwd, file });
   const given = Object.entries(others).filter(([, value]) => value !== undefined);
   const storage = chosen === undefined ? fromConfig(loaded, cwd) : opened(chosen, cwd ?? process.cwd());
-  return new CheckpointManager({ ...loaded?.config, ...Object.fromEntries(given), storage });
+  const { gates: _ofPlans, ...config } = loaded?.config ?? {};
+  return new CheckpointManager({ ...config, ...Object.fromEntries(given), storage });
 }
 
 const OPTION_KEYS = listKeys<OpenManagerOptions>({

@@ -2,7 +2,7 @@
 // What Node loads: a file for each entry, and what they share. The types beside them are rolldown.types.config.mjs's.
 import { defineConfig } from "rolldown";
 
-const entries = ["oneshot", "processes", "prp"].map((name) => [`${name}/index`, `src/${name}/index.ts`]);
+const entries = ["oneshot", "plans", "processes", "prp"].map((name) => [`${name}/index`, `src/${name}/index.ts`]);
 
 export default defineConfig({
   input: Object.fromEntries(entries),

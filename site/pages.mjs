@@ -57,6 +57,11 @@ export const groups = [
         "LangGraph",
         "A checkpointer for LangGraph.js: approval, time travel, encryption, many machines.",
       ),
+      page(
+        "docs/plans.md",
+        "Plans",
+        "Run spec-kit's, Kiro's, OpenSpec's and other lists of items with a coder and gates.",
+      ),
       page("docs/prps.md", "PRPs", "Check a PRP, run it with a coder, kill it, and resume it."),
       page(
         "docs/systems.md",

@@ -80,6 +80,12 @@ export class Cli {
     return this.#config;
   }
 
+  /** Whether a flag, the variable or the configuration names a storage. */
+  async namesStorage(): Promise<boolean> {
+    const named = this.#globals().storage ?? (process.env["WAYMARK_STORAGE"] || undefined);
+    return (named ?? (await this.config()).storage) !== undefined;
+  }
+
   /** @param message - May contain any characters. */
   async warn(message: string): Promise<void> {
     await this.errors.line(`${this.errors.colors.yellow("warning:")} ${printable(message)}`);

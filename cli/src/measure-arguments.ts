@@ -10,6 +10,13 @@ export function countArgument(min: number): (text: string) => number {
   };
 }
 
+/** Parses an amount above 0, such as `2.50`. */
+export function amountArgument(text: string): number {
+  const amount = Number(text);
+  if (/^\d*\.?\d+$/.test(text) && amount > 0) return amount;
+  throw new InvalidArgumentError("It must be a number above 0.");
+}
+
 /** Parses `30d`, `12h`, `90m`, `45s`, `500ms` into milliseconds. */
 export function durationArgument(text: string): number {
   const [, count, unit = ""] = /^(\d+)(ms|s|m|h|d|w)$/.exec(text) ?? [];

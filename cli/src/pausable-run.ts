@@ -4,8 +4,10 @@ import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { resumeLine } from "./shell-command.js";
 
-/** A run of a feature or a PRP. The run saves its progress, and `--resume` continues it. */
+/** A run of a feature, a PRP or a plan. The run saves its progress, and another command continues it. */
 export interface PausableRun<Result> {
+  /** The command line that continues the run. Default: this one with `--resume`. */
+  readonly resume?: string | undefined;
   /**
    * Shows the run. {@link JsonEvents} writes all of standard output. If the view has `live`, other lines are printed
    * through `live`, since they would tear the view otherwise.
@@ -23,10 +25,9 @@ export interface PausableRun<Result> {
  */
 export async function runPausably<Result extends { readonly success: boolean }>(
   cli: Cli,
-  { view, work, report }: PausableRun<Result>,
+  { view, work, report, resume = resumeLine(cli.args) }: PausableRun<Result>,
 ): Promise<void> {
   const json = view instanceof JsonEvents ? view : undefined;
-  const resume = resumeLine(cli.args);
   const ended = async (how: Ended): Promise<void> => {
     json?.show({ type: "ended", ...how });
     await view?.end();

@@ -15,7 +15,7 @@ export function shellCommand(
 ): string {
   const named = Object.entries(globals).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
   const end = args.some((arg) => arg.startsWith("-")) ? ["--"] : [];
-  return ["waymark", command, ...options, ...named, ...end, ...args].map(quoted).join(" ");
+  return shellWords(["waymark", command, ...options, ...named, ...end, ...args]);
 }
 
 /**
@@ -27,7 +27,12 @@ export function resumeLine(args: readonly string[]): string {
   const words = args.filter((word) => word !== "--resume" && word !== "--restart");
   const end = words.indexOf("--");
   words.splice(end === -1 ? words.length : end, 0, "--resume");
-  return ["waymark", ...words].map(quoted).join(" ");
+  return shellWords(["waymark", ...words]);
+}
+
+/** Returns words as a line for a shell. */
+export function shellWords(words: readonly string[]): string {
+  return words.map(quoted).join(" ");
 }
 
 function quoted(word: string): string {

@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { CheckpointManager, type CheckpointManagerOptions, type Logger, type StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { PostgresAdapter } from "waymark/adapters/postgres";
@@ -5,6 +7,9 @@ import type { ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { type InspectedFile, type InspectedLocation, inspectLocation } from "./storage-location.js";
+
+/** Where `waymark plan run` keeps its runs if no storage is named. The other commands find it there. */
+export const DEFAULT_FILE = join(".waymark", "checkpoints.db");
 
 /** The open storage of a command, with its origin. */
 export interface Store {
@@ -30,7 +35,8 @@ export interface QuerySession extends Store {
 export type StorePurpose = "read" | "write";
 
 /**
- * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration.
+ * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration, else
+ * {@link DEFAULT_FILE} if it is there.
  *
  * @param config - Called if something of the configuration is needed.
  * @throws {CommandError} None of them names a storage. Or `purpose` is `read` and the storage doesn't exist. Or the
@@ -90,6 +96,7 @@ export async function chooseStorage(
   const { storage, folder } = await configuration();
   if (typeof storage === "string") return openUrl(storage, folder, purpose);
   if (storage !== undefined) return { name: storage.name, storage };
+  if (existsSync(DEFAULT_FILE)) return openUrl(`sqlite:${DEFAULT_FILE}`, process.cwd(), purpose);
   throw new CommandError(
     ExitCode.usage,
     "No storage is named. Pass --storage sqlite:FILE (or files:DIR, tasks:DIR, postgres://…), set WAYMARK_STORAGE, or name it in waymark.config.js.",

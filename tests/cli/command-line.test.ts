@@ -39,7 +39,7 @@ const COMMANDS = [
 /** `waymark --help` only names them. */
 const GROUPS = {
   "Runs and workers": ["work", "enqueue", "send", "cancel", "retry"],
-  Plans: ["oneshot", "prp"],
+  Plans: ["oneshot", "prp", "plan"],
   "To set up": ["rekey", "postgres", "langgraph", "completion"],
 };
 

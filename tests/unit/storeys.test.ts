@@ -49,14 +49,18 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "runners/src": ["waymark/kit"],
   "runners/src/processes": ["waymark/kit"],
   "runners/src/prp": [
-    ...["runners/src", "runners/src/processes"],
+    ...["runners/src", "runners/src/coders", "runners/src/processes"],
     ...["waymark", "waymark/adapters/task-file", "waymark/kit", "waymark/prp"],
+  ],
+  "runners/src/coders": ["waymark/kit"],
+  "runners/src/plans": [
+    ...["runners/src/coders", "runners/src/processes", "runners/src/prp", "waymark", "waymark/kit"],
   ],
   "runners/src/oneshot": ["runners/src", "runners/src/processes", "waymark", "waymark/kit", "waymark/oneshot"],
   "cli/src": [
     ...["cli/src/queries", "cli/src/actions", "cli/src/ui", "waymark", "waymark/adapter", "waymark/adapters"],
     ...["waymark/adapters/postgres", "waymark/config", "waymark/kit", "waymark/langgraph/records", "waymark/oneshot"],
-    ...["waymark/prp", "waymark-runners/oneshot", "waymark-runners/prp"],
+    ...["waymark/prp", "waymark-runners/oneshot", "waymark-runners/plans", "waymark-runners/prp"],
   ],
   "cli/src/queries": ["cli/src", "waymark", "waymark/adapter", "waymark/kit", "waymark/langgraph/records"],
   "cli/src/actions": [

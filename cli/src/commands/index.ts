@@ -13,6 +13,7 @@ import { importCommand } from "./import.js";
 import { langgraph } from "./langgraph.js";
 import { list } from "./list.js";
 import { oneshot } from "./oneshot.js";
+import { plan } from "./plan.js";
 import { postgres } from "./postgres.js";
 import { prp } from "./prp.js";
 import { prune } from "./prune.js";
@@ -60,6 +61,7 @@ export const COMMANDS: readonly CommandFile[] = [
   retry,
   oneshot,
   prp,
+  plan,
   langgraph,
   completion,
 ];

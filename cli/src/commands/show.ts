@@ -5,6 +5,7 @@ import { describeTask } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
 import { holderText, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
+import { planRows } from "../plan/plan-rows.js";
 import { jsonText } from "../printable.js";
 import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
 import { findRecord } from "../queries/record.js";
@@ -115,6 +116,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   for (const [index, step] of (run ? allSteps(run) : []).slice(-SHOWN_STEPS).entries()) {
     row(index === 0 ? "steps" : "", run && stepLine(step, run));
   }
+  for (const [index, text] of planRows(taskId, details.state).entries()) row(index === 0 ? "items" : "", text);
   // A run without rounds has no state.
   if (run === undefined || details.state !== null) row("state", stateText(details));
   await block.end();

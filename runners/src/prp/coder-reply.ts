@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { type CoderResult, CoderResultSchema } from "waymark/prp";
 import { z } from "zod";
+import { readReport } from "../coders/coder-report.js";
 
 /** A coder's final answer. */
 export interface CoderReply extends CoderResult {
@@ -11,24 +12,29 @@ export interface CoderReply extends CoderResult {
 const files = z.array(z.string()).optional();
 const ReplySchema = CoderResultSchema.extend({ artifacts: files, files });
 
-/** How many characters of an unusable answer are quoted. */
+/** How many characters of an answer without a result are quoted. */
 const QUOTED = 300;
 
 /**
- * Finds the JSON result in a coder's text: in the last line, in a fenced block at the end, or as the whole text. If
- * there is none, the result is an error that quotes the text.
+ * Finds the JSON result in a coder's text: in the last line, in a fenced block at the end, or as the whole text. The text may be
+ * within an envelope of Claude Code or Codex. If there is no result, the coder has worked and the gates decide; only an envelope
+ * that reports an error is one.
  */
 export function parseCoderReply(response: string): CoderReply {
   // Agents colour their output, and JSON itself has no control characters.
-  const text = stripVTControlCharacters(response).trim();
-  if (text === "") return failed("The coder wrote nothing, so there is no JSON result.");
+  const report = readReport(response, false, new Date());
+  if (report.error !== undefined) return failed(`The coder reports an error: ${quoteEnd(report.error)}`);
+  const text = stripVTControlCharacters(report.text).trim();
   const lastLine = text.slice(text.lastIndexOf("\n") + 1);
   for (const candidate of [lastLine, lastFencedBlock(text), text]) {
     const reply = candidate === undefined ? undefined : readReply(candidate);
     if (reply !== undefined) return reply;
   }
-  const end = text.length > QUOTED ? `… ${text.slice(-QUOTED)}` : text;
-  return failed(`The coder's output doesn't end in a JSON result like {"result": "success", "message": "…"}: ${end}`);
+  return { result: "success", message: quoteEnd(text), artifacts: [] };
+}
+
+function quoteEnd(text: string): string {
+  return text.length > QUOTED ? `… ${text.slice(-QUOTED)}` : text;
 }
 
 /** Reads the reply of a coder that is a function: text as above, or the result as an object. */

@@ -32,8 +32,9 @@ export type CoderAnswer =
     };
 
 /**
- * The coder does the work. It is a function, or a command line for `sh`. The command reads the prompt on stdin and ends
- * its stdout with one line of JSON, `{"result": "success" | "error" | "issue", "message": "…", "artifacts"?: […]}`.
+ * The coder does the work. It is a function, or a command line for `sh`. The command reads the prompt on stdin. Its stdout may
+ * end with one line of JSON, `{"result": "success" | "error" | "issue", "message": "…", "artifacts"?: […]}`; without one, the gates
+ * decide.
  */
 export type Coder = string | ((request: CoderRequest) => CoderAnswer | Promise<CoderAnswer>);
 
@@ -89,7 +90,8 @@ export function toCoderOutcome(result: CommandResult): CoderOutcome {
   const { stdout, stdoutEnd, stderr, exitCode, timedOut: late } = result;
   if (late || exitCode !== 0) {
     const how = late ? "timed out" : exitCode === null ? "was ended by a signal" : `exited with ${exitCode}`;
-    const last = stderr.trimEnd().split("\n").slice(-5).join("\n");
+    const said = stderr.trim() === "" ? stdoutEnd : stderr;
+    const last = said.trimEnd().split("\n").slice(-5).join("\n");
     const message = `The coder ${how}${last === "" ? "" : `: ${last}`}`;
     return { response: stdout, reply: { result: "error", message, artifacts: [] } };
   }

@@ -158,7 +158,8 @@ async function assertNotIgnored(root: string, folder: string, signal: AbortSigna
 
 class IgnoredFolderError extends Error {}
 
-async function git(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string> {
+/** Returns what git prints. @throws With `stderr`, if git fails or is missing. */
+export async function git(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string> {
   const options = { cwd, signal, env: { ...process.env, LC_ALL: "C" }, maxBuffer: Number.POSITIVE_INFINITY };
   return (await promisify(execFile)("git", args, options)).stdout;
 }

@@ -1,0 +1,106 @@
+import { stripVTControlCharacters } from "node:util";
+import { isRecord } from "waymark/kit";
+import { findUsageLimit, type UsageLimit } from "./usage-limit.js";
+
+/** What a coder says of itself, in any of the forms of Claude Code, Codex and other commands. */
+export interface CoderReport {
+  /** Its last words. */
+  readonly text: string;
+  /** Why it failed, if its envelope reports that. */
+  readonly error?: string;
+  readonly limit?: UsageLimit;
+  /** The id by which the session can be continued. */
+  readonly session?: string;
+  readonly costUsd?: number;
+  /** Without those that came from a cache. */
+  readonly tokens?: number;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Reads a coder's output: prose, `--output-format json` or `stream-json` of Claude Code, `exec --json` of Codex. An envelope may
+ * stand on several lines, in colour, and among other lines.
+ *
+ * @param failed - Whether the command itself failed.
+ */
+export function readReport(output: string, failed: boolean, now: Date): CoderReport {
+  const plain = stripVTControlCharacters(output).trim();
+  const events = eventsIn(plain);
+  const usages: Fields[] = [];
+  let [text, error, session]: (string | undefined)[] = [];
+  let costUsd: number | undefined;
+  let limit: UsageLimit | undefined;
+  for (const event of events) {
+    session = textOf(event["session_id"]) ?? textOf(event["thread_id"]) ?? session;
+    const [type, item, info] = [event["type"], fieldsOf(event["item"]), fieldsOf(event["rate_limit_info"])];
+    if (type === "result") {
+      text = textOf(event["result"]) ?? text;
+      const isError = event["is_error"] === true || /^error/.test(String(event["subtype"]));
+      error = isError ? text || String(event["subtype"]) : undefined;
+      if (event["api_error_status"] === 429) limit = { message: error ?? "Too many requests" };
+      if (typeof event["total_cost_usd"] === "number") costUsd = event["total_cost_usd"];
+      usages.push(fieldsOf(event["usage"]));
+    }
+    if (type === "item.completed" && item["type"] === "agent_message") text = textOf(item["text"]) ?? text;
+    if (type === "turn.completed") usages.push(fieldsOf(event["usage"]));
+    // Codex reports broken connections as errors too, and then connects again.
+    if (type === "turn.completed") error = undefined;
+    if (type === "error") error = textOf(event["message"]) ?? textOf(fieldsOf(event["error"])["message"]) ?? error;
+    if (type === "turn.failed") error = textOf(fieldsOf(event["error"])["message"]) ?? error ?? "The turn failed";
+    if (type === "rate_limit_event" && info["status"] === "rejected") {
+      limit = findUsageLimit(`usage limit reached: resetsAt ${info["resetsAt"]}`, true, now);
+    }
+  }
+  const said = error ?? text ?? plain;
+  const isError = failed || error !== undefined;
+  const named =
+    findUsageLimit(said, isError, now) ?? (isError ? (limit ?? findUsageLimit(plain, true, now)) : undefined);
+  const merged = named && limit?.resetsAt ? { ...limit, ...named } : named;
+  const tokens = usages.some((usage) => "output_tokens" in usage)
+    ? usages.reduce((sum, usage) => sum + countTokens(usage), 0)
+    : undefined;
+  return {
+    text: text ?? plain,
+    ...(error !== undefined && { error }),
+    ...(merged && { limit: merged }),
+    ...(session !== undefined && { session }),
+    ...(costUsd !== undefined && { costUsd }),
+    ...(tokens !== undefined && { tokens }),
+  };
+}
+
+/** The envelope as the whole text, as a list of events, or as lines among others. */
+function eventsIn(text: string): readonly Fields[] {
+  const whole = parse(text);
+  if (Array.isArray(whole)) return whole.filter(isRecord);
+  if (isRecord(whole)) return [whole];
+  return text.split("\n").flatMap((line) => {
+    const event = line.trim().startsWith("{") ? parse(line) : undefined;
+    return isRecord(event) && typeof event["type"] === "string" ? [event] : [];
+  });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Most output isn't JSON.
+    return undefined;
+  }
+}
+
+/** Codex counts tokens of its cache among the input, Claude Code beside it. */
+function countTokens(usage: Fields): number {
+  const count = (name: string) => (typeof usage[name] === "number" ? usage[name] : 0);
+  const fresh = count("input_tokens") - count("cached_input_tokens") + count("cache_creation_input_tokens");
+  return fresh + count("output_tokens");
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function fieldsOf(value: unknown): Fields {
+  return isRecord(value) ? value : {};
+}

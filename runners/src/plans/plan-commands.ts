@@ -1,0 +1,118 @@
+import { StringDecoder } from "node:string_decoder";
+import { stripVTControlCharacters } from "node:util";
+import type { Logger, StepCall } from "waymark";
+import { coderCommand } from "../coders/coder-command.js";
+import { type CoderReport, readReport } from "../coders/coder-report.js";
+import { CommandOutput, type OutputSink } from "../processes/command-output.js";
+import { type CommandResult, runCommand } from "../processes/run-command.js";
+import { gateScript } from "../prp/gates/gate-script.js";
+import { openSink, type PrpOutput } from "../prp/output.js";
+
+/** How commands run and where they show their output. */
+export interface CommandSettings {
+  readonly cwd: string;
+  readonly output: PrpOutput | undefined;
+  readonly logger: Logger;
+}
+
+export interface CoderLine {
+  readonly coder: string;
+  readonly prompt: string;
+  readonly session: string | undefined;
+  readonly env: Readonly<Record<string, string>>;
+  readonly timeoutMs: number | undefined;
+}
+
+/** How much of a coder's output is read for its report, and how much of a command's is kept and shown to the coder. */
+const REPORT_BYTES = 1024 * 1024;
+const KEPT_BYTES = 16 * 1024;
+/** How much of a command's output is streamed into the log, in characters. */
+const MAX_STREAMED = 1024 * 1024;
+/** How much of a coder's words are recorded and repeated in errors. */
+const QUOTED = 2_000;
+
+/** Calls a coder. If its session is gone, begins a new one. */
+export async function callCoder(
+  line: CoderLine,
+  taskId: string,
+  step: StepCall,
+  settings: CommandSettings,
+): Promise<CoderReport> {
+  const { command, continues } = coderCommand(line.coder, line.session);
+  const output = new CommandOutput(KEPT_BYTES, REPORT_BYTES);
+  const shell = { command, cwd: settings.cwd, env: line.env, input: line.prompt };
+  const result = await run(shell, { taskId, kind: "coder" }, output, line.timeoutMs, step, settings);
+  const { exitCode, timedOut, stdoutEnd, stderr } = result;
+  const failed = timedOut || exitCode !== 0;
+  const report = readReport(
+    stdoutEnd.trim() === "" || failed ? `${stdoutEnd}\n${stderr}` : stdoutEnd,
+    failed,
+    new Date(),
+  );
+  const text = endOf(report.text);
+  if (!failed && report.error === undefined) return { ...report, text };
+  const how = timedOut
+    ? `timed out after ${line.timeoutMs} ms`
+    : failed
+      ? `exited with ${exitCode ?? "a signal"}`
+      : "reports an error";
+  const said = endOf(report.error ?? (stderr.trim() === "" ? stdoutEnd : stderr));
+  const isGone =
+    /(?:session|conversation|thread|rollout)\b.*\b(?:not found|missing|unknown|does not exist|expired)|no (?:conversation|session|thread|rollout)\b/i;
+  if (continues && isGone.test(said)) return callCoder({ ...line, session: undefined }, taskId, step, settings);
+  return { ...report, text, error: `the coder ${how}${said === "" ? "" : `: ${said}`}` };
+}
+
+/** Runs a gate as those of PRPs are run. */
+export async function runGate(
+  command: string,
+  timeoutMs: number,
+  taskId: string,
+  step: StepCall,
+  settings: CommandSettings,
+): Promise<CommandResult> {
+  const { script, statements } = gateScript(command, "bash");
+  const nameStatement = (index: number) => statements[index]?.text;
+  const line = { shell: "bash", command: script, strict: true, cwd: settings.cwd, nameStatement } as const;
+  return run(line, { taskId, kind: "gate" }, new CommandOutput(KEPT_BYTES), timeoutMs, step, settings);
+}
+
+async function run(
+  line: Parameters<typeof runCommand>[0],
+  source: { readonly taskId: string; readonly kind: "coder" | "gate" },
+  output: CommandOutput,
+  timeoutMs: number | undefined,
+  { signal, write }: StepCall,
+  { output: shown, logger }: CommandSettings,
+): Promise<CommandResult> {
+  const sink = (stream: "stdout" | "stderr") => streaming(openSink(shown, { ...source, stream }, logger), write);
+  const result = await runCommand(line, { timeoutMs, signal, output, stdout: sink("stdout"), stderr: sink("stderr") });
+  if (result.aborted) throw signal.reason;
+  return result;
+}
+
+/** Also writes the output to the step's log, up to a bound. */
+function streaming(shown: OutputSink, write: StepCall["write"]): OutputSink {
+  const decoder = new StringDecoder("utf8");
+  let left = MAX_STREAMED;
+  const pass = (text: string): void => {
+    if (text === "" || left <= 0) return;
+    left -= text.length;
+    void write(left > 0 ? text : "[waymark: the rest of this output isn't kept]");
+  };
+  return {
+    write(chunk) {
+      pass(decoder.write(chunk));
+      return shown.write(chunk);
+    },
+    end() {
+      pass(decoder.end());
+      shown.end();
+    },
+  };
+}
+
+function endOf(text: string): string {
+  const trimmed = stripVTControlCharacters(text).trim();
+  return trimmed.length > QUOTED ? `… ${trimmed.slice(-QUOTED)}` : trimmed;
+}

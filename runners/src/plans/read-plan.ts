@@ -1,0 +1,49 @@
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { describeCause } from "waymark/kit";
+import { readCheckBoxes } from "./check-boxes.js";
+import { PlanError } from "./errors.js";
+import { readJsonList } from "./json-lists.js";
+
+import type { Plan } from "./plan.js";
+
+export interface ReadPlanOptions {
+  /** Which of Taskmaster's lists. Default: `master`, or the only one. */
+  readonly tag?: string | undefined;
+}
+
+/**
+ * Reads a plan: Markdown with check boxes, a `prd.json`, or Taskmaster's `tasks.json`.
+ *
+ * @throws {PlanError} `PLAN_UNREADABLE`; or `PLAN_INVALID`: the file is none of these, and the message names what it is.
+ */
+export async function readPlan(path: string, options: ReadPlanOptions = {}): Promise<Plan> {
+  const bytes = await readBytes(resolve(path));
+  return parsePlan(bytes, resolve(path), options);
+}
+
+/** @throws {PlanError} As for {@link readPlan}. */
+export async function readBytes(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (cause) {
+    throw new PlanError(
+      "PLAN_UNREADABLE",
+      `The plan ${path} can't be read: ${describeCause(cause)}. Nothing was run.`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+/** Reads a plan from the bytes of its file. @throws {PlanError} `PLAN_INVALID`. */
+export function parsePlan(bytes: Buffer, path: string, { tag }: ReadPlanOptions = {}): Plan {
+  const read = /\.json$/i.test(path) ? readJsonList(bytes, tag) : readCheckBoxes(bytes, path);
+  if (typeof read !== "string") return { path, ...read };
+  throw new PlanError("PLAN_INVALID", `${path} is no plan that Waymark can run: it is ${read}. ${SUPPORTED}`);
+}
+
+const SUPPORTED =
+  "Supported are Markdown lists with check boxes (spec-kit, Kiro, OpenSpec, Agent OS, BMAD stories, IMPLEMENTATION_PLAN.md), " +
+  "prd.json with userStories, and Taskmaster's tasks.json. Nothing was run.";

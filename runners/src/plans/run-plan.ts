@@ -1,0 +1,43 @@
+import { resolve } from "node:path";
+import type { CheckpointManager, Run } from "waymark";
+import { NOTHING } from "./item-work.js";
+import { assertRepository } from "./plan-git.js";
+import { type PlanResult, type PlanState, planTask, type RunPlanOptions } from "./plan-options.js";
+import { PlanTurns } from "./plan-turns.js";
+import { readScripts } from "./project-gates.js";
+import { readPlan } from "./read-plan.js";
+
+/**
+ * Runs a plan's open items, one after the other: the coder, the gates, fixes until the gates pass, then the done-mark. It is a run of
+ * the task {@link planTask}: kill it anywhere, and call it again to resume. An item that was finished before the kill, but not
+ * recorded, isn't done again.
+ *
+ * @throws {PlanError} The plan can't be run (nothing was done), an item failed, or the budget is spent.
+ * @throws {LeaseHeldError} Another process runs this plan.
+ */
+export async function runPlan(manager: CheckpointManager, path: string, options: RunPlanOptions): Promise<PlanResult> {
+  const { cwd = ".", tag, signal } = options;
+  const scripts = await readScripts(cwd);
+  const running = new PlanTurns(resolve(path), scripts, options);
+  const plan = await readPlan(path, { tag });
+  running.check(plan);
+  if (options.commits) await assertRepository(cwd, new AbortController().signal);
+  const taskId = planTask(path, cwd);
+  const isOver = (await manager.latest(taskId))?.status === "completed";
+  const open = running.wantedIn(plan);
+  if (isOver && open.length === 0) return { success: true, done: [], open: [], spent: NOTHING };
+  const initialState: PlanState = { items: {} };
+  const signals = [running.enough.signal, ...(signal === undefined ? [] : [signal])];
+  try {
+    await manager.run(taskId, (run: Run<PlanState, PlanState>) => running.turn(run), {
+      initialState,
+      restart: isOver,
+      signal: AbortSignal.any(signals),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw signal.reason;
+    if (!running.enough.signal.aborted) throw error;
+  }
+  const left = running.wantedIn(await readPlan(path, { tag })).map(({ id }) => id);
+  return { success: true, done: running.done, open: left, spent: running.spent };
+}
