@@ -228,7 +228,7 @@ export class PlanTurns {
     }
     const message =
       `Item ${id} (${title}) is not done after ${work.calls.length} calls of the coder. ${work.failure ?? ""}\nThe work is left as it is, ` +
-      "and the items before it are done. Run the plan again to go on with this item.";
+      "and the items before it are done. Run the plan again to continue with this item.";
     // A coder may have marked it itself.
     await run.step(`${id} not done`, () => writeMark({ path: this.#path, tag: this.#options.tag }, work.item, false));
     return { failure: new PlanError("ITEM_FAILED", message) };
