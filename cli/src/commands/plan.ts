@@ -77,7 +77,7 @@ function registerRun(command: PlanCommand, cli: Cli): void {
     .option("--max-usd <n>", "pause once the coder has reported this cost", amountArgument)
     .option("--max-tokens <n>", "the same for tokens", countArgument(1))
     .option("--max-minutes <n>", "the same for the coder's time", amountArgument)
-    .option("--gate-timeout <time>", "for each gate; default: 10m", durationArgument)
+    .option("--gate-timeout <time>", "for each gate; default: 30m", durationArgument)
     .option("--coder-timeout <time>", "default: none", durationArgument)
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
     .addHelpText("after", JSON_HELP)

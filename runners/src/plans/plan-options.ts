@@ -12,7 +12,7 @@ export interface RunPlanOptions {
   readonly allowsNoGates?: boolean | undefined;
   /** How often the coder may try again, for each item. Default 2. */
   readonly maxFixes?: number | undefined;
-  /** Default 600,000. */
+  /** How long a gate may take, in milliseconds. Default 1,800,000: 30 minutes. */
   readonly gateTimeoutMs?: number | undefined;
   /** Default: no limit. */
   readonly coderTimeoutMs?: number | undefined;

@@ -236,7 +236,7 @@ export class PlanTurns {
 
   /** Runs the gates up to the first that fails. */
   async #runGates(run: Run<PlanState, PlanState>, { item, gates }: ItemWork): Promise<readonly GateRun[]> {
-    const { gateTimeoutMs = 600_000, output, logger } = this.#options;
+    const { gateTimeoutMs = 30 * 60_000, output, logger } = this.#options;
     const settings = { cwd: this.#cwd, output, logger };
     const runs: GateRun[] = [];
     for (const command of gates) {
