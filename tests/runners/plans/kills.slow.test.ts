@@ -49,7 +49,8 @@ describe("a plan whose run is killed", () => {
   it("ends the coder with it, and tells the next one that work has begun", async () => {
     const project = await Project.create("- [ ] 1 A\n", { 1: ["hang"] }, { git: true });
     const child = start(project, {});
-    await project.until("calls");
+    // It is written once the call is in `calls`.
+    await project.until("prompt-1-1");
     child.kill("SIGKILL");
     await once(child, "close");
     await run(project);
