@@ -31,7 +31,7 @@ export async function readHead(cwd: string, signal: AbortSignal): Promise<string
   );
 }
 
-/** The commits since another one, the newest first. */
+/** The commits since another one, the newest first; none if history was rewritten, so that git no longer knows the range. */
 export async function commitsSince(cwd: string, since: string | undefined, signal: AbortSignal): Promise<Commit[]> {
   if ((await readHead(cwd, signal)) === since) return [];
   const range = since === undefined ? "HEAD" : `${since}..HEAD`;

@@ -1,10 +1,10 @@
 import { resolve } from "node:path";
 import type { CheckpointManager, Run } from "waymark";
+import { readScripts } from "../prp/gates/servers.js";
 import { NOTHING } from "./item-work.js";
 import { assertRepository } from "./plan-git.js";
 import { type PlanResult, type PlanState, planTask, type RunPlanOptions } from "./plan-options.js";
 import { PlanTurns } from "./plan-turns.js";
-import { readScripts } from "./project-gates.js";
 import { readPlan } from "./read-plan.js";
 
 /**
