@@ -69,7 +69,7 @@ describe("a plan whose run is killed", () => {
     for (let isOver = false; !isOver; ) {
       const child = start(project, { maxFixes: 5 });
       // The kill comes after some number of the run's lines: anywhere, but not at a time.
-      let lines = Math.floor(random() * 5);
+      let lines = Math.floor(random() * 3);
       child.stdout?.on("data", () => {
         if (kills < 40 && lines-- === 0 && child.kill("SIGKILL")) kills += 1;
       });
