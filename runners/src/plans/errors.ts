@@ -7,7 +7,7 @@
  * - `ITEM_FAILED`: the coder failed, or a gate still fails after the last fix.
  * - `GATE_TIMED_OUT`: a gate took too long. The coder isn't asked to fix that.
  * - `BUDGET_SPENT`: the coder has used what the budget allows.
- * - `GIT_FAILED`: git refused a commit or a worktree.
+ * - `GIT_FAILED`: git refused a commit.
  */
 export type PlanErrorCode =
   | "PLAN_UNREADABLE"
