@@ -66,7 +66,7 @@ class WatchedFolder {
     this.#watchers.add(watcher);
     if (this.#watchers.size === 1) setImmediate(() => this.#open());
     // An open watch tells its first watcher by itself.
-    else if (this.#watcher !== undefined) setImmediate(watcher);
+    else if (this.#watcher !== undefined) watcher();
     return () => void this.#watchers.delete(watcher);
   }
 

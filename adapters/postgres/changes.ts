@@ -53,10 +53,9 @@ export class PostgresChanges {
   /** See `TaskLog.watch`. */
   watch(changed: Changed, taskId: string | undefined): () => void {
     const remove = this.#watchers.add(changed, taskId === undefined ? undefined : digest(taskId));
-    const soon = this.#isHeard ? setImmediate(changed) : undefined;
+    if (this.#isHeard) changed();
     if (this.#stopListening === undefined) this.#listenIn(LISTEN_AFTER_MS);
     return () => {
-      clearImmediate(soon);
       remove();
       if (this.#watchers.isEmpty) this.#lingerTimer ??= setTimeout(() => this.#stopIfUnused(), LINGER_MS).unref();
     };

@@ -172,7 +172,8 @@ export interface TaskLog {
    * of a checkpoint, and of a lease that was released. (cases: log.watch, log.watch-anywhere)
    *
    * @param changed - `isOwn`: true if this instance has made the changes. MUST be called once without it as soon as
-   *   changes by other processes are seen, since earlier ones may have been missed.
+   *   changes by other processes are seen: inside the call of `watch` if they are seen already, otherwise later, since
+   *   earlier ones may have been missed.
    * @param taskId - Only changes of this task. Default: changes that may have made any task due.
    * @returns Ends the watch. It doesn't keep the process alive.
    */

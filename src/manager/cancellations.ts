@@ -23,8 +23,8 @@ export async function findCancellation(
 }
 
 /**
- * Calls `cancelled` soon after another process has cancelled the task, if the storage tells of its changes; also called
- * for an earlier cancellation.
+ * Calls `cancelled` soon after another process has cancelled the task, if the storage tells of its changes. It may miss a
+ * cancellation before the call, so the caller reads the task after it.
  *
  * @returns Ends the watch.
  */
@@ -38,6 +38,7 @@ export function watchCancellation(
   let isDue = false;
   /** The first call says that the watch works. It isn't urgent, and short runs end before. */
   let isFirst = true;
+  let hasReturned = false;
   let hasEnded = false;
   const check = async () => {
     isDue = false;
@@ -49,6 +50,11 @@ export function watchCancellation(
   };
   const changed = (isOwn = false) => {
     if (isOwn) return;
+    // It works already, so nothing is missed from now on.
+    if (!hasReturned) {
+      isFirst = false;
+      return;
+    }
     isDue = true;
     if (cancelPause !== undefined) return;
     cancelPause = runtime.setTimeout(resume, CHECK_MS, true);
@@ -57,6 +63,7 @@ export function watchCancellation(
   };
   // The cancellations of a storage of one process come from it, and it renews the lease at once.
   const endWatch = storage.capabilities.multiProcess ? storage.log?.watch?.(changed, taskId) : undefined;
+  hasReturned = true;
   return () => {
     hasEnded = true;
     cancelPause?.();

@@ -1,7 +1,14 @@
 import type { EncodedState } from "../codec/json.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, RunCancelledError, RunMismatchError } from "../contract/errors.js";
-import { leaveTurn, NOTHING_RECEIVED, type ReceivedEvents, type RunNote, readRunNote } from "../contract/run-note.js";
+import {
+  findTurnStart,
+  leaveTurn,
+  NOTHING_RECEIVED,
+  type ReceivedEvents,
+  type RunNote,
+  readRunNote,
+} from "../contract/run-note.js";
 import { PAUSING, parseRunKey, stepTitle } from "../contract/run-record.js";
 import { isCancelled, isTransient } from "../contract/transient.js";
 import type { CheckpointText } from "../manager/reader.js";
@@ -25,7 +32,7 @@ export interface RunState {
   readonly state: EncodedState;
   /** The state at the beginning of the turn. */
   readonly begin: EncodedState;
-  /** What earlier attempts have recorded of the turn; `undefined` if the turn is new. */
+  /** What earlier attempts have recorded of the turn; `undefined` if the log has nothing after the turn's checkpoint. */
   readonly steps: RecordedTurn | undefined;
   readonly newest: NewestCheckpoint;
   /** How many attempts in a row have recorded nothing but their starts, and the steps that the last of them has started. */
@@ -201,6 +208,8 @@ async function resumeRun(
       steps: undefined,
     };
   }
+  // Most runs of a worker begin here, so they skip the reads of an empty turn.
+  const isFresh = sequence === ofRun.sequence && findTurnStart(former, ofRun.sequence) === ofRun.sequence - 1;
   return {
     isCompleted: false,
     isOfRun: true,
@@ -211,7 +220,7 @@ async function resumeRun(
     start: ofRun.status === "failed" || former.version !== version ? "resume" : undefined,
     state: store.migrateState(newest),
     begin: store.migrateState(await readTurnStart(store, former, newest)),
-    steps: await RecordedTurn.read(store, taskId, former, ofRun.sequence, { isResumed: true }),
+    steps: isFresh ? undefined : await RecordedTurn.read(store, taskId, former, ofRun.sequence, { isResumed: true }),
     newest: known,
   };
 }

@@ -1249,3 +1249,28 @@ it("retry leaves a failed checkpoint as it is if somebody saves before it is put
   expect(await managerOn(savedBetween(storage, "q/b")).manager.retry({ prefix: "q/" })).toBe(0);
   expect((await manager.list("q/b")).map(({ status }) => status)).toEqual(["running", "failed", "running"]);
 });
+
+it("a worker reads the records of an enqueued task once before its first attempt", async () => {
+  const inner = new MemoryAdapter();
+  const reads: string[] = [];
+  const storage = withMembers<StorageAdapter>(inner, {
+    log: withMembers(inner.log, {
+      read(query) {
+        reads.push(`log: ${query.kinds}`);
+        return inner.log.read(query);
+      },
+    }),
+    read(query) {
+      reads.push("checkpoints");
+      return inner.read(query);
+    },
+  });
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/1");
+  reads.length = 0;
+  const ended = ends(manager, "completed");
+  const { drain } = working(manager, (run) => run.step("one", () => 1));
+  await ended;
+  await drain();
+  expect(reads).toEqual(["checkpoints", "log: step,run,mark"]);
+});
