@@ -7,7 +7,7 @@ import { isDue, type LeaseRecord, nextLease } from "../../src/contract/leases.js
 import { monotonicMs } from "../../src/contract/runtime.js";
 import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
 import { listNames, readStats, SLICE, UnreadableError } from "./file-io.js";
-import { readLease, writeLease } from "./leases.js";
+import { readLease } from "./leases.js";
 import type { FolderLock } from "./lock.js";
 import { isHashedName, parseFileName } from "./names.js";
 import { attempt, type LoadTask } from "./record.js";
@@ -81,21 +81,19 @@ export async function claimFirst(
   return [];
 }
 
-/** Claims a task under its folder's lock, unless it isn't due any more. */
-export async function claimDue(
+/** The lease for a runner that claims a task, whose folder it has locked; `undefined` if the task isn't due any more. */
+export async function nextDueLease(
   load: LoadTask,
   { path, taskId, logName }: TaskFolder & { readonly taskId: string; readonly logName: string },
   dueBy: string,
   lock: FolderLock,
   holder: string,
   ttlMs: number,
-): Promise<ClaimedTask | undefined> {
+): Promise<LeaseRecord | undefined> {
   const now = readLease(path);
   const task = await readDueTask({ path, taskId }, () => load(path, lock), logName, now.lease);
   if (task === undefined || !isDue(now, task.dueAt, dueBy, holderHasEnded)) return undefined;
-  const next = nextLease(now, holder, ttlMs);
-  await writeLease(path, taskId, next, lock);
-  return { taskId, token: next.token };
+  return nextLease(now, holder, ttlMs);
 }
 
 /**

@@ -1,7 +1,6 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { isInRange } from "../../src/contract/adapter.js";
 import { checkBoolean, checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { listNames, SLICE, syncFolder } from "./file-io.js";
@@ -57,6 +56,12 @@ export class JsonFileAdapter extends FolderStore {
     super("json-file", rest, (path, lock) => loadFolder(path, lock, pretty), LOG_NAME);
     checkBoolean("JsonFileAdapterOptions.pretty", pretty);
   }
+
+  /** @internal */
+  protected override async writeBeside(path: string, lock: FolderLock, write: () => Promise<void>): Promise<void> {
+    const folder = findCurrent(path, lock, readFolderStats(path));
+    await (folder === undefined ? write() : folder.writeBeside(write));
+  }
 }
 
 /**
@@ -68,21 +73,26 @@ export class JsonFileAdapter extends FolderStore {
 const known = new Map<string, JsonFolder>();
 
 function loadFolder(path: string, lock: FolderLock | undefined, isPretty: boolean): JsonFolder {
-  const { inode, modified } = readFolderStats(path);
-  const former = known.get(inode);
-  const isSame = former?.path === path && former.modified !== undefined && former.modified === modified;
-  const isCurrent = isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path));
-  const folder = isCurrent ? former : new JsonFolder(path, modified);
+  const stats = readFolderStats(path);
+  const current = findCurrent(path, lock, stats);
+  const folder = current ?? new JsonFolder(path, stats.modified);
   if (lock === undefined) return folder;
   // Adapters of this process share the folder object, and may differ in `pretty`. They write only under the lock, so
   // its holder's option is set here.
   folder.isPretty = isPretty;
-  if (isCurrent) return folder;
+  if (current !== undefined) return folder;
   // If the lock was stolen, this listing may lack the thief's writes.
   lock.assertHeld();
   if (known.size === MAX_FOLDERS) known.clear();
-  known.set(inode, folder);
+  known.set(stats.inode, folder);
   return folder;
+}
+
+/** The cached listing, if nobody else has changed the folder since. */
+function findCurrent(path: string, lock: FolderLock | undefined, { inode, modified }: FolderStats) {
+  const former = known.get(inode);
+  const isSame = former?.path === path && former.modified !== undefined && former.modified === modified;
+  return isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path)) ? former : undefined;
 }
 
 /** A task's folder with one file per checkpoint, and the cached names of these files. */
@@ -128,14 +138,13 @@ class JsonFolder implements LoadedTask {
   }
 
   /** Applies range, order and `skip` to the names alone. So only files that the query needs are opened. */
-  *select({ order, skip = 0, ...range }: RecordQuery): Generator<CheckpointFile, void, void> {
-    const { beforeSequence, afterSequence } = range;
-    const names =
-      beforeSequence === undefined && afterSequence === undefined
-        ? this.#names
-        : this.#names.filter((name) => isInRange(parseSequence(name), range));
-    const last = names.length - 1;
-    for (let at = skip; at <= last; at++) yield this.#makeFile(names[order === "oldest" ? at : last - at] ?? "");
+  *select({ order, skip = 0, afterSequence, beforeSequence }: RecordQuery): Generator<CheckpointFile, void, void> {
+    const names = this.#names;
+    const first = afterSequence === undefined ? 0 : countBefore(names, afterSequence + 1);
+    const end = beforeSequence === undefined ? names.length : countBefore(names, beforeSequence);
+    for (let at = skip; at < end - first; at++) {
+      yield this.#makeFile(names[order === "oldest" ? first + at : end - 1 - at] ?? "");
+    }
   }
 
   async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly CheckpointFile[]): Promise<void> {
@@ -183,10 +192,15 @@ class JsonFolder implements LoadedTask {
     lock: FolderLock,
     isLast: boolean,
   ): Promise<void> {
+    const content = renderCheckpoint(record, this.isPretty);
+    await this.writeBeside(() => (isLast ? lock.writeLast(location, content) : lock.write(location, content)));
+  }
+
+  /** Runs a write in the folder that changes none of the cached names. The caller holds the lock. */
+  async writeBeside(write: () => Promise<void>): Promise<void> {
     // If the write fails, the cached names may be out of date.
     this.modified = undefined;
-    const content = renderCheckpoint(record, this.isPretty);
-    await (isLast ? lock.writeLast(location, content) : lock.write(location, content));
+    await write();
     this.modified = readFolderStats(this.path).modified;
   }
 
@@ -195,7 +209,23 @@ class JsonFolder implements LoadedTask {
   }
 }
 
-function readFolderStats(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
+interface FolderStats {
+  readonly inode: string;
+  readonly modified: bigint | undefined;
+}
+
+/** How many of the sorted names have a lower sequence. */
+function countBefore(names: readonly string[], sequence: number): number {
+  let [low, high] = [0, names.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (parseSequence(names[middle] ?? "") < sequence) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function readFolderStats(path: string): FolderStats {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return { inode: `${stats?.dev} ${stats?.ino}`, modified: stats?.mtimeNs };
 }

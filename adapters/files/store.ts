@@ -25,12 +25,12 @@ import { type AppendCondition, nextSequence, requireNewest, requireNoEvent } fro
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
+import { type LeaseRecord, type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { copyPayloadChange, copyRecordDraft, type TaskLog } from "../../src/contract/log.js";
 import { PagedItems } from "../../src/contract/paged-items.js";
 import type { DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
 import { FolderCalls } from "./calls.js";
-import { claimDue, claimFirst, type DueTask, DueTasks } from "./due.js";
+import { claimFirst, type DueTask, DueTasks, nextDueLease } from "./due.js";
 import type { FailedCall } from "./failure.js";
 import { isFolder, makeFolder, makeFolders, readStats, syncFolder, UnreadableError } from "./file-io.js";
 import { HeldLog } from "./held-log.js";
@@ -105,7 +105,7 @@ export abstract class FolderStore implements StorageAdapter {
         const folder = this.findFolder(taskId);
         return this.write(folder, `change the lease of ${nameTask(taskId)}`, async (lock) => {
           const lease = change(readLease(folder));
-          if (lease) await writeLease(folder, taskId, lease, lock);
+          if (lease) await this.#writeLease(taskId, lease, lock);
         });
       },
     },
@@ -116,7 +116,12 @@ export abstract class FolderStore implements StorageAdapter {
       claimFirst(await this.#findDue(query), (taskId) => {
         const path = this.findFolder(taskId);
         const taskFolder = { path, taskId, logName: this.#logName };
-        const claim = (lock: FolderLock) => claimDue(this.#load, taskFolder, query.dueBy, lock, holder, ttlMs);
+        const claim = async (lock: FolderLock) => {
+          const lease = await nextDueLease(this.#load, taskFolder, query.dueBy, lock, holder, ttlMs);
+          if (lease === undefined) return undefined;
+          await this.#writeLease(taskId, lease, lock);
+          return { taskId, token: lease.token };
+        };
         return this.write(path, `claim ${nameTask(taskId)}`, claim, () => undefined);
       }),
     count: async (query) => {
@@ -410,6 +415,16 @@ export abstract class FolderStore implements StorageAdapter {
 
   #findLog(folder: string): string {
     return join(folder, this.#logName);
+  }
+
+  #writeLease(taskId: string, lease: LeaseRecord, lock: FolderLock): Promise<void> {
+    const folder = this.findFolder(taskId);
+    return this.writeBeside(folder, lock, () => writeLease(folder, taskId, lease, lock));
+  }
+
+  /** @internal Runs a write of a file in a task's folder that is no checkpoint, as the last one under the lock. */
+  protected writeBeside(_folder: string, _lock: FolderLock, write: () => Promise<void>): Promise<void> {
+    return write();
   }
 
   /** @internal */

@@ -22,15 +22,26 @@ export async function findCancellation(
   return undefined;
 }
 
+async function isHeld({ leases }: StorageAdapter, taskId: string, token: () => number): Promise<boolean> {
+  try {
+    return (await leases?.current(taskId))?.token === token();
+  } catch {
+    // The next renewal meets the failure, too, and reports it.
+    return false;
+  }
+}
+
 /**
  * Calls `cancelled` soon after another process has cancelled the task, if the storage tells of its changes. It may miss a
  * cancellation before the call, so the caller reads the task after it.
  *
+ * @param token - Returns the token of the task's lease.
  * @returns Ends the watch.
  */
 export function watchCancellation(
   { storage, runtime }: Pick<ResolvedOptions, "storage" | "runtime">,
   taskId: string,
+  token: () => number,
   cancelled: () => void,
 ): () => void {
   let cancelPause: (() => void) | undefined;
@@ -42,6 +53,8 @@ export function watchCancellation(
   let hasEnded = false;
   const check = async () => {
     isDue = false;
+    // A cancellation takes the lease first. Most changes don't, and a lease is read sooner than a checkpoint.
+    if (await isHeld(storage, taskId, token)) return;
     if ((await findCancellation(storage, taskId)) !== undefined && !hasEnded) cancelled();
   };
   const resume = () => {

@@ -253,7 +253,7 @@ export class TaskLease implements Lease {
     const renew = () => void this.renew().catch(() => undefined);
     this.#endRenewals = repeat(parts.runtime, renew, renewalMs(ttlMs));
     // A cancelled task was claimed by force, so the renewal finds that the lease is lost.
-    this.#endWatch = watchCancellation(parts, taskId, renew);
+    this.#endWatch = watchCancellation(parts, taskId, () => this.token, renew);
   }
 
   get expiresAt(): string {

@@ -6,9 +6,10 @@ import { watchCancellation } from "../../../src/manager/cancellations.js";
 import { withMembers } from "../../support/with-members.js";
 
 /** The times at which a watch looks for a cancellation. `hint` is the storage's. */
-function watching(worksAlready: boolean) {
+async function watching(worksAlready: boolean) {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const inner = new MemoryAdapter({ runtime });
+  const { token } = await inner.leases.claim("t", "us", 60_000);
   const looks: number[] = [];
   let hint: () => void = () => undefined;
   const storage = withMembers<StorageAdapter>(inner, {
@@ -20,17 +21,24 @@ function watching(worksAlready: boolean) {
         return () => undefined;
       },
     }),
-    list(query) {
-      looks.push(runtime.now());
-      return inner.list(query);
-    },
+    leases: withMembers(inner.leases, {
+      current(taskId) {
+        looks.push(runtime.now());
+        return inner.leases.current(taskId);
+      },
+    }),
   });
-  watchCancellation({ storage, runtime }, "t", () => undefined);
+  watchCancellation(
+    { storage, runtime },
+    "t",
+    () => token,
+    () => undefined,
+  );
   return { runtime, looks, hint: () => hint() };
 }
 
 it("looks at each hint of a watch that works already, at most every 20 ms", async () => {
-  const { runtime, looks, hint } = watching(true);
+  const { runtime, looks, hint } = await watching(true);
   await runtime.advance(100);
   expect(looks).toEqual([]);
   hint();
@@ -40,7 +48,7 @@ it("looks at each hint of a watch that works already, at most every 20 ms", asyn
 });
 
 it("looks 20 ms after a watch has begun to work, since an earlier change may have been missed", async () => {
-  const { runtime, looks, hint } = watching(false);
+  const { runtime, looks, hint } = await watching(false);
   hint();
   await runtime.advance(50);
   expect(looks).toEqual([20]);

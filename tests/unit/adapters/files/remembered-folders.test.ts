@@ -48,6 +48,20 @@ describe("a json-file adapter that remembers a folder's content", () => {
     expect(listed.times).toBe(0);
   });
 
+  it("lists it once while leases of the task are claimed, renewed and released", async () => {
+    const { adapter } = await newJsonStore();
+    await adapter.append(draft("t", "a1"));
+    listed.times = 0;
+    for (let round = 1; round <= 3; round++) {
+      const { token } = await adapter.leases.claim("t", "us", 60_000);
+      await adapter.append(draft("t", `b${round}`), { fencingToken: token });
+      await adapter.leases.renew("t", token, 60_000);
+      expect(await idsOf(adapter.list({ ...NEWEST, limit: 1 }))).toEqual([`b${round}`]);
+      await adapter.leases.release("t", token);
+    }
+    expect(listed.times).toBe(0);
+  });
+
   it("sees another adapter's saves and removals, even in the same tick of the clock", async () => {
     const { root, adapter, open } = await newJsonStore();
     const folder = join(root, "t");
