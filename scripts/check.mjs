@@ -18,10 +18,10 @@ console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${p
 // Every slow test with kills or stopped processes runs each time. The others take turns: a quarter of their files each time,
 // chosen by the tenth. `WAYMARK_TESTS=slow npx vitest run` runs all.
 const TURNS = 4;
-/** Its check of what was seen rejects an execution now and then, and nobody knows yet whether that is possible. */
-const BY_HAND = "tests/programs/in-processes.slow.test.ts";
+/** Takes minutes, so it runs beside steps that compute. */
+const PROGRAMS = "tests/programs/in-processes.slow.test.ts";
 const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % TURNS;
-const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path) && path !== BY_HAND);
+const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path) && path !== PROGRAMS);
 const TRIED = slowFiles.filter((path, at) => /kills|stops/.test(path) || at % TURNS === turn);
 
 const buildAndQuickTests = [
@@ -56,6 +56,11 @@ await runSteps([
     {
       name: "chaos: 90 seconds of killed, stopped and cut off workers",
       command: "node scripts/chaos.mjs --seconds=90",
+    },
+    {
+      name: "random programs in killed processes: three minutes on each storage",
+      command: `npx vitest run ${PROGRAMS}`,
+      env: { ...process.env, WAYMARK_TESTS: "slow", WAYMARK_PROGRAM_SECONDS: "180" },
     },
     { name: "format and lint", command: "npm run lint" },
     { name: "unused code and dependencies", command: "npm run unused" },

@@ -18,6 +18,8 @@ export class EventsCheck {
   readonly #receipts = new Map<string, Map<string, Receipt | undefined>>();
   /** The tasks that were forked or rewound, and of which nobody has noted what was taken along. */
   readonly #loose = new Set<string>();
+  /** The places of each task's waits that the last life to call them left without an answer. It may have been killed with a receipt. */
+  readonly #open = new Map<string, Map<string, string>>();
   /** Those that were rewound. */
   readonly #rewound = new Set<string>();
   /** The events that were refused in a task that forks were made of. The refusals stay there. */
@@ -60,11 +62,18 @@ export class EventsCheck {
       this.#of(task).set(id, undefined);
   }
 
-  /** A wait without an answer may have a recorded receipt of an event that was given back. */
-  leaveOpen(task: string, title: string): void {
+  /** A wait without an answer may have a recorded receipt, also of an event that was given back. */
+  leaveOpen(task: string, place: string, title: string): void {
     const event = title.replace(/ \d+$/, "");
+    const open = this.#open.get(task) ?? new Map<string, string>();
+    this.#open.set(task, open.set(place, event));
     for (const [id, receipt] of this.#of(task))
       if (receipt === undefined && this.#sent.get(id)?.event === event) this.doubt(task, id);
+  }
+
+  /** The wait has an answer. */
+  close(task: string, place: string): void {
+    this.#open.get(task)?.delete(place);
   }
 
   /** The event may be pending again. */
@@ -92,6 +101,9 @@ export class EventsCheck {
     const receipts = this.#of(task);
     const isGot = receipts.get(id) !== undefined;
     if (this.#loose.has(task)) return;
+    const event = this.#sent.get(id)?.event;
+    const isOpen = [...(this.#open.get(task)?.values() ?? [])].some((name) => name === event);
+    if (status === "received" && isOpen) return;
     // After a restart, a fork or a rewind, a recorded receipt counts, even if no function got the event.
     if (isGot !== (status === "received") && (isPlain || receipts.has(id)))
       this.#report(`${task}: event ${id} is ${status}, and was ${isGot ? "" : "not "}received`);

@@ -25,6 +25,8 @@ export interface TurnRules {
   giveBack(title: string, value: string): void;
   /** A wait has got no answer, and its turn may continue. */
   leaveOpen(title: string): void;
+  /** A wait has got an answer. */
+  close(title: string): void;
   /** An event may be pending again. */
   doubt(value: string): void;
   /** Whether lives of the task, or of the one that it is a fork of, had different code. */
@@ -88,8 +90,11 @@ export class TurnCheck {
         hasEnded = true;
       }
     }
-    const waits = [...calls.values()].filter(({ kind, title }) => kind === "wait" && !got.has(title));
-    if (!isOver) for (const { title } of waits) this.#rules.leaveOpen(title);
+    for (const { kind, title } of calls.values()) {
+      if (kind !== "wait") continue;
+      if (got.has(title)) this.#rules.close(title);
+      else if (!isOver) this.#rules.leaveOpen(title);
+    }
     if (calls.has(LEFT)) this.#assertLeft(ended);
     if (linked === undefined) return;
     const dropped = new Set([...linked, ...lastErrors]);

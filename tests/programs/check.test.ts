@@ -80,3 +80,23 @@ it.each([
   ];
   expect(violationsIn(seen)).toEqual(reported);
 });
+
+it.each([
+  { title: "A life that was killed with an open wait may have received the event", next: [], reported: [] },
+  {
+    title: "A wait that a later life has ended without the event hasn't received it",
+    next: inLife("life-2", [
+      ...[began, called("event a"), called("tick"), got("tick"), got("event a", "nobody")],
+      { is: "returned", result: [] },
+    ]),
+    reported: ["t: event sent-1 is received, and was not received"],
+  },
+])("$title", ({ next, reported }) => {
+  const seen: Seen[] = [
+    { is: "sent", task: "t", event: "event a", id: "sent-1", isBad: false },
+    ...inLife("life-1", [began, called("event a"), called("tick"), got("tick"), { is: "returned", result: [] }]),
+    ...next,
+    { is: "event", task: "t", id: "sent-1", status: "received" },
+  ];
+  expect(violationsIn(seen)).toEqual(reported);
+});
