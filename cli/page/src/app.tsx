@@ -42,6 +42,8 @@ export function App() {
 
 function Frame({ api, session }: Connected) {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
+  const tasks = useRef<Route>({ view: "tasks", filter: ALL_TASKS });
+  if (route.view === "tasks") tasks.current = { view: "tasks", filter: route.filter };
   const [connection, setConnection] = useState<Connection>("none");
   const [message, setMessage] = useState({ text: "", place: "" });
   const [scheme, turnScheme] = useScheme();
@@ -88,11 +90,11 @@ function Frame({ api, session }: Connected) {
   const up = () => {
     // Reads the address, not the drawn page, so that two quick presses go up two levels.
     const here = parseRoute(location.hash);
-    if (here.view !== "tasks") go(formatRoute(findParent(here)));
+    if (here.view !== "tasks") go(formatRoute(findParent(here, tasks.current)));
   };
   useKeys("Everywhere", [
     { keys: ["Escape", "Backspace"], what: "one level up", run: up },
-    { keys: ["1"], what: "tasks", run: () => go("#/tasks") },
+    { keys: ["1"], what: "tasks", run: () => go(formatRoute(tasks.current)) },
     { keys: ["2"], what: "retention", run: () => go("#/retention") },
     { keys: ["3"], what: "storage", run: () => go("#/storage") },
     { keys: ["s"], what: "dark or light", run: turnScheme },
@@ -115,7 +117,11 @@ function Frame({ api, session }: Connected) {
           Waymark
         </a>
         <nav aria-label="Views">
-          <Tab href="#/tasks" text="Tasks" isHere={["tasks", "task", "checkpoint", "diff"].includes(route.view)} />
+          <Tab
+            href={formatRoute(tasks.current)}
+            text="Tasks"
+            isHere={["tasks", "task", "checkpoint", "diff"].includes(route.view)}
+          />
           <Tab href="#/retention" text="Retention" isHere={route.view === "retention"} />
           <Tab href="#/storage" text="Storage" isHere={route.view === "storage"} />
         </nav>
@@ -127,7 +133,7 @@ function Frame({ api, session }: Connected) {
             <span>{CONNECTIONS[connection]}</span>
           </span>
           <span class={`mode${session.canWrite ? " writes" : ""}`} title={MODE_TITLES[String(session.canWrite)]}>
-            {session.canWrite ? "may change" : "read only"}
+            {session.canWrite ? "read and write" : "read only"}
           </span>
           <button
             type="button"
@@ -154,7 +160,7 @@ function Frame({ api, session }: Connected) {
             The address names no place of this page. These are all tasks.
           </p>
         )}
-        <Crumbs route={route} />
+        <Crumbs route={route} tasks={tasks.current} />
         <View route={route} go={go} />
       </main>
       <div class="toast" role="status">
@@ -210,7 +216,7 @@ function View({ route, go }: ViewProps) {
 }
 
 /** Where this is, from the top. */
-function Crumbs({ route }: { readonly route: Route }) {
+function Crumbs({ route, tasks }: { readonly route: Route; readonly tasks: Route }) {
   if (route.view === "tasks" || route.view === "storage") return null;
   if (route.view === "retention" && route.taskId === undefined) return null;
   const { taskId = "" } = route;
@@ -218,7 +224,7 @@ function Crumbs({ route }: { readonly route: Route }) {
     <nav class="crumbs" aria-label="Above">
       <ol>
         <li>
-          <a href={formatRoute({ view: "tasks", filter: ALL_TASKS })}>Tasks</a>
+          <a href={formatRoute(tasks)}>Tasks</a>
         </li>
         {route.view !== "task" && (
           <li>

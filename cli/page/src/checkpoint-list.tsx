@@ -32,6 +32,7 @@ export function CheckpointList({
   onOpen,
 }: CheckpointListProps) {
   const branches = branchRows(checkpoints);
+  const isBranched = branches.some(({ column }) => column > 0);
   const width = 12 + 12 * Math.max(1, ...branches.map(({ column, past }) => 1 + Math.max(column, ...past)));
   return (
     <table class="branches">
@@ -69,8 +70,8 @@ export function CheckpointList({
                   onOpen(checkpoint);
               }}
             >
-              <td class="graph" style={{ width: `${width}px` }}>
-                {branch && <Graph branch={branch} status={status} width={width} />}
+              <td class="graph" style={{ width: isBranched ? `${width}px` : 0 }}>
+                {isBranched && branch && <Graph branch={branch} status={status} width={width} />}
               </td>
               <td>
                 <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>
@@ -101,8 +102,9 @@ export function CheckpointList({
                   </div>
                 )}
                 <div class="small soft">
-                  <StatusMark status={shownStatus(checkpoint)} />
-                  {kind === "transient" && " · transient: retention rules don't count it"}
+                  {/* What runs now is the task's status. */}
+                  {status !== "running" && <StatusMark status={shownStatus(checkpoint)} />}
+                  {kind === "transient" && " transient: retention rules don't count it"}
                   <span class="narrow-only">
                     {" "}
                     · {agoText(createdAt, nowMs)} · {bytesText(sizeBytes)}

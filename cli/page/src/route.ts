@@ -80,21 +80,23 @@ function formatStep(step: StepPlace | undefined): string {
   return `/${encoded(step.name)}/${step.occurrence}${step.at === undefined ? "" : `/${step.at}`}`;
 }
 
-/** One level up: where Backspace and Esc lead. */
-export function findParent(route: Route): Route {
+/**
+ * One level up: where Backspace and Esc lead.
+ *
+ * @param tasks - The list of tasks as it was filtered last.
+ */
+export function findParent(route: Route, tasks: Route): Route {
   switch (route.view) {
     case "checkpoint":
       return { view: "task", taskId: route.taskId };
     case "diff":
       return { view: "checkpoint", taskId: route.taskId, id: route.to };
     case "retention":
-      return route.taskId === undefined ? TASKS : { view: "task", taskId: route.taskId };
+      return route.taskId === undefined ? tasks : { view: "task", taskId: route.taskId };
     default:
-      return TASKS;
+      return tasks;
   }
 }
-
-const TASKS: Route = { view: "tasks", filter: ALL_TASKS };
 
 function parseFilter(options: string): TasksFilter {
   const parameters = new Map(options.split("&").map((option): [string, string] => cutAt(option, "=")));
@@ -126,5 +128,18 @@ function encoded(text: string): string {
 }
 
 function decoded(text: string): string {
-  return text.replace(/~([0-9a-f]{4})/g, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  const escaped = /~([0-9a-f]{4})|((?:%[0-9a-f]{2})+)/gi;
+  return text.replace(escaped, (_all, hex: string | undefined, percents: string = "") =>
+    hex === undefined ? unpercented(percents) : String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+}
+
+/** A link that a person or another program wrote may have `%2F`. */
+function unpercented(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // Not UTF-8.
+    return text;
+  }
 }

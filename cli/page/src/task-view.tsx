@@ -164,7 +164,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
         )}
         {runner?.state !== "held" && task.why !== undefined && task.why !== task.error && (
           <div>
-            <dt>Why it stands</dt>
+            <dt>Why</dt>
             <dd>
               <StoredText text={task.why} />
             </dd>
@@ -211,7 +211,9 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           {newest && (
             <p>
               <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>
-                See the checkpoint that it failed at
+                {task.status === "cancelled"
+                  ? "Its checkpoint when it was cancelled"
+                  : "The checkpoint that it failed at"}
               </a>
             </p>
           )}

@@ -21,6 +21,7 @@ interface Span {
 
 /** A pause longer than this part of all work is folded: a night between two attempts would hide the work. */
 const LONG_PAUSE = 0.2;
+const MANY_PAUSES = 20;
 /** The width of a fold, as a part of the whole; all of them together take at most a third. */
 const FOLD_WIDTH = 0.05;
 const MOST_FOLDED = 1 / 3;
@@ -30,11 +31,13 @@ export function timeScale(spans: readonly Span[]): TimeScale {
   const busy = merged(spans);
   const [first, last] = [busy[0], busy.at(-1)];
   if (first === undefined || last === undefined) return { startMs: 0, endMs: 0, folds: [], at: () => 0 };
-  const workMs = busy.reduce((sum, { startMs, endMs }) => sum + endMs - startMs, 0);
+  const workMs = busy.reduce((sum, span) => sum + lengthOf(span), 0);
   const pauses = busy
     .slice(1)
     .map(({ startMs }, index) => ({ startMs: busy[index]?.endMs ?? startMs, endMs: startMs }));
-  const folded = pauses.filter(({ startMs, endMs }) => endMs - startMs > Math.max(1, workMs * LONG_PAUSE));
+  // Without steps there are only moments, and what is long shows by the usual pause between them.
+  const longMs = workMs > 0 ? workMs * LONG_PAUSE : MANY_PAUSES * median(pauses.map(lengthOf));
+  const folded = pauses.filter((pause) => lengthOf(pause) > Math.max(1, longMs));
   const foldWidth = folded.length === 0 ? 0 : Math.min(FOLD_WIDTH, MOST_FOLDED / folded.length);
   const shownMs = last.endMs - first.startMs - folded.reduce((sum, fold) => sum + fold.endMs - fold.startMs, 0);
   const perMs = shownMs === 0 ? 0 : (1 - foldWidth * folded.length) / shownMs;
@@ -57,6 +60,14 @@ export function timeScale(spans: readonly Span[]): TimeScale {
     folds: folded.map(({ startMs, endMs }) => ({ left: at(startMs), width: foldWidth, ms: endMs - startMs })),
     at,
   };
+}
+
+function lengthOf({ startMs, endMs }: Span): number {
+  return endMs - startMs;
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
 }
 
 function merged(spans: readonly Span[]): Span[] {

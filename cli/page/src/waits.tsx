@@ -185,7 +185,7 @@ export function AnswerQuestion({ taskId, wait, input, onClose, onSent }: AnswerQ
         </label>
       )}
       <p class="small soft" role="status">
-        {isWrong ? "The value isn't JSON yet." : ""}
+        {isWrong ? "This is not valid JSON." : ""}
       </p>
       {isWrong && (
         <p>

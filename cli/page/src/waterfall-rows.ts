@@ -16,6 +16,8 @@ export type WaterfallRow =
       readonly kind: "event";
       readonly key: string;
       readonly atMs: number;
+      /** Of a checkpoint. */
+      readonly sequence?: number;
       readonly tone: "failed" | "paused" | "completed" | "saved" | "running";
       readonly title: string;
       readonly more?: string;
@@ -34,7 +36,7 @@ export function waterfallRows(timeline: TimelineAnswer): WaterfallRow[] {
     ...attempts.flatMap(attemptRows),
     ...marks.flatMap(markRows),
     ...damageRows(timeline),
-  ].sort((a, b) => a.atMs - b.atMs || rankRow(a) - rankRow(b));
+  ].sort((a, b) => a.atMs - b.atMs || compareInMoment(a, b));
   return withTurns(rows);
 }
 
@@ -45,6 +47,16 @@ function isOf({ kind, stage = "", at }: TimelineMark, { name, startedAt }: Timel
 
 /** Between the two times that are noted of one save. */
 const SAME_SAVE_MS = 1000;
+
+/** In the order of the log, as far as that is known. */
+function compareInMoment(a: WaterfallRow, b: WaterfallRow): number {
+  const [before, after] = [sequenceOf(a), sequenceOf(b)];
+  return before !== undefined && after !== undefined && before !== after ? before - after : rankRow(a) - rankRow(b);
+}
+
+function sequenceOf(row: WaterfallRow): number | undefined {
+  return row.kind === "step" ? row.step.record : row.kind === "event" ? row.sequence : undefined;
+}
 
 /** At the same moment: an attempt begins and a milestone is there before the next step, and an end comes last. */
 function rankRow(row: WaterfallRow): number {
@@ -127,6 +139,7 @@ function markRows(mark: TimelineMark): WaterfallRow[] {
       kind: "event",
       key: `mark ${sequence}`,
       atMs: Date.parse(at),
+      sequence,
       tone,
       title,
       checkpointId: id,

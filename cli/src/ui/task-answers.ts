@@ -142,7 +142,7 @@ export async function answerTimeline(
         ...pickDefined({ error, runner: isLast ? runner : undefined }),
       };
     }),
-    marks: checkpoints.flatMap((checkpoint) => toMark(checkpoint, sequences) ?? []),
+    marks: checkpoints.flatMap((checkpoint, at) => toMark(checkpoint, checkpoints[at - 1], sequences) ?? []),
     saves: checkpoints.map(
       ({ sequence, createdAt, sizeBytes }) => [sequence, Date.parse(createdAt), sizeBytes] as const,
     ),
@@ -151,11 +151,16 @@ export async function answerTimeline(
   };
 }
 
-function toMark(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, number>): TimelineMark | undefined {
+function toMark(
+  checkpoint: CheckpointSummary,
+  before: CheckpointSummary | undefined,
+  sequences: ReadonlyMap<string, number>,
+): TimelineMark | undefined {
   const { id, sequence, createdAt, status, parentId, error } = checkpoint;
   const { kind, isOfRun, isCancelled, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
   const parts = { at: createdAt, id, sequence, ...pickDefined({ stage, label, error: error?.message }) };
-  if (parentId !== undefined) {
+  // A thread of LangGraph names each checkpoint's parent, which is usually the one before.
+  if (parentId !== undefined && parentId !== before?.id) {
     return { kind: "branch", ...parts, ...pickDefined({ fromSequence: sequences.get(parentId) }) };
   }
   if (status !== "running") return { kind: isCancelled ? "cancelled" : status, ...parts };

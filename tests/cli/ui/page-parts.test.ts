@@ -50,14 +50,23 @@ describe("a place in the page", () => {
     }
   });
 
-  it("leads up to the tasks", () => {
+  it.each([
+    ["#/task/build%2F42", { view: "task", taskId: "build/42" }],
+    ["#/task/a%20b%ff", { view: "task", taskId: "a b%ff" }],
+  ])("is read from a link that another program has escaped: %s", (fragment, route) => {
+    expect(parseRoute(fragment)).toEqual(route);
+  });
+
+  it("leads up to the tasks, as they were filtered", () => {
+    const tasks: Route = { view: "tasks", filter: { prefix: "build/", status: ["failed"], order: "recent" } };
     let route: Route = { view: "diff", taskId: "t", to: "c" };
     const views: string[] = [];
     for (let count = 0; count < 4; count += 1) {
-      route = findParent(route);
+      route = findParent(route, tasks);
       views.push(route.view);
     }
     expect(views).toEqual(["checkpoint", "task", "tasks", "tasks"]);
+    expect(route).toEqual(tasks);
   });
 });
 
@@ -73,6 +82,13 @@ describe("the scale of a waterfall", () => {
     expect(scale.at(1000)).toBeCloseTo(0.2375);
     expect(scale.at(8 * hour)).toBeCloseTo(0.525);
     expect(scale.at(8 * hour + 2000)).toBe(1);
+  });
+
+  it("is linear between the saves of a task without steps, and folds a night between them", () => {
+    const minutes = [0, 1, 2, 4, 600, 601].map((minute) => ({ startMs: minute * 60_000, endMs: minute * 60_000 }));
+    const scale = timeScale(minutes);
+    expect(scale.folds).toEqual([{ left: expect.closeTo(0.76), width: 0.05, ms: 596 * 60_000 }]);
+    expect(scale.at(4 * 60_000) / scale.at(60_000)).toBeCloseTo(4);
   });
 
   it("never turns back, and stays between its ends", () => {
@@ -175,7 +191,7 @@ describe("the rows of a waterfall", () => {
     const steps = [
       step("build", 0),
       step("built", 5, { status: "saved" }),
-      step("test", 5),
+      step("test", 5, { record: 4 }),
       step("gone", 9, { status: "saved" }),
     ];
     const rows = waterfallRows(timeline({ steps, marks: [mark] }));
@@ -184,6 +200,18 @@ describe("the rows of a waterfall", () => {
       "Saved @3",
       "test",
       "saved gone",
+    ]);
+  });
+
+  it("show a save in the turn whose step came before it, within one millisecond", () => {
+    const rows = waterfallRows(
+      timeline({
+        steps: [step("a", 1, { record: 5, durationMs: 0 }), step("b", 1, { record: 8, turn: 2, durationMs: 0 })],
+        marks: [{ kind: "milestone", at: at(1), id: "c6", sequence: 6 }],
+      }),
+    );
+    expect(rows.map((row) => (row.kind === "step" ? row.step.title : row.title))).toEqual([
+      ...["Turn 1", "a", "Saved @6", "Turn 2", "b"],
     ]);
   });
 

@@ -115,9 +115,26 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.getByRole("link", { name: "unit tests", exact: true }).click();
       await expect.poll(() => focusedText(page)).toContain("unit tests");
       await page.goBack();
-      await page.getByRole("link", { name: "See the checkpoint that it failed at" }).click();
+      await page.getByRole("link", { name: "The checkpoint that it failed at" }).click();
       await page.getByRole("heading", { level: 1, name: "Run failed in smoke test" }).waitFor();
       await page.locator(".problem").getByText("GET /health answered 503 instead of 200").first().waitFor();
+      expect(problems).toEqual([]);
+    }, 120_000);
+
+    it("returns to the list as it was filtered, by Esc and by the link above", async () => {
+      const { page, go, problems } = await openPage(browser, (await startUi(await releaseStore())).url);
+      const filtered = "#/tasks?status=failed&prefix=release";
+      for (const leave of [
+        () => page.keyboard.press("Escape"),
+        () => page.getByRole("navigation", { name: "Above" }).getByRole("link", { name: "Tasks" }).click(),
+      ]) {
+        await go(filtered);
+        await page.getByRole("link", { name: "release-4.2", exact: true }).first().click();
+        await page.getByRole("heading", { level: 1, name: "release-4.2" }).waitFor();
+        await leave();
+        await page.getByRole("heading", { level: 1, name: "Tasks" }).waitFor();
+        expect(new URL(page.url()).hash).toBe(filtered);
+      }
       expect(problems).toEqual([]);
     }, 120_000);
 

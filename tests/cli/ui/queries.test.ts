@@ -175,6 +175,23 @@ it("tells the kills of a run, what came from storage, and branches", async () =>
   await manager.close();
 });
 
+it("marks a branch only where a save's parent isn't the one before", async () => {
+  const { cwd, manager } = await newPlace();
+  const first = await manager.save("t", 1);
+  const second = await manager.save("t", 2, { parentId: first.id });
+  await manager.save("t", 3, { parentId: second.id });
+  await manager.save("t", 4, { parentId: first.id });
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const { marks } = await page.ask("timeline", { taskId: "t" });
+  expect(marks.map(({ kind, sequence, fromSequence }) => [kind, sequence, fromSequence])).toEqual([
+    ["milestone", 1, undefined],
+    ["milestone", 2, undefined],
+    ["milestone", 3, undefined],
+    ["branch", 4, 1],
+  ]);
+  await manager.close();
+});
+
 it("shows who runs a task, and leaves a list as it was while its pages are read", async () => {
   const { cwd, manager } = await newPlace();
   for (let n = 0; n < 30; n += 1) await manager.save(`t-${String(n).padStart(2, "0")}`, {});
