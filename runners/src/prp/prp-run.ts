@@ -1,6 +1,7 @@
 import type { Logger } from "waymark";
 import { isError } from "waymark/kit";
 import type { CheckpointExecutionState, PrpStage, ValidationGateResult, WorkProgress } from "waymark/prp";
+import { coderCommand } from "../coders/coder-command.js";
 import { boundText } from "../processes/bounded-capture.js";
 import { type CommandLine, ProcessStartError } from "../processes/command.js";
 import { CommandOutput } from "../processes/command-output.js";
@@ -231,7 +232,8 @@ export class PrpRun {
     const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes, cwd } = this.#settings;
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
-      const line: CommandLine = { shell: "sh", command: coder, strict: false, cwd, input: this.#makePrompt(step) };
+      const { command } = coderCommand(coder);
+      const line: CommandLine = { shell: "sh", command, strict: false, cwd, input: this.#makePrompt(step) };
       const ran = await this.#run(line, step, position, timeoutMs);
       outcome = ran.aborted ? undefined : toCoderOutcome(ran);
     } else {

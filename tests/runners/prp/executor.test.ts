@@ -1,4 +1,4 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
@@ -66,6 +66,19 @@ describe("executing a PRP", () => {
     await executor.execute(session.prpPath);
 
     expect(await readFile(join(session.path, "prompt"), "utf8")).toContain("**PRP ID**: P1.M1.T1.S1");
+  });
+
+  it("starts a coder by its name, without a terminal, and reads its envelope", async () => {
+    const session = await Session.create();
+    const folder = join(session.path, "node_modules", ".bin");
+    await mkdir(folder, { recursive: true });
+    const answer = '{"type":"result","subtype":"success","is_error":false,"result":"Did it."}';
+    const claude = `#!/bin/sh\ncat > prompt\necho "$@" > arguments\necho '${answer}'\n`;
+    await writeFile(join(folder, "claude"), claude, { mode: 0o755 });
+    expect((await session.executor({ coder: "claude" }).execute(session.prpPath)).success).toBe(true);
+    const read = (name: string) => readFile(join(session.path, name), "utf8");
+    expect(await read("arguments")).toBe("-p --output-format json --permission-mode acceptEdits\n");
+    expect(await read("prompt")).toContain("Make it work");
   });
 
   it("skips gates without a command, and gates for a person", async () => {
