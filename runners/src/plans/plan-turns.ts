@@ -2,13 +2,13 @@ import { resolve } from "node:path";
 import type { Run } from "waymark";
 import { Budget } from "./budget.js";
 import { PlanError } from "./errors.js";
+import { gatesFor } from "./item-gates.js";
 import { ItemRun, type PlanWork } from "./item-run.js";
 import { addSpent, ItemWork, NOTHING, type Spent, spentText } from "./item-work.js";
 import type { Plan, PlanItem } from "./plan.js";
 import { assertClean, readHead } from "./plan-git.js";
 import type { ItemRecord, PlanState, RunPlanOptions } from "./plan-options.js";
 import { PlanWorktrees } from "./plan-worktrees.js";
-import { gatesFor } from "./project-gates.js";
 import { readPlan } from "./read-plan.js";
 
 interface Batch {

@@ -1,7 +1,7 @@
 import { checkKeys, checkTaskId, checkText, listKeys } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
-import { type GateShell, GateSyntaxError, parseStatements } from "./gates/gate-script.js";
+import { GateSyntaxError, parseStatements } from "./gates/gate-script.js";
 import { type PackageScripts, readScripts } from "./gates/servers.js";
 import { findProblems, type LoadedGate, offerToSkip, readPrp } from "./load-prp.js";
 import type { LeftBlock } from "./reading/commands.js";
@@ -27,7 +27,6 @@ export interface GateCheck {
   readonly description: string;
   /** The stage of the gate's checkpoint. */
   readonly stage: GateStage;
-  readonly shell: GateShell;
   /** The line of the heading, from 1; absent if the PRP is JSON. */
   readonly line?: number;
   /** Each statement must succeed. Empty if the gate is no valid shell. */
@@ -91,12 +90,11 @@ export async function checkPrp(path: string, options: CheckPrpOptions = {}): Pro
 }
 
 function checkGate(gate: LoadedGate, scripts: PackageScripts): GateCheck {
-  const { level, description, stage, shell, line, skipped, left } = gate;
+  const { level, description, stage, line, skipped, left } = gate;
   return {
     level,
     description,
     stage,
-    shell,
     ...(line === undefined ? undefined : { line }),
     statements: statementsIn(gate),
     ...(skipped === undefined ? undefined : { skipped }),

@@ -5,7 +5,6 @@ import { describeCause, isError } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { PrpError } from "./errors.js";
 import { findingsIn, whyNothingIsChecked } from "./gates/gate-findings.js";
-import type { GateShell } from "./gates/gate-script.js";
 import { readScripts } from "./gates/servers.js";
 import { isInstalled } from "./gates/shells.js";
 import { type ParsedGate, parsePrp } from "./parse-prp.js";
@@ -17,7 +16,6 @@ export interface LoadedGate {
   readonly level: number;
   readonly description: string;
   readonly command: string | null;
-  readonly shell: GateShell;
   /**
    * The stage of the gate's checkpoint: `validation-gate-1`, and `validation-gate-1-2` for the second gate of level 1.
    */
@@ -150,10 +148,10 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
 
 async function loadedDocument(document: CheckedDocument, path: string, options: LoadOptions): Promise<LoadedPrp> {
   const { prompt = describeDocument(document), validationGates } = document;
-  const gates = validationGates.map(({ manual, shell = "bash", ...gate }) => {
+  const gates = validationGates.map(({ manual, ...gate }) => {
     const isIdle = gate.command === null || gate.command.split("\n").every((line) => /^\s*(?:#|$)/.test(line));
     const skipped = manual === true ? "a person checks it" : isIdle ? "it has no command" : undefined;
-    return { ...gate, shell, lines: [], left: [], skipped };
+    return { ...gate, lines: [], left: [], skipped };
   });
   return {
     taskId: options.taskId ?? document.taskId,
@@ -169,13 +167,11 @@ type FoundGate = Omit<LoadedGate, "stage" | "skipped"> & { readonly skipped: str
 async function withStages(gates: readonly FoundGate[], options: LoadOptions): Promise<LoadedGate[]> {
   const scripts = await readScripts(options.cwd);
   const seen = new Map<number, number>();
-  const installed = new Map<GateShell, boolean>();
-  for (const shell of new Set(gates.map((gate) => gate.shell))) installed.set(shell, await isInstalled(shell));
+  const missing = (await isInstalled("bash")) ? undefined : "there is no bash in the folders of PATH";
   const loaded: LoadedGate[] = [];
   for (const { skipped, ...gate } of gates.toSorted((a, b) => a.level - b.level)) {
     const nth = (seen.get(gate.level) ?? 0) + 1;
     seen.set(gate.level, nth);
-    const missing = installed.get(gate.shell) === true ? undefined : `there is no ${gate.shell} in the folders of PATH`;
     const name = `${gate.level}${nth === 1 ? "" : `-${nth}`}`;
     const why = skipped ?? whyLeftOut(name, gate.level, options) ?? missing ?? whyNothingIsChecked(gate, scripts);
     loaded.push({
