@@ -33,10 +33,7 @@ export interface LoadedGate {
 /** A PRP that is ready to be executed. */
 export interface LoadedPrp {
   readonly taskId: string;
-  /**
-   * Another id under which a session may have begun this PRP, before it had an id of its own. If the session has it,
-   * that task is continued.
-   */
+  /** The path's id, under which a session may have begun this PRP. If the session has it, that task is continued. */
   readonly otherId?: string;
   /** The id to use if `taskId`, which comes from the title, belongs to another PRP of the session. */
   readonly pathId?: string;
@@ -52,20 +49,24 @@ export interface LoadedPrp {
   readonly digest: string;
 }
 
-/** The options for reading a PRP. */
-export interface LoadOptions {
-  /** Overrides the document's own id. */
+/** How a PRP is read: the same when it is checked and when it is executed. */
+export interface PrpReading {
+  /** The task's name. Default: the PRP's own id, or else its path relative to the session's folder. */
   readonly taskId?: string | undefined;
-  /** The heading of the section with the gates, if its own words don't identify it. */
+  /** The heading of the section with the gates. Needed if no heading says validation, or several do. */
   readonly section?: string | undefined;
+  /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
+  readonly skip?: readonly string[] | undefined;
+  /** The only gates to run. Default: all. */
+  readonly only?: readonly string[] | undefined;
+}
+
+/** The options for reading a PRP. */
+export interface LoadOptions extends PrpReading {
   /** A PRP without an id is named by its path relative to this folder. */
   readonly sessionPath: string;
   /** The folder where the gates run. */
   readonly cwd: string;
-  /** The gates to leave out: levels such as `2`, or `1-2` for the second gate of level 1. */
-  readonly skip?: readonly string[] | undefined;
-  /** The only gates to run. */
-  readonly only?: readonly string[] | undefined;
 }
 
 /**
