@@ -102,12 +102,12 @@ export class PlanTurns {
 
   /** Chooses an item that can be worked on now, and those beside it. */
   async #choose({ items: records }: PlanState, key: string, signal: AbortSignal): Promise<Batch> {
-    const { tag, jobs = 1, commits, allowsDirty, worktrees } = this.#options;
+    const { tag, jobs = 1, commits, allowsDirty } = this.#options;
     const { path, cwd } = this.#plan;
     // The work on a failed item is what it left.
     const hasFailed = Object.values(records).some(({ status }) => status === "failed");
     if (commits && !allowsDirty && this.#isFirst && !hasFailed) await assertClean(cwd, path, signal);
-    if (worktrees) await this.#plan.worktrees.clear(signal);
+    await this.#plan.worktrees.clear(signal);
     const plan = await readPlan(path, { tag });
     const undone = new Set(plan.items.filter(({ status }) => status !== "done").map(({ id }) => id));
     const wanted = this.wantedIn(plan);

@@ -127,6 +127,22 @@ describe("executing a PRP", () => {
     for (const taskId of tasks) expect(await session.checkpoints(taskId)).toHaveLength(4);
   });
 
+  it("continues a PRP under its path's id, also once the other PRP with its work item is gone", async () => {
+    const session = await Session.create();
+    const prp = (command: string) =>
+      `# P1.M1.T1.S1: Do it\n\n## Validation Loop\n\n### Level 1: One\n\n\`\`\`sh\n${command}\n\`\`\`\n`;
+    await session.write("first.md", prp("true"));
+    await session.write("second.md", prp("test -e made"));
+    const execute = (name: string) =>
+      session.executor({ coder: countingCoder(), maxFixAttempts: 0 }).execute(join(session.path, name));
+    expect((await execute("first.md")).success).toBe(true);
+    expect((await execute("second.md")).success).toBe(false);
+    await session.remove("first.md");
+    expect((await execute("second.md")).success).toBe(false);
+    await session.write("made");
+    expect((await execute("second.md")).success).toBe(true);
+  });
+
   it("makes the session's folder, and runs in another one if asked to", async () => {
     const session = await Session.create();
     const coder = countingCoder();
