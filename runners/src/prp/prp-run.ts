@@ -88,9 +88,8 @@ export class PrpRun {
 
   async execute(restart: boolean): Promise<ExecutionResult> {
     const { newest } = this.#journal;
-    if (newest === undefined) return this.#work(START, "new");
+    if (newest === undefined || restart) return this.#work(START, "new");
     const { id, state } = newest;
-    if (restart) return this.#work(START, "new");
     const resumedFrom = { id, stage: state.stage };
     const position = findPosition(state, this.#prp.gates, state.waymark === undefined);
     this.#noteChanges(state);
@@ -136,11 +135,8 @@ export class PrpRun {
       const text = `These gates have changed or were removed since they ran, so their results don't count: ${gates.join(", ")}`;
       this.#log("info", { type: "gatesChanged" }, text);
     } else if (prpDigest !== undefined && prpDigest !== this.#prp.digest) {
-      this.#log(
-        "info",
-        { type: "textChanged" },
-        "Its text has changed since the last run; the gates that passed have not",
-      );
+      const text = "Its text has changed since the last run; the gates that passed have not";
+      this.#log("info", { type: "textChanged" }, text);
     }
   }
 

@@ -37,9 +37,8 @@ export interface GateStatement {
  *   statements in groups, in the bodies of `for`, `while`, `if` and `case`, in functions, and in the `$(…)` of an
  *   assignment. So `check || exit 1` sees each failure in `check`. In conditions the shell's own rules apply.
  * - A pipe fails if any of its commands fails. If a command other than the last one ends by SIGPIPE, that is no
- *   failure: its reader had enough. `pipefail` lacks this exception. In a negated
- *   pipe or a `$(…)`, a search before the last command may find nothing: `! grep -r TODO src | grep -v test` asks that
- *   nothing is left.
+ *   failure: its reader had enough. `pipefail` lacks this exception. In a negated pipe or a `$(…)`, a search before the
+ *   last command may find nothing: `! grep -r TODO src | grep -v test` asks that nothing is left.
  * - A condition (see `conditionLength`) may be false.
  * - `! grep …` fails if the search can't be made.
  * - A test that expects nothing also fails if its command fails: `test -z "$(gofmt -l .)"`. So does `for f in $(…)`.
