@@ -9,6 +9,8 @@ export interface Column<Row> {
   readonly align?: "right";
   /** The column shrinks if the terminal is too narrow. */
   readonly flexible?: true;
+  /** The column is left out if it is empty in the first rows. */
+  readonly optional?: true;
 }
 
 /** A cell: text and its colour. The table makes the text safe for the terminal. */
@@ -35,11 +37,11 @@ const WIDEST = 1000;
  */
 export class TablePrinter<Row> implements ItemPrinter<Row> {
   readonly #output: Output;
-  readonly #columns: readonly Column<Row>[];
+  #columns: readonly Column<Row>[];
   readonly #most: number;
-  readonly #widths: number[];
+  #widths: number[] = [];
   /** The widths of the cells, without the heads. */
-  readonly #cellWidths: number[];
+  #cellWidths: number[] = [];
   #page: (readonly Cell[])[] = [];
   #added = 0;
   #isFirst = true;
@@ -50,8 +52,6 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
     this.#output = output;
     this.#columns = columns;
     this.#most = output.isTerminal ? most : Number.POSITIVE_INFINITY;
-    this.#widths = columns.map(({ head }) => stringWidth(head));
-    this.#cellWidths = columns.map(() => 1);
   }
 
   async add(row: Row): Promise<void> {
@@ -71,6 +71,7 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
 
   async #printPage(): Promise<void> {
     if (this.#page.some((row) => row.some(({ text }) => !isAscii(text)))) await loadDisplayWidth();
+    if (this.#isFirst) this.#chooseColumns();
     for (const row of this.#page) {
       row.forEach(({ text }, i) => {
         const width = Math.min(stringWidth(text), WIDEST);
@@ -84,6 +85,16 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
     else await this.#printRows(widths);
     this.#page = [];
     this.#isFirst = false;
+  }
+
+  #chooseColumns(): void {
+    const isShown = this.#columns.map(
+      ({ optional }, i) => optional !== true || this.#page.some((row) => row[i]?.text !== ""),
+    );
+    this.#columns = this.#columns.filter((_column, i) => isShown[i]);
+    this.#page = this.#page.map((row) => row.filter((_cell, i) => isShown[i]));
+    this.#widths = this.#columns.map(({ head }) => stringWidth(head));
+    this.#cellWidths = this.#columns.map(() => 1);
   }
 
   async #printRows(widths: readonly number[]): Promise<void> {

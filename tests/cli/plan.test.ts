@@ -90,7 +90,9 @@ describe("waymark plan run", () => {
     expect(await read("tasks.md")).toBe(PLAN.replaceAll("[ ]", "[x]"));
     expect(await read(".waymark/.gitignore")).toBe("*\n");
 
-    expect((await run("tasks")).stdout).toMatch(/plan\/tasks.md +\d+ +completed/);
+    expect((await run("tasks")).stdout).toMatch(
+      /STATUS .* COST +SAVED\nplan\/tasks.md +\d+ +completed .*\$0\.50, 200 tokens/,
+    );
     expect((await run("show", "plan/tasks.md")).stdout).toContain(
       "T003 done: Say bye (depends on T002) (1 call, $0.25, 100 tokens)",
     );

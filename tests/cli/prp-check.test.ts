@@ -6,7 +6,7 @@ import { AGENT } from "./prp-project.js";
 import { eventsIn, waymark } from "./waymark.js";
 
 describe("waymark prp check", () => {
-  it("lists each gate with its statements, its shell, why it is skipped, and its warnings with their lines", async () => {
+  it("lists each gate with its statements, why it is skipped, and its warnings with their lines", async () => {
     const { check } = await folderWith({
       "PRP.md": prp(
         "### Level 1: Style\n\n```bash\nrm -rf out\nmkdir out && cd out\nif true; then\n\techo a\nfi\n```",
@@ -19,7 +19,7 @@ describe("waymark prp check", () => {
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toBe(`PRP.md: task P1.M1, 4 gates under "Validation Loop"
 
-Level 1: Style (line 7, bash)
+Level 1: Style (line 7)
   10  rm -rf out
   11  mkdir out && cd out
   12  if true; then
@@ -34,7 +34,7 @@ Level 2: Python (line 21)
   skipped: it has python alone, which no shell runs
   not run, line 24: a block of python (other language)
 
-Level 3: Two shells (line 27, bash)
+Level 3: Two shells (line 27)
   30  true
   not run, line 34: a block of fish (other shell)
 
@@ -151,7 +151,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     const { code, stdout } = await check("prp.json");
     expect([code, stdout]).toEqual([
       0,
-      "prp.json: task J1, 3 gates\n\nLevel 1: vet (bash)\n  true\n\nLevel 1: again\n  skipped: a person checks it\n\n" +
+      "prp.json: task J1, 3 gates\n\nLevel 1: vet\n  true\n\nLevel 1: again\n  skipped: a person checks it\n\n" +
         "Level 5: look\n  skipped: it has no command\n\nIt can be run: 3 gates, 2 skipped.\n",
     ]);
     const { prps } = JSON.parse((await check("prp.json", "--json")).stdout);

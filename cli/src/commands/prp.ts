@@ -68,7 +68,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
         "waymark prp check; a PRP that can't be run is refused before the coder is asked.",
     )
     .argument("<prp>", "Markdown with a Validation Loop, or JSON")
-    .requiredOption("--coder <cmd>", "run by sh: the prompt on its stdin")
+    .requiredOption("--coder <cmd>", "claude, codex, or a command for sh that reads its prompt on stdin")
     .option("--session <dir>", "where the checkpoints are, below artifacts/", ".")
     .addOption(new Option("--resume", "continue from the PRP's checkpoint").conflicts("restart"))
     .option("--restart", "start over, whatever the checkpoint says")

@@ -9,6 +9,7 @@ import { questionsText } from "../langgraph/thread-status.js";
 import { runningText } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
+import { withCosts } from "../plan/plan-rows.js";
 import { printable } from "../printable.js";
 import { INCOMPLETE, TASKS_THAT_CONTINUE } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
@@ -57,9 +58,12 @@ export const tasks: CommandFile = {
           const order = recent ? "recent" : "taskId";
           const found = listTasks(session, { ...query, order });
           const json = jsonPrinter(output, options);
-          const table = new TablePrinter(output, makeColumns(output.colors), limit ?? SCREEN_ROWS);
+          const table = new TablePrinter<CostedTask>(output, makeColumns(output.colors), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);
-          const count = await printItems(output, answers.from(found), json ?? table);
+          const tasks = answers.from(found);
+          const count = json
+            ? await printItems(output, tasks, json)
+            : await printItems(output, withCosts(session, tasks), table);
           if (!json) await answers.print();
           if (count === 0 && !json) await errors.line(printable(`No task of ${name} matches.`));
         }),
@@ -91,13 +95,16 @@ export function readStatuses(options: {
   return options.incomplete ? INCOMPLETE : undefined;
 }
 
-function makeColumns(colors: Output["colors"]): readonly Column<ListedTask>[] {
+type CostedTask = ListedTask & { readonly cost?: string };
+
+function makeColumns(colors: Output["colors"]): readonly Column<CostedTask>[] {
   const nowMs = Date.now();
   return [
     { head: "TASK", flexible: true, cell: describeTask },
     { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
     { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
     { head: "NEWEST", flexible: true, cell: (task) => newestText(task, nowMs) },
+    { head: "COST", align: "right", optional: true, cell: ({ cost = "" }) => cost },
     { head: "SAVED", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
   ];
 }

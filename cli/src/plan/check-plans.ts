@@ -126,9 +126,9 @@ function statusText({ status, isOptional }: PlanItem): string {
   return isOptional && status !== "done" ? "optional" : status;
 }
 
-function titleText({ title, isParallel, isGroup, marks }: PlanItem): string {
+function titleText({ title, beside, isGroup, marks }: PlanItem): string {
   const parts = marks.length > 1 ? [counted(marks.length - 1, "part")] : [];
-  const notes = [...(isParallel ? ["parallel"] : []), ...(isGroup ? ["done with its items"] : []), ...parts];
+  const notes = [...(beside ? ["parallel"] : []), ...(isGroup ? ["done with its items"] : []), ...parts];
   return notes.length === 0 ? title : `${title} (${notes.join(", ")})`;
 }
 

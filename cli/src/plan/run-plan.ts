@@ -13,8 +13,10 @@ interface RunChoice extends PlanChoice {
   readonly coder: string;
   readonly fixes?: number | undefined;
   readonly commit?: true | undefined;
+  readonly allowDirty?: true | undefined;
   readonly maxItems?: number | undefined;
   readonly jobs?: number | undefined;
+  readonly worktrees?: true | undefined;
   readonly maxUsd?: number | undefined;
   readonly maxTokens?: number | undefined;
   readonly maxMinutes?: number | undefined;
@@ -60,8 +62,10 @@ export async function runInStore(cli: Cli, file: string, choice: RunChoice): Pro
           gateTimeoutMs: choice.gateTimeout,
           coderTimeoutMs: choice.coderTimeout,
           commits: choice.commit,
+          allowsDirty: choice.allowDirty,
           maxItems: choice.maxItems,
           jobs: choice.jobs,
+          worktrees: choice.worktrees,
           budget: { usd: choice.maxUsd, tokens: choice.maxTokens, minutes: choice.maxMinutes },
           output: view && ((text, source) => view.show({ type: "output", ...source, text })),
           logger: view?.logger ?? cli.logger,

@@ -95,11 +95,9 @@ function gatesText({ gates, skipped, warnings }: CheckTotals): string {
 }
 
 function gateText(gate: GateCheck, width: number): string[] {
-  const { level, description, shell, line, statements, skipped, findings, left } = gate;
-  const details = [...(line === undefined ? [] : [`line ${line}`]), ...(skipped === undefined ? [shell] : [])].join(
-    ", ",
-  );
-  const lines = paragraph(`Level ${level}: ${description}${details === "" ? "" : ` (${details})`}`, "", width);
+  const { level, description, line, statements, skipped, findings, left } = gate;
+  const at = line === undefined ? "" : ` (line ${line})`;
+  const lines = paragraph(`Level ${level}: ${description}${at}`, "", width);
   if (skipped !== undefined) lines.push(...paragraph(`skipped: ${skipped}`, "  ", width));
   else lines.push(...statementsText(statements, width));
   for (const finding of findings) {

@@ -146,6 +146,16 @@ function toItems(boxes: readonly Box[]): readonly PlanItem[] {
   const parents = new Map(owners.map((box, index) => [box, parentOf(box, owners.slice(0, index))]));
   const childrenOf = (box: Box) => owners.filter((other) => parents.get(other) === box);
   const named = new Map(owners.map((box) => [box.id, ids.get(box)]));
+  /** Parallel neighbours in a section and a parent, by the first one's id. */
+  const beside = new Map<Box, string>();
+  for (const [index, box] of owners.entries()) {
+    const before = owners[index - 1];
+    const isNext =
+      before !== undefined &&
+      parents.get(before) === parents.get(box) &&
+      before.section.join("\n") === box.section.join("\n");
+    if (box.isParallel) beside.set(box, (isNext ? beside.get(before) : undefined) ?? ids.get(box) ?? "");
+  }
   const toItem = (box: Box): PlanItem => {
     const parts = boxes.filter((other) => isPartOf(other, box));
     const children = childrenOf(box).filter(({ status, isOptional }) => !isOptional && status !== "deferred");
@@ -165,7 +175,7 @@ function toItems(boxes: readonly Box[]): readonly PlanItem[] {
       text: lines.join("\n"),
       within: [...box.section, ...around],
       status: box.status,
-      isParallel: box.isParallel,
+      ...(box.isParallel && { beside: beside.get(box) ?? "" }),
       isOptional: box.isOptional,
       isGroup: childrenOf(box).length > 0 && box.text.every((line) => /^\W*_.*_\W*$/.test(line)) && parts.length === 0,
       after: [

@@ -7,7 +7,8 @@
  * - `ITEM_FAILED`: the coder failed, or a gate still fails after the last fix.
  * - `GATE_TIMED_OUT`: a gate took too long. The coder isn't asked to fix that.
  * - `BUDGET_SPENT`: the coder has used what the budget allows.
- * - `GIT_FAILED`: git refused a commit.
+ * - `GIT_FAILED`: git refused a commit or a worktree, or there is no repository.
+ * - `TREE_DIRTY`: files are changed that would land in the first item's commit.
  */
 export type PlanErrorCode =
   | "PLAN_UNREADABLE"
@@ -16,7 +17,8 @@ export type PlanErrorCode =
   | "ITEM_FAILED"
   | "GATE_TIMED_OUT"
   | "BUDGET_SPENT"
-  | "GIT_FAILED";
+  | "GIT_FAILED"
+  | "TREE_DIRTY";
 
 /** The errors of a plan, its items and its gates. Errors of checkpoints are `CheckpointError`s. */
 export class PlanError extends Error {

@@ -1,4 +1,5 @@
 import { findingsIn } from "../prp/gates/gate-findings.js";
+import type { PlanItem } from "./plan.js";
 
 /** What a text names as its checks. */
 export interface NamedChecks {
@@ -25,6 +26,17 @@ export function findChecks(lines: readonly string[]): NamedChecks {
     if (commands.length === 0 && SCRIPTED.test(line)) checks.add(line.replace(/[.\s]+$/, ""));
   }
   return { gates: [...gates], checks: [...checks] };
+}
+
+/** The commands that must succeed for an item: those that it names itself, then the common ones. */
+export function gatesFor(
+  item: PlanItem,
+  common: readonly string[],
+  scripts: Readonly<Record<string, unknown>>,
+): readonly string[] {
+  const named = item.checks.flatMap((check) => findScript(check, scripts) ?? []);
+  // The items within a group have passed the common gates just before.
+  return [...new Set([...item.gates, ...named, ...(item.isGroup ? [] : common)])];
 }
 
 /** The script of a project's package.json that a check means: `typecheck` for "Typecheck passes". */

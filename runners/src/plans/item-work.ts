@@ -43,10 +43,20 @@ export function spentText({ calls, costUsd, tokens }: Spent): string {
   return `${calls} ${calls === 1 ? "call" : "calls"}${money}${text}`;
 }
 
+/** Where an item is worked on: the project's folder, or the same folder in a worktree of its own. */
+export interface WorkPlace {
+  readonly cwd: string;
+  /** The plan's file there. */
+  readonly path: string;
+  /** The worktree, if it is one. */
+  readonly worktree?: string;
+}
+
 /** An item while it is worked on. Everything in it comes from recorded steps, so a resume makes it again. */
 export class ItemWork {
   readonly item: PlanItem;
   readonly gates: readonly string[];
+  readonly place: WorkPlace;
   readonly calls: CoderCall[] = [];
   /** How often the coder was asked again. */
   fixes = 0;
@@ -58,12 +68,16 @@ export class ItemWork {
   /** The newest commit at its start, and after the last call. */
   readonly startHead: string | undefined;
   head: string | undefined;
+  /** The commit that its worktree is based on. */
+  base: string | undefined;
 
-  constructor(item: PlanItem, gates: readonly string[], head: string | undefined) {
+  constructor(item: PlanItem, gates: readonly string[], place: WorkPlace, head: string | undefined) {
     this.item = item;
     this.gates = gates;
+    this.place = place;
     this.startHead = head;
     this.head = head;
+    this.base = head;
   }
 
   note(call: CoderCall): void {

@@ -51,7 +51,7 @@ function readStories(stories: readonly Fields[], places: Places): readonly PlanI
   return items.toSorted((a, b) => a.priority - b.priority || 0).map(({ item }) => item);
 }
 
-const PLAIN = { within: [], isParallel: false, isOptional: false, isGroup: false };
+const PLAIN = { within: [], isOptional: false, isGroup: false };
 
 function looksLikeTasks(tasks: unknown): tasks is readonly Fields[] {
   return Array.isArray(tasks) && tasks.every((task) => isRecord(task) && "status" in task);
@@ -99,6 +99,8 @@ function toItem(task: Fields, id: string, path: Path, places: Places): PlanItem 
     title: textIn(task, "title"),
     text,
     ...PLAIN,
+    // Dependencies alone decide what must wait.
+    beside: "",
     status,
     after: [],
     ...findChecks(strategy.split("\n")),

@@ -5,7 +5,7 @@ import { coderCommand } from "../coders/coder-command.js";
 import { type CoderReport, readReport } from "../coders/coder-report.js";
 import { CommandOutput, type OutputSink } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
-import { gateScript } from "../prp/gates/gate-script.js";
+import { gateLine } from "../prp/gates/gate-line.js";
 import { openSink, type PrpOutput } from "../prp/output.js";
 
 /** How commands run and where they show their output. */
@@ -71,9 +71,7 @@ export async function runGate(
   step: StepCall,
   settings: CommandSettings,
 ): Promise<CommandResult> {
-  const { script, statements } = gateScript(command, "bash");
-  const nameStatement = (index: number) => statements[index]?.text;
-  const line = { shell: "bash", command: script, strict: true, cwd: settings.cwd, nameStatement } as const;
+  const line = await gateLine({ command, lines: [] }, settings.cwd);
   return run(line, { taskId, kind: "gate" }, new CommandOutput(KEPT_BYTES), timeoutMs, step, settings);
 }
 

@@ -1,3 +1,5 @@
+import { realpath } from "node:fs/promises";
+import { relative } from "node:path";
 import { describeCause, isError } from "waymark/kit";
 import { git } from "../prp/work-state.js";
 import { PlanError } from "./errors.js";
@@ -25,41 +27,56 @@ export function isAbout({ subject }: Commit, { id, title }: Pick<PlanItem, "id" 
 
 /** The newest commit; `undefined` if there is no repository, or nothing is committed yet. */
 export async function readHead(cwd: string, signal: AbortSignal): Promise<string | undefined> {
-  return git(cwd, signal, "rev-parse", "--verify", "--quiet", "HEAD").then(
-    (text) => text.trim(),
-    () => undefined,
-  );
+  return (await tryGit(cwd, signal, "rev-parse", "--verify", "--quiet", "HEAD"))?.trim();
 }
 
 /** The commits since another one, the newest first; none if history was rewritten, so that git no longer knows the range. */
 export async function commitsSince(cwd: string, since: string | undefined, signal: AbortSignal): Promise<Commit[]> {
   if ((await readHead(cwd, signal)) === since) return [];
   const range = since === undefined ? "HEAD" : `${since}..HEAD`;
-  const log = await git(cwd, signal, "log", "--max-count=200", "--format=%H %s", range).catch(() => "");
+  const log = (await tryGit(cwd, signal, "log", "--max-count=200", "--format=%H %s", range)) ?? "";
   return log.split("\n").flatMap((line) => (line === "" ? [] : { id: line.slice(0, 40), subject: line.slice(41) }));
 }
 
 /**
- * Commits all changes. If there are none, returns the newest commit.
+ * Commits all changes, or adds them to the newest commit. If there are none, returns the newest commit.
  *
  * @throws {PlanError} `GIT_FAILED`
  */
-export async function commitAll(cwd: string, message: string, signal: AbortSignal): Promise<string | undefined> {
-  await run(cwd, signal, "add", "--all", ":/");
-  const isClean = await git(cwd, signal, "diff", "--cached", "--quiet").then(
-    () => true,
-    () => false,
-  );
-  if (!isClean) await run(cwd, signal, "commit", "--quiet", "--message", message);
+export async function commitAll(
+  cwd: string,
+  message: string,
+  signal: AbortSignal,
+  { amends = false } = {},
+): Promise<string | undefined> {
+  await runGit(cwd, signal, "add", "--all", ":/");
+  const isClean = (await tryGit(cwd, signal, "diff", "--cached", "--quiet")) !== undefined;
+  const amend = amends ? ["--amend"] : [];
+  if (!isClean) await runGit(cwd, signal, "commit", "--quiet", ...amend, "--message", message);
   return readHead(cwd, signal);
 }
 
-/** @throws {PlanError} `GIT_FAILED`: there is no repository. */
-export async function assertRepository(cwd: string, signal: AbortSignal): Promise<void> {
-  await run(cwd, signal, "rev-parse", "--show-toplevel");
+/** @throws {PlanError} `TREE_DIRTY`: files other than the plan are changed. */
+export async function assertClean(cwd: string, path: string, signal: AbortSignal): Promise<void> {
+  const root = (await runGit(cwd, signal, "rev-parse", "--show-toplevel")).replace(/\n$/, "");
+  const plan = relative(root, await realpath(path));
+  const status = await runGit(root, signal, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all");
+  const files = status.split("\0").flatMap((line) => (line === "" || line.slice(3) === plan ? [] : line.slice(3)));
+  if (files.length === 0) return;
+  const names = files.slice(0, 5).join(", ") + (files.length > 5 ? ` and ${files.length - 5} more` : "");
+  const message =
+    `Not committed in ${root}: ${names}. They would land in the commit of the plan's first item. Nothing was run. Commit or stash them, ` +
+    "or add them to .gitignore; or pass --allow-dirty.";
+  throw new PlanError("TREE_DIRTY", message);
 }
 
-async function run(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string> {
+/** Returns what git prints; `undefined` if it fails. */
+export async function tryGit(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string | undefined> {
+  return git(cwd, signal, ...args).catch(() => undefined);
+}
+
+/** @throws {PlanError} `GIT_FAILED` */
+export async function runGit(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string> {
   try {
     return await git(cwd, signal, ...args);
   } catch (cause) {

@@ -20,8 +20,12 @@ export interface RunPlanOptions {
   readonly commits?: boolean | undefined;
   /** Pauses the run after so many items. Default: all. */
   readonly maxItems?: number | undefined;
-  /** How many coders may work at once on items that are marked as parallel. Default 1. */
+  /** With `commits`: the first item's commit may contain what is changed already. Default false. */
+  readonly allowsDirty?: boolean | undefined;
+  /** How many items that are marked as parallel may be worked on at once; more than 1 needs `worktrees`. Default 1. */
   readonly jobs?: number | undefined;
+  /** Parallel items have a git worktree each, in `.waymark/worktrees`. Needs `commits`. Default false. */
+  readonly worktrees?: boolean | undefined;
   /** Runs these items only, also optional and deferred ones. Default: all that are open. */
   readonly only?: readonly string[] | undefined;
   readonly budget?:

@@ -20,8 +20,8 @@ export interface PlanItem {
   /** The headings and items around it, the outermost first. */
   readonly within: readonly string[];
   readonly status: ItemStatus;
-  /** It may be worked on beside the parallel items next to it. */
-  readonly isParallel: boolean;
+  /** Items with the same text here may be worked on side by side, once those that they come after are done. */
+  readonly beside?: string;
   /** It is run only if it is asked for by its id. */
   readonly isOptional: boolean;
   /** It has no work of its own: it is done once the items in it are. */

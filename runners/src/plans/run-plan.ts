@@ -1,16 +1,17 @@
 import { resolve } from "node:path";
 import type { CheckpointManager, Run } from "waymark";
 import { readScripts } from "../prp/gates/servers.js";
+import { PlanError } from "./errors.js";
 import { NOTHING } from "./item-work.js";
-import { assertRepository } from "./plan-git.js";
+import { readHead, runGit } from "./plan-git.js";
 import { type PlanResult, type PlanState, planTask, type RunPlanOptions } from "./plan-options.js";
 import { PlanTurns } from "./plan-turns.js";
 import { readPlan } from "./read-plan.js";
 
 /**
- * Runs a plan's open items, one after the other: the coder, the gates, fixes until the gates pass, then the done-mark. It is a run of
- * the task {@link planTask}: kill it anywhere, and call it again to resume. An item that was finished before the kill, but not
- * recorded, isn't done again.
+ * Runs a plan's open items, one after the other or parallel ones side by side: the coder, the gates, fixes until the gates pass,
+ * then the done-mark. It is a run of the task {@link planTask}: kill it anywhere, and call it again to resume. An item that was
+ * finished before the kill, but not recorded, isn't done again.
  *
  * @throws {PlanError} The plan can't be run (nothing was done), an item failed, or the budget is spent.
  * @throws {LeaseHeldError} Another process runs this plan.
@@ -21,7 +22,7 @@ export async function runPlan(manager: CheckpointManager, path: string, options:
   const running = new PlanTurns(resolve(path), scripts, options);
   const plan = await readPlan(path, { tag });
   running.check(plan);
-  if (options.commits) await assertRepository(cwd, new AbortController().signal);
+  await assertGit(path, options);
   const taskId = planTask(path, cwd);
   const isOver = (await manager.latest(taskId))?.status === "completed";
   const open = running.wantedIn(plan);
@@ -40,4 +41,18 @@ export async function runPlan(manager: CheckpointManager, path: string, options:
   }
   const left = running.wantedIn(await readPlan(path, { tag })).map(({ id }) => id);
   return { success: true, done: running.done, open: left, spent: running.spent };
+}
+
+/** @throws {PlanError} `PLAN_INVALID`: the options exclude each other. `GIT_FAILED`: git lacks what they need. */
+async function assertGit(path: string, { jobs = 1, worktrees, commits, cwd = "." }: RunPlanOptions): Promise<void> {
+  const refuse = (why: string) => new PlanError("PLAN_INVALID", `${path} can't be run: ${why}. Nothing was run.`);
+  if (jobs > 1 && !worktrees)
+    throw refuse(
+      `${jobs} coders in one folder would overwrite each other's work, and no gate could tell whose work it judges. Pass --worktrees to have a git worktree for each`,
+    );
+  if (worktrees && !commits) throw refuse("what is done in a worktree comes to the branch as a commit. Pass --commit");
+  const { signal } = new AbortController();
+  if (commits) await runGit(cwd, signal, "rev-parse", "--show-toplevel");
+  if (worktrees && (await readHead(cwd, signal)) === undefined)
+    throw new PlanError("GIT_FAILED", "A worktree needs a commit to begin with, and there is none. Nothing was run.");
 }

@@ -12,7 +12,7 @@ import { WATCHDOG, WATCHDOG_POLL_MS } from "./watchdog.js";
 export interface CommandLine {
   readonly command: string;
   /** Default `sh`. */
-  readonly shell?: "sh" | "bash" | "zsh" | undefined;
+  readonly shell?: "sh" | "bash" | undefined;
   /** Whether the command ends and fails at its first failing line. Default false. */
   readonly strict?: boolean | undefined;
   /**

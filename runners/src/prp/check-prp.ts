@@ -1,9 +1,9 @@
 import { checkKeys, checkTaskId, checkText, listKeys } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
-import { type GateShell, GateSyntaxError, parseStatements } from "./gates/gate-script.js";
+import { GateSyntaxError, parseStatements } from "./gates/gate-script.js";
 import { type PackageScripts, readScripts } from "./gates/servers.js";
-import { findProblems, type LoadedGate, offerToSkip, readPrp } from "./load-prp.js";
+import { findProblems, type LoadedGate, offerToSkip, type PrpReading, readPrp } from "./load-prp.js";
 import type { LeftBlock } from "./reading/commands.js";
 
 /** The gates that a PRP would run, and the warnings about them. */
@@ -27,7 +27,6 @@ export interface GateCheck {
   readonly description: string;
   /** The stage of the gate's checkpoint. */
   readonly stage: GateStage;
-  readonly shell: GateShell;
   /** The line of the heading, from 1; absent if the PRP is JSON. */
   readonly line?: number;
   /** Each statement must succeed. Empty if the gate is no valid shell. */
@@ -39,19 +38,11 @@ export interface GateCheck {
   readonly left: readonly LeftBlock[];
 }
 
-export interface CheckPrpOptions {
-  /** Like the option `taskId` of `PrpExecutor.execute`. */
-  readonly taskId?: string | undefined;
-  /** Like the option `section` of `PrpExecutor.execute`. */
-  readonly section?: string | undefined;
+export interface CheckPrpOptions extends PrpReading {
   /** A PRP without an id is named by its path relative to this folder. Default: the current folder. */
   readonly sessionPath?: string | undefined;
   /** The folder where the gates run. Its package.json tells which scripts are servers. Default: the current folder. */
   readonly cwd?: string | undefined;
-  /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
-  readonly skip?: readonly string[] | undefined;
-  /** The only gates to run. Default: all. */
-  readonly only?: readonly string[] | undefined;
 }
 
 const OPTION_KEYS = listKeys<CheckPrpOptions>({
@@ -91,12 +82,11 @@ export async function checkPrp(path: string, options: CheckPrpOptions = {}): Pro
 }
 
 function checkGate(gate: LoadedGate, scripts: PackageScripts): GateCheck {
-  const { level, description, stage, shell, line, skipped, left } = gate;
+  const { level, description, stage, line, skipped, left } = gate;
   return {
     level,
     description,
     stage,
-    shell,
     ...(line === undefined ? undefined : { line }),
     statements: statementsIn(gate),
     ...(skipped === undefined ? undefined : { skipped }),

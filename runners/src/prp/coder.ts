@@ -32,7 +32,7 @@ export type CoderAnswer =
     };
 
 /**
- * The coder does the work. It is a function, or a command line for `sh`. The command reads the prompt on stdin. Its stdout may
+ * The coder does the work. It is a function, `claude`, `codex`, or a command line for `sh`. The command reads the prompt on stdin. Its stdout may
  * end with one line of JSON, `{"result": "success" | "error" | "issue", "message": "…", "artifacts"?: […]}`; without one, the gates
  * decide.
  */

@@ -2,7 +2,7 @@ export { type CheckPrpOptions, checkPrp, type GateCheck, type PrpCheck } from ".
 export type { Coder, CoderAnswer, CoderRequest } from "./coder.js";
 export { PrpError, type PrpErrorCode } from "./errors.js";
 export type { GateFinding } from "./gates/gate-findings.js";
-export type { GateShell } from "./gates/gate-script.js";
+export type { PrpReading } from "./load-prp.js";
 export type { OutputSource, PrpOutput } from "./output.js";
 export { type PrpDocument, PrpDocumentSchema, type PrpGate, PrpGateSchema } from "./prp-document.js";
 export { type ExecuteOptions, PrpExecutor, type PrpExecutorOptions } from "./prp-executor.js";

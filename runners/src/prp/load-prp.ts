@@ -5,7 +5,6 @@ import { describeCause, isError } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { PrpError } from "./errors.js";
 import { findingsIn, whyNothingIsChecked } from "./gates/gate-findings.js";
-import type { GateShell } from "./gates/gate-script.js";
 import { readScripts } from "./gates/servers.js";
 import { isInstalled } from "./gates/shells.js";
 import { type ParsedGate, parsePrp } from "./parse-prp.js";
@@ -17,7 +16,6 @@ export interface LoadedGate {
   readonly level: number;
   readonly description: string;
   readonly command: string | null;
-  readonly shell: GateShell;
   /**
    * The stage of the gate's checkpoint: `validation-gate-1`, and `validation-gate-1-2` for the second gate of level 1.
    */
@@ -35,10 +33,7 @@ export interface LoadedGate {
 /** A PRP that is ready to be executed. */
 export interface LoadedPrp {
   readonly taskId: string;
-  /**
-   * Another id under which a session may have begun this PRP, before it had an id of its own. If the session has it,
-   * that task is continued.
-   */
+  /** The path's id, under which a session may have begun this PRP. If the session has it, that task is continued. */
   readonly otherId?: string;
   /** The id to use if `taskId`, which comes from the title, belongs to another PRP of the session. */
   readonly pathId?: string;
@@ -54,20 +49,24 @@ export interface LoadedPrp {
   readonly digest: string;
 }
 
-/** The options for reading a PRP. */
-export interface LoadOptions {
-  /** Overrides the document's own id. */
+/** How a PRP is read: the same when it is checked and when it is executed. */
+export interface PrpReading {
+  /** The task's name. Default: the PRP's own id, or else its path relative to the session's folder. */
   readonly taskId?: string | undefined;
-  /** The heading of the section with the gates, if its own words don't identify it. */
+  /** The heading of the section with the gates. Needed if no heading says validation, or several do. */
   readonly section?: string | undefined;
+  /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
+  readonly skip?: readonly string[] | undefined;
+  /** The only gates to run. Default: all. */
+  readonly only?: readonly string[] | undefined;
+}
+
+/** The options for reading a PRP. */
+export interface LoadOptions extends PrpReading {
   /** A PRP without an id is named by its path relative to this folder. */
   readonly sessionPath: string;
   /** The folder where the gates run. */
   readonly cwd: string;
-  /** The gates to leave out: levels such as `2`, or `1-2` for the second gate of level 1. */
-  readonly skip?: readonly string[] | undefined;
-  /** The only gates to run. */
-  readonly only?: readonly string[] | undefined;
 }
 
 /**
@@ -150,10 +149,10 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
 
 async function loadedDocument(document: CheckedDocument, path: string, options: LoadOptions): Promise<LoadedPrp> {
   const { prompt = describeDocument(document), validationGates } = document;
-  const gates = validationGates.map(({ manual, shell = "bash", ...gate }) => {
+  const gates = validationGates.map(({ manual, ...gate }) => {
     const isIdle = gate.command === null || gate.command.split("\n").every((line) => /^\s*(?:#|$)/.test(line));
     const skipped = manual === true ? "a person checks it" : isIdle ? "it has no command" : undefined;
-    return { ...gate, shell, lines: [], left: [], skipped };
+    return { ...gate, lines: [], left: [], skipped };
   });
   return {
     taskId: options.taskId ?? document.taskId,
@@ -169,13 +168,11 @@ type FoundGate = Omit<LoadedGate, "stage" | "skipped"> & { readonly skipped: str
 async function withStages(gates: readonly FoundGate[], options: LoadOptions): Promise<LoadedGate[]> {
   const scripts = await readScripts(options.cwd);
   const seen = new Map<number, number>();
-  const installed = new Map<GateShell, boolean>();
-  for (const shell of new Set(gates.map((gate) => gate.shell))) installed.set(shell, await isInstalled(shell));
+  const missing = (await isInstalled("bash")) ? undefined : "there is no bash in the folders of PATH";
   const loaded: LoadedGate[] = [];
   for (const { skipped, ...gate } of gates.toSorted((a, b) => a.level - b.level)) {
     const nth = (seen.get(gate.level) ?? 0) + 1;
     seen.set(gate.level, nth);
-    const missing = installed.get(gate.shell) === true ? undefined : `there is no ${gate.shell} in the folders of PATH`;
     const name = `${gate.level}${nth === 1 ? "" : `-${nth}`}`;
     const why = skipped ?? whyLeftOut(name, gate.level, options) ?? missing ?? whyNothingIsChecked(gate, scripts);
     loaded.push({

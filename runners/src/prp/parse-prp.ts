@@ -1,5 +1,4 @@
 import { PrpError } from "./errors.js";
-import type { GateShell } from "./gates/gate-script.js";
 import { findCommand, type LeftBlock } from "./reading/commands.js";
 import { type Level, levelsIn } from "./reading/levels.js";
 import { type CodeBlock, numberIn, type OutlineItem, parseOutline, plain } from "./reading/outline.js";
@@ -20,7 +19,6 @@ export interface ParsedGate {
   readonly description: string;
   /** Null if the level has no command. */
   readonly command: string | null;
-  readonly shell: GateShell;
   /** The line of the heading, from 1. */
   readonly line: number;
   /** For each line of the command, its line in the Markdown, from 1. */
@@ -134,12 +132,11 @@ function describeWithoutCode({ heading, items }: Section, markdown: string): str
 }
 
 function toGate({ number, title, line, items }: Level): ParsedGate {
-  const { lines, shell, left } = findCommand(items);
+  const { lines, left } = findCommand(items);
   return {
     level: number,
     description: title,
     command: lines.length > 0 ? lines.map(({ text }) => text).join("\n") : null,
-    shell,
     line,
     lines: lines.map((each) => each.line),
     left,

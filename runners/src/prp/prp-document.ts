@@ -27,8 +27,6 @@ export const PrpGateSchema = z
       .nullable(),
     /** A person checks this gate, so it is skipped. Default false. */
     manual: z.boolean().optional(),
-    /** The shell that runs the command. Default `bash`. Under `sh`, only the last command of a pipe decides. */
-    shell: z.enum(["bash", "zsh", "sh"]).optional(),
   })
   .transform(({ level, description, ...rest }) => ({
     ...rest,

@@ -18,7 +18,7 @@ import { type CheckpointConfig, PrpCheckpointManager } from "waymark/prp";
 import { interruptibly } from "../interruption.js";
 import type { Coder } from "./coder.js";
 import { PrpError } from "./errors.js";
-import { type LoadedPrp, loadPrp } from "./load-prp.js";
+import { type LoadedPrp, loadPrp, type PrpReading } from "./load-prp.js";
 import type { PrpOutput } from "./output.js";
 import type { PrpDocument } from "./prp-document.js";
 import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
@@ -56,7 +56,7 @@ export interface PrpExecutorOptions {
   readonly logger?: Logger | undefined;
 }
 
-export interface ExecuteOptions {
+export interface ExecuteOptions extends PrpReading {
   /**
    * Pauses the execution: ends the running command, and `execute` rejects with the signal's reason. Execute again to
    * resume.
@@ -69,14 +69,6 @@ export interface ExecuteOptions {
   readonly restart?: boolean | undefined;
   /** True: a checkpoint must exist. False: no unfinished work may exist. Default: resumes if there is a checkpoint. */
   readonly resume?: boolean | undefined;
-  /** The task's name. Default: the PRP's own id, or else its path relative to the session's folder. */
-  readonly taskId?: string | undefined;
-  /** The heading of the section with the gates. Needed if no heading says validation, or several do. */
-  readonly section?: string | undefined;
-  /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
-  readonly skip?: readonly string[] | undefined;
-  /** The only gates to run. Default: all. */
-  readonly only?: readonly string[] | undefined;
 }
 
 const OPTION_KEYS = listKeys<PrpExecutorOptions>({

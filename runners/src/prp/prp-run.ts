@@ -1,6 +1,7 @@
 import type { Logger } from "waymark";
 import { isError } from "waymark/kit";
 import type { CheckpointExecutionState, PrpStage, ValidationGateResult, WorkProgress } from "waymark/prp";
+import { coderCommand } from "../coders/coder-command.js";
 import { boundText } from "../processes/bounded-capture.js";
 import { type CommandLine, ProcessStartError } from "../processes/command.js";
 import { CommandOutput } from "../processes/command-output.js";
@@ -87,9 +88,8 @@ export class PrpRun {
 
   async execute(restart: boolean): Promise<ExecutionResult> {
     const { newest } = this.#journal;
-    if (newest === undefined) return this.#work(START, "new");
+    if (newest === undefined || restart) return this.#work(START, "new");
     const { id, state } = newest;
-    if (restart) return this.#work(START, "new");
     const resumedFrom = { id, stage: state.stage };
     const position = findPosition(state, this.#prp.gates, state.waymark === undefined);
     this.#noteChanges(state);
@@ -135,11 +135,8 @@ export class PrpRun {
       const text = `These gates have changed or were removed since they ran, so their results don't count: ${gates.join(", ")}`;
       this.#log("info", { type: "gatesChanged" }, text);
     } else if (prpDigest !== undefined && prpDigest !== this.#prp.digest) {
-      this.#log(
-        "info",
-        { type: "textChanged" },
-        "Its text has changed since the last run; the gates that passed have not",
-      );
+      const text = "Its text has changed since the last run; the gates that passed have not";
+      this.#log("info", { type: "textChanged" }, text);
     }
   }
 
@@ -231,7 +228,8 @@ export class PrpRun {
     const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes, cwd } = this.#settings;
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
-      const line: CommandLine = { shell: "sh", command: coder, strict: false, cwd, input: this.#makePrompt(step) };
+      const { command } = coderCommand(coder);
+      const line: CommandLine = { shell: "sh", command, strict: false, cwd, input: this.#makePrompt(step) };
       const ran = await this.#run(line, step, position, timeoutMs);
       outcome = ran.aborted ? undefined : toCoderOutcome(ran);
     } else {

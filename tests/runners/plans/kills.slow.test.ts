@@ -12,14 +12,8 @@ function start(project: Project, options: object): ChildProcess {
   return spawn(process.execPath, args, {
     cwd: project.cwd,
     stdio: ["ignore", "pipe", "inherit"],
-    env: { ...process.env, ...IDENTITY },
   });
 }
-
-const IDENTITY = {
-  ...{ GIT_AUTHOR_NAME: "T", GIT_AUTHOR_EMAIL: "t@example.com" },
-  ...{ GIT_COMMITTER_NAME: "T", GIT_COMMITTER_EMAIL: "t@example.com" },
-};
 
 /** Runs the plan to its end, or to its kill. Returns its lines. */
 async function run(project: Project, options: object = {}): Promise<readonly string[]> {
@@ -95,5 +89,36 @@ describe("a plan whose run is killed", () => {
     const free = calls.filter((line) => / (?:fail|prose) /.test(line)).length;
     expect(sum("costUsd")).toBeLessThanOrEqual((calls.length - free) * 0.25);
     expect(sum("costUsd")).toBeGreaterThanOrEqual((calls.length - free - kills) * 0.25);
+  });
+
+  it("does parallel items once in 12 kills, each with one commit on the branch", { timeout: 170_000 }, async () => {
+    const random = randomFrom(SEED);
+    const items = Array.from({ length: 9 }, (_, index) => `T${String(index + 1).padStart(3, "0")}`);
+    const script = Object.fromEntries(items.map((id, index) => [id, index % 3 === 0 ? ["clash", "clash"] : []]));
+    const plan = items.map((id) => `- [ ] ${id} [P] Item ${id}\n`).join("");
+    const project = await Project.create(plan, script, { git: true });
+    let kills = 0;
+    for (let code: unknown; code !== 0; ) {
+      const child = start(project, { gates: ["test -d out"], jobs: 3, worktrees: true });
+      let lines = Math.floor(random() * 5);
+      let said = "";
+      child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+        said += text;
+        if (kills < 12 && lines-- === 0 && child.kill("SIGKILL")) kills += 1;
+      });
+      [code] = await once(child, "close");
+      if (code === 1) expect(said).toBe("no failure");
+    }
+    expect(kills).toBe(12);
+    expect(await project.read("tasks.md")).toBe(plan.replaceAll("[ ]", "[x]"));
+    const subjects = (await project.git("log", "--format=%s")).split("\n");
+    expect(subjects.sort()).toEqual(["Begin", ...items.map((id) => `${id}: Item ${id}`)]);
+    for (const id of items) {
+      const [commit = ""] = (await project.git("log", "--format=%H", `--grep=^${id}:`)).split("\n");
+      const names = (await project.git("show", "--format=", "--name-only", commit)).split("\n");
+      expect(names.filter((name) => name !== "out/shared")).toEqual([`out/${id}`, "tasks.md"]);
+    }
+    expect(await project.git("status", "--porcelain")).toBe("");
+    expect((await project.git("worktree", "list")).split("\n")).toHaveLength(1);
   });
 });

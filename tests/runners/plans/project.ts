@@ -9,7 +9,9 @@ import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 /** What the coder in tests/fixtures/plans does at each of its calls for an item. */
-export type Script = Readonly<Record<string, readonly (string | { readonly limitMs: number })[]>>;
+export type Script = Readonly<
+  Record<string, readonly (string | { readonly limitMs: number } | { readonly meet: readonly string[] })[]>
+>;
 
 const CODER = join(import.meta.dirname, "..", "..", "fixtures", "plans", "coder.mjs");
 
@@ -51,6 +53,8 @@ export class Project {
     await project.write("script.json", JSON.stringify(script));
     if (options.git) {
       await project.git("init", "--quiet");
+      await project.git("config", "user.name", "T");
+      await project.git("config", "user.email", "t@example.com");
       await project.write(
         ".git/info/exclude",
         "/node_modules\n/calls\n/gates\n/passed\n/prompt-*\n/runner\n/.waymark\n/script.json\n",
@@ -68,8 +72,7 @@ export class Project {
   }
 
   async git(...args: string[]): Promise<string> {
-    const identity = ["-c", "user.name=T", "-c", "user.email=t@example.com"];
-    return (await execa("git", [...identity, ...args], { cwd: this.cwd })).stdout;
+    return (await execa("git", args, { cwd: this.cwd })).stdout;
   }
 
   write(name: string, text: string): Promise<void> {

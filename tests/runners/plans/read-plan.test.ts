@@ -9,10 +9,10 @@ import { tempFolder } from "../../support/temp-folder.js";
 const LISTS = join(import.meta.dirname, "..", "..", "fixtures", "plans");
 
 /** `2.1 after 1, optional` */
-function describeItem({ id, status, isParallel, isOptional, isGroup, after, gates, checks }: PlanItem): string {
+function describeItem({ id, status, beside, isOptional, isGroup, after, gates, checks }: PlanItem): string {
   const parts = [
     ...(status === "open" ? [] : [status]),
-    ...(isParallel ? ["parallel"] : []),
+    ...(beside ? ["parallel"] : []),
     ...(isOptional ? ["optional"] : []),
     ...(isGroup ? ["group"] : []),
     ...(after.length > 0 ? [`after ${after.join(" ")}`] : []),

@@ -42,7 +42,7 @@ describe("a plan", () => {
     await project.write("tasks.md", TWO);
     await expect(project.run({ maxFixes: 1 })).rejects.toMatchObject({
       code: "ITEM_FAILED",
-      message: /out\/2 is missing/,
+      message: expect.stringMatching(/out\/2 is missing/),
     });
     expect(await project.read("tasks.md")).toBe(TWO.replace("[ ]", "[x]"));
     expect((await project.manager.tasks())[0]?.status).toBe("failed");
@@ -124,20 +124,11 @@ describe("a plan", () => {
     await expect(project.run({ only: ["9"] })).rejects.toThrow(/it has no item 9/);
   });
 
-  it("runs the coders of parallel items side by side, then their gates", async () => {
-    const project = await Project.create("- [ ] T001 [P] A\n- [ ] T002 [P] B\n- [ ] T003 C\n");
-    expect((await project.run({ jobs: 3 })).done).toEqual(["T001", "T002", "T003"]);
-    const names: string[] = [];
-    for await (const { name = "" } of project.manager.records("plan/tasks.md", { kinds: ["step"] })) names.push(name);
-    expect(names.slice(1, 3).sort()).toEqual(["T001 coder", "T002 coder"]);
-    expect(names.slice(3, 5)).toEqual(["T001 gate ./gate", "T001 finish"]);
-  });
-
   it("is refused before the coder is asked if nothing can show that an item is done", async () => {
     const project = await Project.create(TWO);
     await expect(project.run({ gates: [] })).rejects.toMatchObject({
       code: "PLAN_INVALID",
-      message: /nothing can show that 1, 2 are done/,
+      message: expect.stringMatching(/nothing can show that 1, 2 are done/),
     });
     await expect(project.read("calls")).rejects.toThrow();
     expect((await project.run({ gates: [], allowsNoGates: true })).done).toEqual(["1", "2"]);
@@ -157,8 +148,6 @@ describe("a plan", () => {
 describe("with commits", () => {
   it("makes one commit per item, with its done-mark", async () => {
     const project = await Project.create(TWO, {}, { git: true });
-    process.env["GIT_AUTHOR_NAME"] = process.env["GIT_COMMITTER_NAME"] = "T";
-    process.env["GIT_AUTHOR_EMAIL"] = process.env["GIT_COMMITTER_EMAIL"] = "t@example.com";
     await project.run({ commits: true });
     expect((await project.git("log", "--format=%s")).split("\n")).toEqual(["2: Zweite", "1: Erste", "Begin"]);
     expect((await project.git("show", "--format=", "--name-only", "HEAD~1")).split("\n")).toEqual([
@@ -166,6 +155,26 @@ describe("with commits", () => {
       "tasks.md",
     ]);
     expect(await project.git("status", "--porcelain")).toBe("");
+  });
+
+  it("is refused with files that would land in the first item's commit, except the plan", async () => {
+    const project = await Project.create(TWO, { 2: ["fail"] }, { git: true });
+    await project.write("tasks.md", `${TWO}- [ ] 3 Dritte\r\n`);
+    await project.write("mine.txt", "");
+    const run = (options = {}) => project.run({ commits: true, maxFixes: 0, ...options });
+    await expect(run()).rejects.toMatchObject({
+      code: "TREE_DIRTY",
+      message: expect.stringMatching(/: mine\.txt\. They would land in the commit/),
+    });
+    await expect(project.read("calls")).rejects.toThrow();
+
+    await expect(run({ allowsDirty: true })).rejects.toMatchObject({ code: "ITEM_FAILED" });
+    expect(await project.git("show", "--format=%s", "--name-only", "HEAD")).toBe(
+      "1: Erste\n\nmine.txt\nout/1\ntasks.md",
+    );
+    // What a failed item has left is no reason.
+    await project.write("half-done", "");
+    expect((await run()).done).toEqual(["2", "3"]);
   });
 
   it("is refused without a repository", async () => {

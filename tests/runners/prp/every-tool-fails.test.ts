@@ -133,7 +133,7 @@ async function load(gates: readonly string[]) {
 }
 
 async function statusOf(command: string): Promise<number | null> {
-  const { script } = gateScript(command, "bash");
+  const { script } = gateScript(command);
   const stdio = Array.from({ length: STATEMENT_FD + 1 }, (_, fd) => (fd === STATEMENT_FD ? "pipe" : "ignore"));
   const cwd = await tempFolder();
   return spawnSync("bash", ["-e", "-c", script], { cwd, env: { PATH: join(folder, "bin"), HOME: cwd }, stdio }).status;

@@ -1,4 +1,4 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { PrpCheckpointManager } from "waymark/prp";
@@ -68,6 +68,19 @@ describe("executing a PRP", () => {
     expect(await readFile(join(session.path, "prompt"), "utf8")).toContain("**PRP ID**: P1.M1.T1.S1");
   });
 
+  it("starts a coder by its name, without a terminal, and reads its envelope", async () => {
+    const session = await Session.create();
+    const folder = join(session.path, "node_modules", ".bin");
+    await mkdir(folder, { recursive: true });
+    const answer = '{"type":"result","subtype":"success","is_error":false,"result":"Did it."}';
+    const claude = `#!/bin/sh\ncat > prompt\necho "$@" > arguments\necho '${answer}'\n`;
+    await writeFile(join(folder, "claude"), claude, { mode: 0o755 });
+    expect((await session.executor({ coder: "claude" }).execute(session.prpPath)).success).toBe(true);
+    const read = (name: string) => readFile(join(session.path, name), "utf8");
+    expect(await read("arguments")).toBe("-p --output-format json --permission-mode acceptEdits\n");
+    expect(await read("prompt")).toContain("Make it work");
+  });
+
   it("skips gates without a command, and gates for a person", async () => {
     const session = await Session.create();
     const document: PrpDocument = documentOf(null, "true", "exit 1", null);
@@ -112,6 +125,22 @@ describe("executing a PRP", () => {
 
     expect(results.map(({ success }) => success)).toEqual([true, true, true]);
     for (const taskId of tasks) expect(await session.checkpoints(taskId)).toHaveLength(4);
+  });
+
+  it("continues a PRP under its path's id, also once the other PRP with its work item is gone", async () => {
+    const session = await Session.create();
+    const prp = (command: string) =>
+      `# P1.M1.T1.S1: Do it\n\n## Validation Loop\n\n### Level 1: One\n\n\`\`\`sh\n${command}\n\`\`\`\n`;
+    await session.write("first.md", prp("true"));
+    await session.write("second.md", prp("test -e made"));
+    const execute = (name: string) =>
+      session.executor({ coder: countingCoder(), maxFixAttempts: 0 }).execute(join(session.path, name));
+    expect((await execute("first.md")).success).toBe(true);
+    expect((await execute("second.md")).success).toBe(false);
+    await session.remove("first.md");
+    expect((await execute("second.md")).success).toBe(false);
+    await session.write("made");
+    expect((await execute("second.md")).success).toBe(true);
   });
 
   it("makes the session's folder, and runs in another one if asked to", async () => {

@@ -42,11 +42,11 @@ describe("a PRP's Markdown", () => {
 
     expect(taskId).toBe("P3.M2.T2.S1");
     expect(path).toBe(SPEC);
-    expect(gates.map(({ level, description, shell }) => ({ level, description, shell }))).toEqual([
-      { level: 1, description: "Syntax & Style (Immediate Feedback)", shell: "bash" },
-      { level: 2, description: "Unit Tests (Component Validation)", shell: "bash" },
-      { level: 3, description: "Integration Testing (System Validation)", shell: "bash" },
-      { level: 4, description: "Manual Validation", shell: "bash" },
+    expect(gates.map(({ level, description }) => ({ level, description }))).toEqual([
+      { level: 1, description: "Syntax & Style (Immediate Feedback)" },
+      { level: 2, description: "Unit Tests (Component Validation)" },
+      { level: 3, description: "Integration Testing (System Validation)" },
+      { level: 4, description: "Manual Validation" },
     ]);
     expect(gates[0]?.command).toMatch(/^# Run after each file creation[\s\S]*\nnpx prettier --write [\s\S]*errors$/);
     expect(gates[2]?.command).toContain("cat > test_checkpoint_integration.ts << 'EOF'\nimport { CheckpointManager }");
@@ -58,7 +58,7 @@ describe("a PRP's Markdown", () => {
       "PRP.md",
     );
 
-    expect(gates).toMatchObject([{ level: 1, description: "Both", command: "true\n[[ 1 ]]\nls", shell: "bash" }]);
+    expect(gates).toMatchObject([{ level: 1, description: "Both", command: "true\n[[ 1 ]]\nls" }]);
   });
 
   it("knows the line of each line of a command", () => {
@@ -76,7 +76,7 @@ describe("a PRP's Markdown", () => {
       loads.push(await loadPrp(path));
     }
 
-    expect(loads[0]?.gates).toMatchObject([{ level: 1, description: "One", command: "cd /tmp\nls", shell: "bash" }]);
+    expect(loads[0]?.gates).toMatchObject([{ level: 1, description: "One", command: "cd /tmp\nls" }]);
     expect(loads.slice(1)).toEqual([loads[0], loads[0]]);
   });
 

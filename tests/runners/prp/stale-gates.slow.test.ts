@@ -27,7 +27,39 @@ async function resumed(session: Session) {
   return { success, ran: await session.log(), reasons };
 }
 
+/** A person mends gate 2 and breaks gate 1. */
+const STALE = `# Reduced
+
+**PRP ID**: P1.M1.T1.S1
+
+## Validation Loop
+
+### Level 1: Style
+
+\`\`\`bash
+test ! -e lint-error
+\`\`\`
+
+### Level 2: Feature
+
+\`\`\`bash
+test -e feature
+\`\`\`
+`;
+
 describe("a gate that passed before another one failed", () => {
+  it.each(["create", "createWithGit"] as const)("is not skipped if a person broke it: %s", async (create) => {
+    const session = await Session[create]();
+    await session.write("PRP.md", STALE);
+    const execute = (resume: boolean) =>
+      session.executor({ coder: countingCoder(), maxFixAttempts: 0 }).execute(session.prpPath, { resume });
+    expect((await execute(false)).validationResults.map(({ success }) => success)).toEqual([true, false]);
+    await session.write("feature");
+    await session.write("lint-error");
+    const { success, validationResults } = await execute(true);
+    expect([success, validationResults.map(({ level, success }) => [level, success])]).toEqual([false, [[1, false]]]);
+  });
+
   it("runs again if the fix broke it, and then the execution fails", async () => {
     const session = await failedAtGate2(await Session.createWithGit());
     await session.write("feature");

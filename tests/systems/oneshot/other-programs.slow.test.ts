@@ -8,7 +8,8 @@ import { visibleIn } from "../../support/visible-files.js";
 
 const FOREIGN = '{"version":2,"steps":["plan","build"]}\n';
 /** Another program's state that has a feature, too. */
-const LOOP = '{"schema_version":2,"skill":"loop","feature_id":"F01","phase":3,"ws_done":["00-166-01"]}\n';
+const LOOP =
+  '{ "schema_version": 2, "skill": "loop", "feature_id": "F01", "phase": 3, "step": "review", "ws_done": ["00-166-01"], "ws_in_progress": [] }\n';
 
 /** A checkpoint of the spec's program. */
 const SPEC = {

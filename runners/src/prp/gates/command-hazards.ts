@@ -27,39 +27,23 @@ export function commandWarnings(command: Command, place: CommandPlace): string[]
     curlHidesErrors(command, plain, place),
     findIgnores(plain),
     opensSession(command, plain, place.pipe),
-    remoteScript(command, plain),
   ].filter((text) => text !== undefined);
 }
 
 /** Commands that ask, the flag that answers, and what to write. */
 const ASKING: readonly (readonly [command: RegExp, answer: RegExp, advice: string])[] = [
   [/^terraform (?:-\S+ )*(?:apply|destroy)\b/, /-auto-approve|-input=false| \S+plan\b|\.tfplan/, "`-auto-approve`"],
-  [/^(?:tofu|terragrunt) (?:apply|destroy)\b/, /-auto-approve|--terragrunt-non-interactive/, "`-auto-approve`"],
-  [/^pulumi (?:up|destroy)\b/, / (?:-y|--yes)\b/, "`--yes`"],
   [/^docker (?:system|volume|image|container|builder|network) prune\b/, / (?:-\w*f\w*|--force)\b/, "`--force`"],
   [/^(?:apt|apt-get|dnf|yum) (?:-\w+ )*(?:install|remove|upgrade)\b/, / (?:-\w*[yq]\w*|--yes|--assume-yes)\b/, "`-y`"],
   [/^conda (?:create|install|remove|update|env remove)\b/, / (?:-y|--yes)\b/, "`--yes`"],
-  [/^pip3? uninstall\b/, / (?:-y|--yes)\b/, "`--yes`"],
   [/^npm init\b(?! \S+\/)/, / (?:-y|--yes)\b/, "`--yes`"],
-  [/^gh (?:repo|release) delete\b/, / (?:-y|--yes)\b/, "`--yes`"],
-  [/^rm (?:-\w+ )*-\w*i\b/, /$^/, "it without `-i`"],
   [/^(?:npx )?prisma migrate reset\b/, / (?:-f|--force)\b/, "`--force`"],
-  [/^(?:gcloud)\b.* (?:delete|create)\b/, / (?:-q|--quiet)\b/, "`--quiet`"],
 ];
 
 const CHANGES: readonly (readonly [RegExp, string])[] = [
   [/^rm (?:-\w+ )*-[^\WrR]*[rR]\w* |^rm (?:-\w+ )*--recursive/, "rm -r"],
   [/^git push\b/, "git push"],
   [/^git (?:reset --hard|clean -\w*f|checkout (?:--|\.)|restore )/, "git takes changes away"],
-  [/^docker (?:system|volume|image|container|builder) prune/, "docker prune"],
-  [/^docker[ -]compose down .*(?:-v|--volumes)/, "docker compose down -v"],
-  [/^(?:npm|pnpm|yarn) publish\b/, "a package is published"],
-  [
-    /^(?:kubectl (?:apply|delete)|helm (?:install|upgrade|uninstall)|terraform (?:apply|destroy))\b/,
-    "infrastructure is changed",
-  ],
-  [/^(?:apt|apt-get|brew|dnf|yum|apk) (?:-\w+ )*(?:install|add|remove)\b/, "the machine's packages are changed"],
-  [/^(?:dropdb|mkfs\S*|dd|shutdown|reboot)\b/, "data may be destroyed"],
 ];
 
 /** Commands that pass on what they read, also an error page. */
@@ -72,8 +56,7 @@ function curlHidesErrors(
   { text, pipe, isJudged }: CommandPlace,
 ): string | undefined {
   const [name, ...args] = words;
-  const isHttpie = (name === "http" || name === "https") && args.length > 0 && !args.includes("--check-status");
-  if ((name !== "curl" && !isHttpie) || isJudged) return undefined;
+  if (name !== "curl" || isJudged) return undefined;
   if (args.some((arg) => /^(?:--fail(?:-with-body|-early)?|-[a-zA-Z]*f[a-zA-Z]*|--version|-V|--help|-h)$/.test(arg)))
     return undefined;
   if (args.some((arg) => /^(?:file|ftp|telnet|dict):/.test(arg))) return undefined;
@@ -87,7 +70,6 @@ function curlHidesErrors(
   const file = /(?:\s-o\s*|--output[= ]|>\s*)["']?([\w./-]+)/.exec(`${text.slice(command.pos, command.end)} `)?.[1];
   const isKept = file !== undefined && file !== "/dev/null" && text.slice(command.end).includes(file);
   if (isRead || isKept) return undefined;
-  if (isHttpie) return "http exits with 0 on HTTP 404 and 500; write `--check-status`";
   return "curl exits with 0 on HTTP 401, 404 and 500; write `curl -f`";
 }
 
@@ -105,15 +87,13 @@ function findIgnores([name, ...args]: readonly string[]): string | undefined {
 }
 
 const SHELL = /(?:^|\/)(?:sh|bash|zsh|ash|fish)$/;
-const INTERPRETERS = /^(?:python[\d.]*|ipython|node|irb|mongosh?|redis-cli)$/;
-const SESSIONS = /^(?:su|poetry shell|nix-shell|nix shell|nix develop|pipenv shell|tmux|screen)(?: -| \w+)?$/;
 
 /** Without a command, a session ends at once, because stdin is empty. */
 function opensSession(command: Command, words: readonly string[], pipe: Pipeline | undefined): string | undefined {
   const isFed = pipe !== undefined && pipe.commands[0]?.pos !== command.pos;
   if (isFed || command.redirects.some(({ operator }) => operator.startsWith("<"))) return undefined;
   const [name = "", ...args] = words;
-  if (!isSession(name, args) && !SESSIONS.test(words.join(" "))) return undefined;
+  if (!isSession(name, args)) return undefined;
   return `${words.join(" ")} opens a session, which ends at once because stdin is empty; what follows runs here`;
 }
 
@@ -126,26 +106,9 @@ function isSession(name: string, args: readonly string[]): boolean {
     const isInteractive = args.some((arg) => /^-[it]+$|^--(?:interactive|tty)$/.test(arg));
     return isInteractive && SHELL.test(args.at(-1) ?? "");
   }
-  if (/^(?:psql|mysql|sqlite3)$/.test(name)) {
-    return !args.some((arg) => /^-\w*[cefl]|^--\w|^-[Vh]$/.test(arg)) && operands(args, /^-\w$/).length < 2;
-  }
-  return (INTERPRETERS.test(name) || SHELL.test(name)) && args.length === 0;
+  return false;
 }
 
 function operands(args: readonly string[], withValue: RegExp): string[] {
   return args.filter((arg, index) => !arg.startsWith("-") && !withValue.test(args[index - 1] ?? ""));
-}
-
-/** The shell's own status of several commands is that of the last one; elsewhere Waymark can't change that. */
-function remoteScript(command: Command, [name, ...args]: readonly string[]): string | undefined {
-  if (name === "psql") {
-    const reads =
-      args.some((arg) => /^(?:-f|--file)/.test(arg)) ||
-      command.redirects.some(({ operator }) => operator.startsWith("<"));
-    if (!reads || args.some((arg) => arg.includes("ON_ERROR_STOP"))) return undefined;
-    return "psql exits with 0 although a statement fails; write `-v ON_ERROR_STOP=1`";
-  }
-  const script = args.at(-1) ?? "";
-  if (name !== "ssh" || !/[;\n|]/.test(script.trim()) || /\bset -\w*e/.test(script)) return undefined;
-  return "of several commands that ssh runs, only the last one counts; begin them with `set -eo pipefail;`";
 }

@@ -1,4 +1,4 @@
-import { type GateShell, GateSyntaxError, parseCommand } from "./gate-script.js";
+import { GateSyntaxError, parseCommand } from "./gate-script.js";
 import { canFail, hazardsIn } from "./hazards.js";
 import { placeholderIn, UNFILLED } from "./placeholders.js";
 import { onlyServes, type PackageScripts } from "./servers.js";
@@ -15,7 +15,6 @@ export interface GateFinding {
 /** A gate's command. A skipped gate has the reason. */
 interface GateText {
   readonly command: string | null;
-  readonly shell?: GateShell | undefined;
   readonly skipped?: string | undefined;
   /** The line of the PRP for each line of the command. */
   readonly lines: readonly number[];
@@ -44,14 +43,14 @@ export function whyNothingIsChecked(
  *
  * @param scripts - Those of the package.json in the folder where the gate runs.
  */
-export function findingsIn({ command, shell, skipped, lines }: GateText, scripts: PackageScripts = {}): GateFinding[] {
+export function findingsIn({ command, skipped, lines }: GateText, scripts: PackageScripts = {}): GateFinding[] {
   if (command === null || skipped !== undefined) return [];
   const found = (kind: GateFinding["kind"], line: number, message: string): GateFinding => {
     const at = lines[line];
     return at === undefined ? { kind, message } : { kind, line: at, message };
   };
   try {
-    return hazardsIn(command, scripts, shell).map(({ kind, line, message }) => found(kind, line, message));
+    return hazardsIn(command, scripts).map(({ kind, line, message }) => found(kind, line, message));
   } catch (error) {
     if (!(error instanceof GateSyntaxError)) throw error;
     const text = command.split("\n")[error.line]?.trim() ?? "";

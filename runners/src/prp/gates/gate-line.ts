@@ -1,11 +1,10 @@
 import type { CommandLine } from "../../processes/command.js";
-import { type GateShell, gateScript } from "./gate-script.js";
+import { gateScript } from "./gate-script.js";
 import { readScripts } from "./servers.js";
 
 /** What running a gate needs. */
 export interface GateCommand {
   readonly command: string;
-  readonly shell: GateShell;
   /** For each line of the command, its line in the text that it comes from, from 1. May be empty. */
   readonly lines: readonly number[];
 }
@@ -16,10 +15,10 @@ export interface GateCommand {
  *
  * @throws {GateSyntaxError} The command is no valid shell.
  */
-export async function gateLine({ command, shell, lines }: GateCommand, cwd: string): Promise<CommandLine> {
-  const { script, statements } = gateScript(command, shell, await readScripts(cwd));
+export async function gateLine({ command, lines }: GateCommand, cwd: string): Promise<CommandLine> {
+  const { script, statements } = gateScript(command, await readScripts(cwd));
   return {
-    shell,
+    shell: "bash",
     command: script,
     strict: true,
     cwd,

@@ -16,12 +16,9 @@ import { conditionLength, isControlFlow, isSearch, isTest, readWords } from "./c
 import { type ForegroundServer, foregroundServer, type PackageScripts } from "./servers.js";
 import { PIPE_JUDGE, SERVE, WAIT_FOR_EACH } from "./shell-functions.js";
 
-/** A shell that runs gates. */
-export type GateShell = "bash" | "zsh" | "sh";
-
 /** A gate's command, rewritten so that it fails where a reader sees a failure. */
 export interface GateScript {
-  /** The text for the shell. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
+  /** The text for bash. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
   readonly script: string;
   readonly statements: readonly GateStatement[];
 }
@@ -34,31 +31,29 @@ export interface GateStatement {
 }
 
 /**
- * Makes the script of a gate's command. Run under `-e`, the script ends at the first statement that fails:
+ * Makes the script of a gate's command. Run by bash under `-e`, the script ends at the first statement that fails:
  *
  * - The script checks the status of each statement, since `-e` ignores failures of `a && b` and `! a`. It also checks
  *   statements in groups, in the bodies of `for`, `while`, `if` and `case`, in functions, and in the `$(…)` of an
  *   assignment. So `check || exit 1` sees each failure in `check`. In conditions the shell's own rules apply.
  * - A pipe fails if any of its commands fails. If a command other than the last one ends by SIGPIPE, that is no
- *   failure: its reader had enough. `pipefail` lacks this exception. `sh` can only check the last command. In a negated
- *   pipe or a `$(…)`, a search before the last command may find nothing: `! grep -r TODO src | grep -v test` asks that
- *   nothing is left.
+ *   failure: its reader had enough. `pipefail` lacks this exception. In a negated pipe or a `$(…)`, a search before the
+ *   last command may find nothing: `! grep -r TODO src | grep -v test` asks that nothing is left.
  * - A condition (see `conditionLength`) may be false.
  * - `! grep …` fails if the search can't be made.
  * - A test that expects nothing also fails if its command fails: `test -z "$(gofmt -l .)"`. So does `for f in $(…)`.
  * - `sh -c "a; b"` gets `-e`. `wait` fails if a job failed.
- * - A server in the foreground is started, and once it is ready the script continues (bash only).
+ * - A server in the foreground is started, and once it is ready the script continues.
  *
  * @param scripts - Those of the package.json in the folder where the gate runs. They tell which ones are servers.
  * @throws {GateSyntaxError} The command is no valid shell.
  */
-export function gateScript(command: string, shell: GateShell, scripts: PackageScripts = {}): GateScript {
+export function gateScript(command: string, scripts: PackageScripts = {}): GateScript {
   const parsed = parseCommand(command);
-  const rewriting = new Rewriting(command, shell);
+  const rewriting = new Rewriting(command);
   for (const [index, statement] of parsed.commands.entries()) {
     const text = command.slice(statement.pos, statement.end);
-    const server =
-      shell === "bash" ? foregroundServer(statement, text, command.slice(statement.end), scripts) : undefined;
+    const server = foregroundServer(statement, text, command.slice(statement.end), scripts);
     rewriting.statement(statement, index, server);
   }
   return { script: rewriting.script(), statements: parseStatements(command) };
@@ -134,16 +129,14 @@ const NOTE_JOB = ' __waymark_jobs="$__waymark_jobs $!";';
 /** Rewrites a command in place, so that line numbers stay the same. */
 class Rewriting {
   readonly #command: string;
-  readonly #shell: GateShell;
   readonly #edits: { readonly at: number; readonly length: number; readonly text: string }[] = [];
   /** Tests whose `$(…)` runs before them. */
   readonly #emptyTests = new Set<SyntaxNode>();
   readonly #servers = new Map<Statement, ForegroundServer>();
   readonly #mayFindNothing = new Set<SyntaxNode>();
 
-  constructor(command: string, shell: GateShell) {
+  constructor(command: string) {
     this.#command = command;
-    this.#shell = shell;
   }
 
   /** Rewrites a top-level statement of the gate. */
@@ -154,12 +147,7 @@ class Rewriting {
   }
 
   script(): string {
-    const functions = [
-      this.#shell === "sh" ? "" : PIPE_JUDGE,
-      this.#shell === "zsh" ? "" : WAIT_FOR_EACH,
-      this.#servers.size === 0 ? "" : SERVE,
-    ];
-    return functions.join("") + this.#render(0, this.#command.length);
+    return PIPE_JUDGE + WAIT_FOR_EACH + (this.#servers.size === 0 ? "" : SERVE) + this.#render(0, this.#command.length);
   }
 
   #render(from: number, to: number): string {
@@ -189,7 +177,7 @@ class Rewriting {
       const port = server?.port ?? "";
       if (server !== undefined)
         return [`__waymark_closed "${port}"||exit;exec 8< <({ `, `;} 2>&1);__waymark_serve "${port}" $!||exit`];
-      if (node.background === true) return ["", this.#shell === "zsh" ? "" : NOTE_JOB];
+      if (node.background === true) return ["", NOTE_JOB];
       const list = node.command.type === "For" && isChecked ? this.#hoisted(node.command) : undefined;
       return isChecked ? [list === undefined ? "" : `${list};${checkOf(frame)};`, `;${checkOf(frame)}`] : ["", ""];
     }
@@ -222,10 +210,9 @@ class Rewriting {
       this.#edit(sign.pos, "", 1);
       return ["if ", ";then false;else case $? in 1);;*)false;;esac;fi"];
     }
-    if (node.type === "Pipeline" && node.commands.length > 1 && this.#shell !== "sh") {
-      const statuses = this.#shell === "zsh" ? "pipestatus" : "PIPESTATUS";
+    if (node.type === "Pipeline" && node.commands.length > 1) {
       if (isNegated(node)) this.#letFindNothing(node.commands.slice(0, -1));
-      return ["{ __waymark_begin;", `;__waymark_pipe${isNegated(node) ? " !" : ""} "\${${statuses}[@]}";}`];
+      return ["{ __waymark_begin;", `;__waymark_pipe${isNegated(node) ? " !" : ""} "\${PIPESTATUS[@]}";}`];
     }
     return ["", ""];
   }
@@ -247,7 +234,7 @@ class Rewriting {
     if (command.name === undefined) {
       for (const each of frame === "none" ? [] : command.prefix) if (each.type === "Assignment") this.#rewriteIn(each);
     }
-    if (command.name?.value === "wait" && this.#shell !== "zsh") {
+    if (command.name?.value === "wait") {
       const [first] = readWords(command).slice(1);
       if (first?.startsWith("-") !== true)
         this.#edit(command.name.pos, first === undefined ? "__waymark_wait $__waymark_jobs" : "__waymark_wait", 4);
@@ -289,9 +276,8 @@ class Rewriting {
     if (node.type === "For") for (const word of node.wordlist ?? []) visit(word);
     else forEachChild(node, visit);
     const [only, another] = found;
-    if (only === undefined || another !== undefined || !only.text.startsWith("$(") || this.#shell === "zsh")
-      return undefined;
-    const inner = new Rewriting(this.#command, this.#shell);
+    if (only === undefined || another !== undefined || !only.text.startsWith("$(")) return undefined;
+    const inner = new Rewriting(this.#command);
     inner.#rewriteStatements(only, (commands) => commands);
     this.#edit(only.pos, "$__waymark_out", only.end - only.pos);
     return `__waymark_out=$(${inner.#render(only.pos + 2, only.end - 1)})`;

@@ -2,15 +2,7 @@ import { type Command, forEachChild, type ParsedScript, type Pipeline, type Stat
 import { commandWarnings } from "./command-hazards.js";
 import { type Expectation, expectationOf } from "./comments.js";
 import { commandIn, conditionLength, isSearch, isTest, readWords } from "./conditions.js";
-import {
-  type GateShell,
-  GateSyntaxError,
-  makeLineLookup,
-  parseCommand,
-  parseScript,
-  scriptOfShell,
-  TOO_DEEP,
-} from "./gate-script.js";
+import { GateSyntaxError, makeLineLookup, parseCommand, parseScript, scriptOfShell, TOO_DEEP } from "./gate-script.js";
 import { Outcomes, onlyPrints } from "./outcomes.js";
 import { findPlaceholders, UNFILLED } from "./placeholders.js";
 import { foregroundServer, type PackageScripts, runsForEver } from "./servers.js";
@@ -30,7 +22,7 @@ export interface Hazard {
  * @param scripts - Those of the package.json in the folder where the gate runs.
  * @throws {GateSyntaxError} The command is no valid shell.
  */
-export function hazardsIn(command: string, scripts: PackageScripts = {}, shell: GateShell = "bash"): Hazard[] {
+export function hazardsIn(command: string, scripts: PackageScripts = {}): Hazard[] {
   const parsed = parseCommand(command);
   const nodes: SyntaxNode[] = [];
   walk(parsed, (node) => nodes.push(node));
@@ -45,7 +37,7 @@ export function hazardsIn(command: string, scripts: PackageScripts = {}, shell: 
     const isKnown = hazards.some((each) => each.line === line && each.message === message);
     if (message !== undefined && !isKnown) hazards.push({ kind: "warning", line, message });
   };
-  const gate = { command, parsed, nodes, scripts, shell, outcomes: new Outcomes(command, nodes) };
+  const gate = { command, parsed, nodes, scripts, outcomes: new Outcomes(command, nodes) };
   const { commands } = parsed;
   const mayFail = commands.some((each) => gate.outcomes.canFail(each));
   if (!mayFail && commands[0] !== undefined) warn(commands[0].pos, "nothing in this gate can fail");
@@ -81,7 +73,6 @@ interface Gate {
   readonly parsed: ParsedScript;
   readonly nodes: readonly SyntaxNode[];
   readonly scripts: PackageScripts;
-  readonly shell: GateShell;
   readonly outcomes: Outcomes;
 }
 
@@ -93,7 +84,6 @@ interface Warning {
 /** Matches a use of `$?`, except a check whether it is 0. */
 const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const EXIT_0 = /^(?:exit(?:\s+0)?|exec\s+[\w./].*)$/;
-const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
 
 function statementWarnings({ command: gate }: Gate, statement: Statement, expected: Expectation): string[] {
   const { command, pos, end } = statement;
@@ -122,11 +112,6 @@ function statementWarnings({ command: gate }: Gate, statement: Statement, expect
   const begins = command.type === "AndOr" ? command.commands[0] : undefined;
   if (isAllAnd && begins !== undefined && isTest(begins) && conditionLength(command) === 0) {
     warnings.push(`it fails where the test is false; if that is no failure, write \`if …; then …; fi\``);
-  }
-  const writer =
-    command.type === "Pipeline" ? command.commands.slice(0, -1).map(findInterpreter).find(Boolean) : undefined;
-  if (writer !== undefined && STOPS_EARLY.test(text)) {
-    warnings.push(`if the reader stops early, the ${writer} program may exit with 1, and the gate fails`);
   }
   if (expected.output && /^curl\b(?!.*(?: -\w*f|--fail|\| *(?:grep|rg|jq -e|diff)))/.test(text)) {
     warnings.push("nothing compares its output with what the comment expects; write `… | grep -q …`");
@@ -203,7 +188,7 @@ function onlyWrites({ parsed, outcomes }: Gate): boolean {
 
 /** Returns the warnings about single commands, wherever they are. */
 function nodeWarnings(gate: Gate): Warning[] {
-  const { command: text, parsed, scripts, shell } = gate;
+  const { command: text, parsed, scripts } = gate;
   const warnings: Warning[] = [];
   /** @param isApart - What surrounds the node starts servers, or is in the background. */
   const visit = (node: SyntaxNode, pipe: Pipeline | undefined, isJudged: boolean, isApart: boolean): void => {
@@ -218,7 +203,6 @@ function nodeWarnings(gate: Gate): Warning[] {
     }
     const isServer =
       node.type === "Statement" &&
-      shell === "bash" &&
       parsed.commands.includes(node) &&
       foregroundServer(node, text.slice(node.pos, node.end), "", scripts) !== undefined;
     const isStarted = isServer || (node.type === "Statement" && node.background === true);
@@ -311,14 +295,6 @@ function listsOnly([name = "", ...args]: readonly string[]): boolean {
   if (name === "find") return true;
   const isDiff = args[0] === "diff" && !args.some((arg) => /^--(?:exit-code|quiet|check)$/.test(arg));
   return name === "git" && (isDiff || args[0] === "status" || args[0] === "ls-files");
-}
-
-/** Returns the interpreter if it raises an error of its own when nobody reads its pipe. */
-function findInterpreter(node: SyntaxNode): "Python" | "Node" | undefined {
-  const command = commandIn(node);
-  const name = command === undefined ? "" : (readWords(command)[0] ?? "");
-  if (/^(?:.*\/)?(?:python|pytest)[\d.]*$/.test(name)) return "Python";
-  return /^(?:node|npm|npx|pnpm|yarn|bun|tsx|vitest|jest)$/.test(name) ? "Node" : undefined;
 }
 
 /** Returns the command whose status is the statement's. */

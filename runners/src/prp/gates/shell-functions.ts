@@ -6,8 +6,7 @@
  * functions stand on the script's first line, so that line numbers stay the same.
  */
 export const PIPE_JUDGE =
-  // zsh has no SHELLOPTS.
-  `__waymark_begin(){ case :\${SHELLOPTS-}: in *:pipefail:*)__waymark_fail=1;set +o pipefail;;*)__waymark_fail=;;esac;};` +
+  `__waymark_begin(){ case :$SHELLOPTS: in *:pipefail:*)__waymark_fail=1;set +o pipefail;;*)__waymark_fail=;;esac;};` +
   "__waymark_pipe(){ case $__waymark_fail in 1)set -o pipefail;;esac;" +
   "__waymark_not=;case $1 in !)__waymark_not=1;shift;;esac;" +
   "while [ $# -gt 1 ];do case $1 in 0|141);;*)return $1;;esac;shift;done;" +

@@ -1,12 +1,11 @@
 import type { Statement } from "unbash";
-import { type GateShell, GateSyntaxError, parseCommand } from "../gates/gate-script.js";
+import { GateSyntaxError, parseCommand } from "../gates/gate-script.js";
 import { type CodeBlock, numberIn, type OutlineItem, plain } from "./outline.js";
 
 /** The command in a level's code blocks. */
 export interface LevelCommand {
   /** An entry for each line of the command, with its line in the Markdown, from 1. */
   readonly lines: readonly CommandLineOf[];
-  readonly shell: GateShell;
   /** Blocks that aren't run: those of other languages, or about what to do after a failure. */
   readonly left: readonly LeftBlock[];
 }
@@ -22,26 +21,15 @@ export interface LeftBlock {
   readonly why: "other language" | "other shell" | "output" | "after a failure" | "by hand";
 }
 
-/** The shell for each language that names one. Blocks for sh run under bash, which detects more failures. */
-const SHELLS: Readonly<Record<string, GateShell>> = {
-  bash: "bash",
-  sh: "bash",
-  shell: "bash",
-  shellscript: "bash",
-  "shell-session": "bash",
-  shellsession: "bash",
-  console: "bash",
-  terminal: "bash",
-  zsh: "zsh",
-};
 const SESSIONS = new Set(["console", "terminal", "shell-session", "shellsession"]);
+/** The languages of blocks that bash runs: it detects more failures than sh. */
+const SHELLS = new Set(["bash", "sh", "shell", "shellscript", "zsh", ...SESSIONS]);
 const OTHER_SHELLS = new Set(["fish", "powershell", "pwsh", "ps1", "cmd", "bat", "batch", "nu", "csh", "tcsh"]);
 
 /** Returns the command of a level's items. The level's own heading may be the first item. */
 export function findCommand(items: readonly OutlineItem[]): LevelCommand {
   const lines: CommandLineOf[] = [];
   const left: LeftBlock[] = [];
-  let shell: GateShell = "bash";
   let leftDepth = Number.POSITIVE_INFINITY;
   let before = "";
   let beforeKind: OutlineItem["kind"] = "code";
@@ -54,7 +42,6 @@ export function findCommand(items: readonly OutlineItem[]): LevelCommand {
       const byHand = beforeKind === "prose" && BY_HAND.test(before) ? "by hand" : undefined;
       const why = isLeft ? "after a failure" : (byHand ?? whyNotRun(item, before, lines.length > 0));
       if (why === undefined) {
-        if (SHELLS[item.language] === "zsh") shell = "zsh";
         for (const line of findLines(item)) lines.push(line);
       } else left.push({ line: item.line, language: item.language, why });
     }
@@ -62,7 +49,7 @@ export function findCommand(items: readonly OutlineItem[]): LevelCommand {
     beforeKind = item.kind;
   }
   const runs = lines.some(({ text }) => /^\s*[^#\s]/.test(text));
-  return { lines: runs ? lines : [], shell, left };
+  return { lines: runs ? lines : [], left };
 }
 
 /** Matches "If it fails", "Rollback", "Troubleshooting" at the beginning only, since a test may be about a rollback. */
@@ -81,7 +68,7 @@ const OUTPUT =
   /expect|output|results?\b|should|erwart|ausgabe|esperad|salida|saida|attendu|sortie|预期|期望|输出|期待|出力|예상|출력|ожида|вывод/;
 
 function whyNotRun({ language, text }: CodeBlock, before: string, hasCommand: boolean): LeftBlock["why"] | undefined {
-  if (language in SHELLS) return undefined;
+  if (SHELLS.has(language)) return undefined;
   if (OTHER_SHELLS.has(language)) return "other shell";
   if (language !== "") return "other language";
   return !hasCommand && !OUTPUT.test(plain(before)) && isCommand(text) ? undefined : "output";

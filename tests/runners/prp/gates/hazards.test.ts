@@ -59,7 +59,6 @@ describe("a warning", () => {
     ["git grep -n TODO src # Expected: no output", /write `! git grep -n TODO src`/],
     ["git diff --stat -- f # Expected: empty\nnpm test", /write `test -z "\$\(git diff --stat -- f\)"`/],
     ["./app bad-argument # → usage error, exit 1", /write `! \.\/app bad-argument`/],
-    ["npx vitest run 2>&1 | head -5", /Node/],
     ["npm run test:watch", /times out/],
     ["echo 'Open the page'\necho 'Look at it'", /nothing in this gate can fail/],
     ["npm test || true", /nothing in this gate can fail/],
@@ -69,13 +68,11 @@ describe("a warning", () => {
     ["(cd app; npm run dev | tee log)", /times out/],
     ["gofmt -l .", /write `test -z "\$\(gofmt -l \.\)"`/],
     ['test -f a.txt && echo "present"', /`if …; then …; fi`/],
-    ["python3 list.py | head -5", /Python/],
     ["curl -s localhost/health", /write `curl -f`/],
     ["curl -s localhost/items | jq .", /write `curl -f`/],
     ["curl -s -o /dev/null -w '%{http_code}' localhost", /write `curl -f`/],
     ["if curl -s localhost; then echo ok; else exit 1; fi", /write `curl -f`/],
     ["R=$(curl -s localhost)\necho $R", /write `curl -f`/],
-    ["http GET :8000/items", /write `--check-status`/],
     ["find src -name '*.js' -exec node --check {} \\;", /find succeeds although node fails/],
     ["npm run serve &\nnpm test", /in the background; wait for its port/],
     ["npm run lint &\nnpm test", /in the background; end the gate with `wait`/],
@@ -96,9 +93,6 @@ describe("a warning", () => {
     ["npm run build\necho '1. Click on Save'", /only prints what a person should do/],
     ["ssh admin@host.example\ndocker --version", /opens a session/],
     ["docker exec -it app bash\npytest", /opens a session/],
-    ["python3\nnpm test", /opens a session/],
-    ["ssh host 'cd app; npm test; echo done'", /only the last one counts/],
-    ["psql -f schema.sql app", /ON_ERROR_STOP/],
     ["terraform apply", /it asks before .* write `-auto-approve`/],
     ["docker volume prune", /it asks before .* write `--force`/],
     ["PLUGIN_DIR=target/debug\ninspect plugin-a", /PLUGIN_DIR is set but not exported/],
@@ -111,7 +105,6 @@ describe("a warning", () => {
     ['curl -s localhost/health\n# Expected: {"status":"ok"}', /nothing compares its output/],
     ["rm -rf build", /^rm -r: its effect outlasts/],
     ["git push origin main", /git push/],
-    ["docker system prune -f", /docker prune/],
     ["sudo apt-get install jq", /sudo/],
   ])("comes with %s", (command, advice) => {
     expect(messages(command).join("\n")).toMatch(advice);
@@ -196,7 +189,7 @@ describe("a command that a warning suggests", () => {
     "cat bad # should fail",
   ])("passes if the gate's text says that all is well, and fails if it isn't: %s", async (command) => {
     const [, advised = ""] = /write `(.+)`$/.exec(messages(`true\n${command}`)[0] ?? "") ?? [];
-    const { script } = gateScript(advised, "bash");
+    const { script } = gateScript(advised);
     const stdio = Array.from({ length: STATEMENT_FD + 1 }, (_, fd) => (fd === STATEMENT_FD ? "pipe" : "ignore"));
     const exitCodes = ["good", "bad"].map(async (kind) => {
       const cwd = await tempFolder();

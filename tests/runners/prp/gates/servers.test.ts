@@ -31,7 +31,7 @@ async function project() {
 }
 
 async function run(folder: string, command: string) {
-  return runCommand(await gateLine({ command, shell: "bash", lines: [] }, folder), { killGraceMs: 100 });
+  return runCommand(await gateLine({ command, lines: [] }, folder), { killGraceMs: 100 });
 }
 
 describe("a server in a gate's foreground", () => {
