@@ -77,6 +77,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   const { output } = session;
   const block = new BlockPrinter(output);
   const row = (name: string, text: string | undefined) => block.add(name, text ?? "");
+  const command = (name: string, text: string) => block.add(name, { text, isCommand: true });
   if ("count" in details) {
     row("task", describeTask(details));
     row("checkpoint", "none yet");
@@ -100,11 +101,11 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("asks", questionsText(interrupts));
   for (const wait of waits) {
     row("waits", waitText(wait));
-    if (wait.kind === "event" && !wait.isAnswered) row("answer", answerCommand(session, { taskId, ...wait }));
+    if (wait.kind === "event" && !wait.isAnswered) command("answer", answerCommand(session, { taskId, ...wait }));
   }
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
-  if (canRetry) row("retry", retryText(session, checkpoint, run));
+  if (canRetry) command("retry", retryText(session, checkpoint, run));
   for (const [index, event] of events.entries()) row(index === 0 ? "events" : "", eventText(event));
   row("stage", stage);
   row("label", label);
