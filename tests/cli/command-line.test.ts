@@ -30,6 +30,8 @@ const COMMANDS = [
   "send",
   "cancel",
   "retry",
+  "logs",
+  "wait",
   "oneshot",
   "prp",
   "langgraph",
@@ -38,7 +40,7 @@ const COMMANDS = [
 
 /** `waymark --help` only names them. */
 const GROUPS = {
-  "Runs and workers": ["work", "enqueue", "send", "cancel", "retry"],
+  "Runs and workers": ["work", "enqueue", "send", "cancel", "retry", "logs", "wait"],
   Plans: ["oneshot", "prp", "plan"],
   "To set up": ["rekey", "postgres", "langgraph", "completion"],
 };

@@ -7,7 +7,7 @@ import { describeTask } from "../langgraph/find-tasks.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
-import { INCOMPLETE, TASKS_THAT_CONTINUE, whyNotCompleted } from "../queries/incomplete.js";
+import { INCOMPLETE, TASKS_THAT_CONTINUE, whyIncomplete } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { whereText } from "../run-steps.js";
 import { statusCell } from "../status-cell.js";
@@ -96,7 +96,7 @@ function makeColumns(colors: Output["colors"]): readonly Column<ListedTask>[] {
     { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
     { head: "NEWEST", flexible: true, cell: newestText },
     whenColumn(nowMs),
-    { head: "WHY", isBelow: true, cell: (task) => whyNotCompleted(task, nowMs) },
+    { head: "WHY", isBelow: true, cell: (task) => (task.status === "completed" ? "" : whyIncomplete(task, nowMs)) },
   ];
 }
 

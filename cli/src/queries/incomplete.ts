@@ -1,5 +1,4 @@
 import type { CheckpointStatus } from "waymark";
-import { isCancelled } from "waymark/kit";
 import type { TaskStatus } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
 import { lapsedText, type RunTask, runningText } from "../leases.js";
@@ -34,14 +33,7 @@ export async function* listIncomplete(
   }
 }
 
-/** Says for people why a task isn't completed: also of one that is cancelled. Empty if it is completed. */
-export function whyNotCompleted(task: ListedTask, nowMs: number): string {
-  if (task.status === "completed") return "";
-  if ("newest" in task && isCancelled(task.newest)) return task.newest.error?.message ?? "";
-  return whyIncomplete(task, nowMs);
-}
-
-/** Says for people why a task that can continue isn't completed. */
+/** Says for people why a task isn't completed. */
 export function whyIncomplete(task: ListedTask, nowMs: number): string {
   return "newest" in task ? whyStopped(task, nowMs) : `${runningText(task.lease)}, no checkpoint yet`;
 }
