@@ -260,7 +260,7 @@ describe("completion", () => {
       ["completion", ""],
       ["bash", "zsh", "fish"],
     ],
-    [["show", "build-1", "@"], ["@latest"]],
+    [["show", "build-1", "@"], ["@latest", "@1"]],
     [["fork", "build-1"], ["build-1"]],
     [["send", "build-1"], ["build-1"]],
     [["cancel", "build-1", "--re"], ["--reason"]],
@@ -270,9 +270,17 @@ describe("completion", () => {
     ],
     // The shell completes file names.
     [["work", "--module", ""], []],
-    [["fork", "build-1", "@"], ["@latest"]],
+    [
+      ["fork", "build-1", "@"],
+      ["@latest", "@1"],
+    ],
     [["fork", "build-1", "@2", "build"], []],
-    [["rewind", "build-1", "@"], ["@latest"]],
+    [
+      ["rewind", "build-1", "@"],
+      ["@latest", "@1"],
+    ],
+    [["show", "build-1", "@1"], ["@1"]],
+    [["show", "nobody", "@"], ["@latest"]],
     [["rew"], ["rewind"]],
     [
       ["oneshot", "F01", "--re"],

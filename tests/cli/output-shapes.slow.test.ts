@@ -111,7 +111,7 @@ function wordsOf(line: string): string[] {
   const names = new Map([
     [
       "TASK",
-      /^retry|--timeline|@3/.test(line)
+      /^retry|--timeline|@3|--step/.test(line)
         ? "agent-7"
         : /^(send|cancel)/.test(line)
           ? "agent-8"

@@ -301,3 +301,31 @@ it("copy, and export with import, move a run to another storage, where it contin
     expect(await program(moved)).toBe(1);
   }
 });
+
+it("show --step prints a step's whole result, its attempts and input digest, or its error with the stack", async () => {
+  const { manager, run } = await newPlace();
+  onTestFinished(() => manager.close());
+  const answer = { text: "x".repeat(200) };
+  const failing = manager.run("t", async (on) => {
+    await on.step("plan", () => 1);
+    await on.step("model", () => answer, { input: { prompt: "Hello" } });
+    await on.step("build", () => Promise.reject(new TypeError("no room")), { retry: { times: 1, backoffMs: 0 } });
+  });
+  await expect(failing).rejects.toThrow("no room");
+  const model = await run("show", "t", "--step", "model");
+  expect(model.stdout).toMatch(
+    /^record +@\d+, step "model"\n.*\nresult +\d+ B, below\nstep +model · \d+ ms\nattempts +1\ninput digest +[0-9a-f]{32}$/m,
+  );
+  expect(model.stdout.endsWith(`\n\n${JSON.stringify(answer, undefined, 2)}\n`)).toBe(true);
+  expect(JSON.parse((await run("show", "t", "--step", "model", "--json")).stdout)).toMatchObject({
+    name: "model",
+    value: { status: "completed", attempts: 1, result: answer },
+  });
+  const trace = /^error +TypeError: no room\nstack +at .*runs\.test\.ts/m;
+  for (const args of [["--step", "build"], []]) expect((await run("show", "t", ...args)).stdout).toMatch(trace);
+  expect(await run("show", "t", "--step", "modl")).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining('has no step "modl". Its last ones are "plan", "model", "build".'),
+  });
+  expect((await run("show", "t", "@1", "--step", "model")).code).toBe(2);
+});
