@@ -260,7 +260,10 @@ describe("completion", () => {
       ["completion", ""],
       ["bash", "zsh", "fish"],
     ],
-    [["show", "build-1", "@"], ["@latest", "@1"]],
+    [
+      ["show", "build-1", "@"],
+      ["@latest", "@1"],
+    ],
     [["fork", "build-1"], ["build-1"]],
     [["send", "build-1"], ["build-1"]],
     [["cancel", "build-1", "--re"], ["--reason"]],

@@ -197,8 +197,8 @@ it("list --timeline draws all steps of a task's runs as bars", async () => {
   expect(steps.map((line) => line.replace(/^\S+ \S+ +\d+ +/, "").replace(/[·━]{30}/, "BAR"))).toEqual([
     expect.stringMatching(/^1 +BAR +plan · \d+ ms$/),
     expect.stringMatching(/^2 +BAR +model · \d+ ms$/),
-    expect.stringMatching(/^2 +BAR +saved asked$/),
-    expect.stringMatching(/^2 +BAR +model 2 · \d+ ms$/),
+    expect.stringMatching(/^2 +BAR +saved asked +attempt 1 failed: Error: the model is overloaded$/),
+    expect.stringMatching(/^2 +BAR +model 2 · \d+ ms +attempt 2 failed: Error: the model is overloaded$/),
   ]);
   const json: unknown = JSON.parse((await run("list", "agent", "--timeline", "--json")).stdout);
   expect(json).toMatchObject([{ turn: 1 }, { turn: 2 }, { turn: 2 }, { turn: 2 }]);
@@ -328,4 +328,23 @@ it("show --step prints a step's whole result, its attempts and input digest, or 
     stderr: expect.stringContaining('has no step "modl". Its last ones are "plan", "model", "build".'),
   });
   expect((await run("show", "t", "@1", "--step", "model")).code).toBe(2);
+});
+
+it("list --timeline shows failures, errors and kills, and its bars take the terminal's width", async () => {
+  const { cwd, place, manager, run } = await newPlace();
+  onTestFinished(() => manager.close());
+  const failing = manager.run("f", (on) => on.step("build", () => Promise.reject(new TypeError("no room"))));
+  await expect(failing).rejects.toThrow("no room");
+  expect((await run("list", "f", "--timeline")).stdout).toMatch(
+    / build · \d+ ms · failed +TypeError: no room; attempt 1 failed$/m,
+  );
+  expect(await run("show", "f", "--timeline")).toEqual(await run("list", "f", "--timeline"));
+  killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
+  await manager.run("t", (on) => on.step("plan", () => 1).then(() => on.step("build", () => 2)));
+  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ plan · \d+ ms +attempt 1 was (killed|interrupted)$/m);
+  const bars = (stdout: string) => /[·━]{10,}/.exec(stdout)?.[0].length ?? 0;
+  const [narrow, wide] = await Promise.all(
+    [80, 140].map((columns) => waymark(place, ["list", "f", "--timeline"], "", columns)),
+  );
+  expect(bars(wide?.stdout ?? "") - bars(narrow?.stdout ?? "")).toBe(60);
 });

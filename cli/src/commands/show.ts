@@ -2,6 +2,7 @@ import type { CheckpointSummary } from "waymark";
 import { type HeldLease, isCancelled, isOfRun, isRecord } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { jsonPrinter } from "../items.js";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
 import { holderText, lapsedText, type StartingTask } from "../leases.js";
@@ -10,6 +11,7 @@ import { planRows } from "../plan/plan-rows.js";
 import { jsonText } from "../printable.js";
 import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
 import { findRecord, findStep } from "../queries/record.js";
+import { readTimeline } from "../queries/timeline.js";
 import { failureText, stepOfRecord, valueText } from "../record-text.js";
 import { allSteps, runText, stepLine, stepName, stepTitle } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
@@ -17,6 +19,7 @@ import { checkpointCell, statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
 import { answerCommand, eventStatusText, isPutBack, type PendingWait, type ShownEvent } from "../waits.js";
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
+import { printTimeline } from "./list.js";
 
 /** How many steps of a turn are shown: the last ones. `waymark list --timeline` shows all. */
 const SHOWN_STEPS = 20;
@@ -35,11 +38,14 @@ export const show: CommandFile = {
       .option("--state", "print its state alone, as JSON")
       .option("--path <path>", "print that part of the state alone: messages[3].role")
       .option("--step <name>", 'a step instead: its last result or error: "model 2"')
+      .option("--timeline", "all steps of its runs, each as a bar, as waymark list --timeline")
       .option("--json", "for programs: the checkpoint with its state, in one line")
       .action((task, id, options) =>
         cli.withStore(async (session) => {
           const { output } = session;
-          const { step } = options;
+          const { step, timeline } = options;
+          if (timeline)
+            return printTimeline(session, await readTimeline(session, { task }), jsonPrinter(output, options));
           if (step !== undefined && id !== undefined) {
             throw new CommandError(
               ExitCode.usage,
