@@ -123,7 +123,6 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
       isPutBack(checkpoint) ? "put back" : "error",
       error && `${isPutBack(checkpoint) ? "it failed with: " : ""}${failureText(error)}`,
     );
-  if (!isCancelled(checkpoint)) addStack(block, error);
   if (canRetry) command("retry", retryText(session, checkpoint, run));
   for (const [index, event] of events.entries()) row(index === 0 ? "events" : "", eventText(event));
   row("stage", stage);
@@ -139,6 +138,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   for (const [index, text] of planRows(taskId, details.state).entries()) row(index === 0 ? "items" : "", text);
   // A run without rounds has no state.
   if (run === undefined || details.state !== null) row("state", stateText(details));
+  if (!isCancelled(checkpoint)) addStack(block, error);
   await block.end();
 }
 
