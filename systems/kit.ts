@@ -19,7 +19,7 @@ export {
 } from "../src/contract/arguments.js";
 export { isError } from "../src/contract/errors.js";
 export { parseHolder } from "../src/contract/holder.js";
-export type { HeldLease, LapsedLease } from "../src/contract/leases.js";
+export type { HeldLease } from "../src/contract/leases.js";
 export { parseSummary } from "../src/contract/parse-summary.js";
 export { keptErrorsText, type RunRecord, type StepRecord, stepText } from "../src/contract/run-record.js";
 export { findTaskStatus } from "../src/contract/task-status.js";
@@ -30,7 +30,7 @@ export { listTasks } from "../src/manager/task-list.js";
 export { onTermination } from "../src/manager/termination.js";
 export { listEventHeaders, listOpenWaits } from "../src/runs/event-headers.js";
 export { readRun } from "../src/runs/run-view.js";
-export { readLastSteps, readTurns } from "../src/runs/step-view.js";
+export { collectSteps, readLastSteps, readTurns } from "../src/runs/step-view.js";
 export { isRecord } from "./json-object.js";
 export { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS, describeAge } from "./oneshot/staleness.js";
 export type { FeatureCheckpoints, StoredFeature } from "./oneshot/storage.js";

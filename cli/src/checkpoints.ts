@@ -39,6 +39,16 @@ export async function requireTaskToChange(session: QuerySession, word: string, o
   throw await noSuchTask(session, word, await tasksBeginningWith(session, word));
 }
 
+/**
+ * Like {@link requireTask}, for commands that wait for a run: also a task that has only a lease or records so far.
+ *
+ * @throws {CommandError} There is no such task.
+ */
+export async function requireTaskToFollow(session: QuerySession, word: string): Promise<string> {
+  const starting = await new LeaseReader(session).startingNamed(word);
+  return starting?.taskId ?? requireTask(session, word, { orRecordsOnly: true });
+}
+
 async function hasLog({ storage }: QuerySession, taskId: string): Promise<boolean> {
   const query = { taskId, order: "newest", limit: 1, headersOnly: true } as const;
   for await (const _item of storage.log?.read(query) ?? []) return true;

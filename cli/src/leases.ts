@@ -1,5 +1,5 @@
 import { CheckpointError, type Lease, LeaseHeldError, type TaskSummary } from "waymark";
-import { findTaskStatus, type HeldLease, type LapsedLease, parseHolder, type StepRecord } from "waymark/kit";
+import { findTaskStatus, type HeldLease, parseHolder, type StepRecord } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { takeFirst } from "./first-of.js";
@@ -9,6 +9,10 @@ import { lastSteps } from "./run-steps.js";
 import type { QuerySession } from "./store.js";
 import { findOpenWaits, hasEnded, type TaskWaits, waitsOfTask } from "./waits.js";
 import { agoText, timeText } from "./words.js";
+
+type Leases = NonNullable<QuerySession["storage"]["leases"]>;
+/** The last lease of a task, which ended without being released. */
+export type LapsedLease = NonNullable<Awaited<ReturnType<Leases["lapsed"]>>>;
 
 /**
  * A task with its runner, and with what it waits for. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
@@ -127,9 +131,7 @@ export class LeaseReader {
     return { ...more, ...(lapsed && { lapsed }), ...(open && { waits: open }) };
   }
 
-  async #read<Result>(
-    read: (leases: NonNullable<QuerySession["storage"]["leases"]>) => Promise<Result>,
-  ): Promise<Result | undefined> {
+  async #read<Result>(read: (leases: Leases) => Promise<Result>): Promise<Result | undefined> {
     const { storage, damage } = this.#session;
     try {
       return storage.leases && (await read(storage.leases));

@@ -61,7 +61,12 @@ export class Output {
   }
 
   async line(text = ""): Promise<void> {
-    this.#pending += `${text}\n`;
+    await this.text(`${text}\n`);
+  }
+
+  /** Unlike {@link line}, it doesn't end the line. */
+  async text(text: string): Promise<void> {
+    this.#pending += text;
     if (this.#pending.length >= this.#options.flushAt) await this.flush();
   }
 

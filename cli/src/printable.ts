@@ -14,6 +14,11 @@ export function printable(text: string): string {
   return text.replace(UNSAFE, escaped);
 }
 
+/** Like {@link printable}, for text of several lines: keeps line feeds and tabs. */
+export function printableLines(text: string): string {
+  return text.replace(UNSAFE, (unit) => (unit === "\n" || unit === "\t" ? unit : escaped(unit)));
+}
+
 /** Returns the value as JSON, without characters that a terminal obeys. */
 export function jsonText(value: unknown, indent?: number): string {
   // Outside of strings, the only such characters in JSON are the line feeds of the indentation.

@@ -98,6 +98,11 @@ export function stepName(step: StepRecord): string {
   return `${stepText(step)}${age}${hasTimedOut(step) ? " · timed out" : ""}`;
 }
 
+/** `model 2` */
+export function stepTitle({ name, occurrence }: Pick<StepRecord, "name" | "occurrence">): string {
+  return stepText({ name, occurrence, status: "completed" });
+}
+
 /** Whether a wait for an event ended without one. */
 export function hasTimedOut({ waitsFor, status, event }: StepRecord): boolean {
   return waitsFor === "event" && status === "completed" && event === undefined;

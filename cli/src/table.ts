@@ -10,13 +10,21 @@ export interface Column<Row> {
   /** The column shrinks if the terminal is too narrow. */
   readonly flexible?: true;
   /** The column is left out if it is empty in the first rows. */
-  readonly optional?: true;
+  readonly isOmittedIfEmpty?: true;
+  /** Text to copy, such as an id, in the first column. It is never cut: a long one has a line of its own. */
+  readonly isWhole?: true;
+  /** If the terminal is too narrow for the table, the cell goes onto lines of its own, below the row. */
+  readonly isBelow?: true;
+  /** If that isn't enough, the column is left out. */
+  readonly isOptional?: true;
 }
 
 /** A cell: text and its colour. The table makes the text safe for the terminal. */
 export interface Cell {
   readonly text: string;
   readonly color?: (text: string) => string;
+  /** A command to copy: the terminal wraps it, because a line feed would end it. */
+  readonly isCommand?: true;
 }
 
 /** How many rows fit a screen. */
@@ -28,12 +36,20 @@ const GAP = 2;
 const NARROW = 60;
 const NARROWEST = 8;
 const WIDEST = 1000;
+/** In a pipe, a wider cell doesn't widen the other rows. */
+const MAX_PADDED = 64;
+const INDENT = "  ";
+
+/** How the rows are printed, from wide to narrow terminals. */
+const LAYOUTS = ["wide", "below", "narrow", "blocks"] as const;
+type Layout = (typeof LAYOUTS)[number];
+
 /**
  * Prints a table of any length in constant memory. It lays out rows page by page, so a later page may be wider than an
- * earlier one. A row is one line, and a cell has at most 1,000 columns.
+ * earlier one. In a pipe a row is one line, and a cell has at most 1,000 columns.
  *
- * On a terminal, flexible columns shrink. If that isn't enough or the terminal is narrow, a row becomes a block: each
- * cell has its own line, in full, which the terminal wraps.
+ * If a terminal is too narrow, cells go below their row, optional columns are left out, and flexible ones shrink. If that
+ * isn't enough or the terminal is very narrow, a row becomes a block: each cell has its own line, in full.
  */
 export class TablePrinter<Row> implements ItemPrinter<Row> {
   readonly #output: Output;
@@ -44,8 +60,8 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
   #cellWidths: number[] = [];
   #page: (readonly Cell[])[] = [];
   #added = 0;
-  #isFirst = true;
-  #isOfBlocks = false;
+  #layout: Layout = "wide";
+  #layoutOfHeads: Layout | undefined;
 
   /** @param most - How many rows a terminal shows; one more line counts the others. Other outputs get all rows. */
   constructor(output: Output, columns: readonly Column<Row>[], most = Number.POSITIVE_INFINITY) {
@@ -71,25 +87,29 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
 
   async #printPage(): Promise<void> {
     if (this.#page.some((row) => row.some(({ text }) => !isAscii(text)))) await loadDisplayWidth();
-    if (this.#isFirst) this.#chooseColumns();
+    if (this.#widths.length === 0) this.#chooseColumns();
     for (const row of this.#page) {
       row.forEach(({ text }, i) => {
         const width = Math.min(stringWidth(text), WIDEST);
+        if (width > this.#maxPadded(i)) return;
         this.#widths[i] = Math.max(this.#widths[i] ?? 0, width);
         this.#cellWidths[i] = Math.max(this.#cellWidths[i] ?? 0, width);
       });
     }
-    const widths = this.#fittingWidths();
-    this.#isOfBlocks ||= widths === undefined;
-    if (widths === undefined || this.#isOfBlocks) await this.#printBlocks();
-    else await this.#printRows(widths);
+    // Once a page was too wide for a layout, so are the next ones.
+    for (const layout of LAYOUTS.slice(LAYOUTS.indexOf(this.#layout))) {
+      this.#layout = layout;
+      const widths = layout === "blocks" ? undefined : this.#fittingWidths(layout);
+      if (widths === undefined && layout !== "blocks") continue;
+      await (widths === undefined ? this.#printBlocks() : this.#printRows(layout, widths));
+      break;
+    }
     this.#page = [];
-    this.#isFirst = false;
   }
 
   #chooseColumns(): void {
     const isShown = this.#columns.map(
-      ({ optional }, i) => optional !== true || this.#page.some((row) => row[i]?.text !== ""),
+      ({ isOmittedIfEmpty }, i) => isOmittedIfEmpty !== true || this.#page.some((row) => row[i]?.text !== ""),
     );
     this.#columns = this.#columns.filter((_column, i) => isShown[i]);
     this.#page = this.#page.map((row) => row.filter((_cell, i) => isShown[i]));
@@ -97,17 +117,42 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
     this.#cellWidths = this.#columns.map(() => 1);
   }
 
-  async #printRows(widths: readonly number[]): Promise<void> {
-    const { bold } = this.#output.colors;
-    const heads = this.#columns.map(({ head }) => ({ text: head, color: bold }));
-    for (const row of this.#isFirst ? [heads, ...this.#page] : this.#page) {
-      const cells = row.map(({ text, color = same }, i) => {
+  /** The widest cell that widens its column. */
+  #maxPadded(at: number): number {
+    const { isTerminal, columns } = this.#output;
+    if (!isTerminal) return MAX_PADDED;
+    return this.#columns[at]?.isWhole ? Math.floor(columns / 2) : WIDEST;
+  }
+
+  async #printRows(layout: Layout, widths: readonly number[]): Promise<void> {
+    const { isTerminal, colors } = this.#output;
+    const heads = this.#columns.map(({ head }) => ({ text: head, color: colors.bold }));
+    const hasHeads = this.#layoutOfHeads !== layout;
+    this.#layoutOfHeads = layout;
+    for (const row of hasHeads ? [heads, ...this.#page] : this.#page) {
+      const cells: string[] = [];
+      for (const [i, { text, color = same }] of row.entries()) {
+        const { align, isWhole, ...column } = this.#columns[i] ?? {};
+        if (!isInRow(column, layout)) continue;
         const width = widths[i] ?? 0;
-        const shown = cut(text, width);
-        const space = " ".repeat(width - stringWidth(shown));
-        return this.#columns[i]?.align === "right" ? `${space}${color(shown)}` : `${color(shown)}${space}`;
-      });
+        let shown = cut(text, isTerminal && !isWhole ? width : WIDEST);
+        if (isTerminal && stringWidth(shown) > width) {
+          await this.#output.line(color(shown));
+          shown = "";
+        }
+        const space = " ".repeat(Math.max(0, width - stringWidth(shown)));
+        cells.push(align === "right" ? `${space}${color(shown)}` : `${color(shown)}${space}`);
+      }
       await this.#output.line(cells.join(" ".repeat(GAP)).trimEnd());
+      if (row !== heads && layout !== "wide") await this.#printBelow(row);
+    }
+  }
+
+  async #printBelow(row: readonly Cell[]): Promise<void> {
+    for (const [i, { text, color = same }] of row.entries()) {
+      if (this.#columns[i]?.isBelow !== true || text === "") continue;
+      const lines = wrapWords(cut(text, WIDEST), this.#output.columns - INDENT.length);
+      for (const line of lines) await this.#output.line(`${INDENT}${color(line)}`);
     }
   }
 
@@ -120,12 +165,16 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
     }
   }
 
-  /** Shrinks the widest flexible column first, then the heads of numbers. Returns `undefined` if that isn't enough. */
-  #fittingWidths(): readonly number[] | undefined {
-    const widths = [...this.#widths];
+  /**
+   * The widths of the columns that the layout has in a row. In the narrow one, the widest flexible column shrinks first,
+   * then the heads of numbers. Returns `undefined` if that isn't enough.
+   */
+  #fittingWidths(layout: Layout): readonly number[] | undefined {
+    const widths = this.#widths.map((width, at) => (isInRow(this.#columns[at], layout) ? width : 0));
     const { columns } = this.#output;
-    let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - columns;
-    if (columns < NARROW) return excess > 0 ? undefined : widths;
+    let excess = widths.reduce((sum, width) => sum + (width > 0 ? width + GAP : 0), -GAP) - columns;
+    if (columns < NARROW && layout !== "wide") return undefined;
+    if (layout !== "narrow") return excess > 0 ? undefined : widths;
     const shrink = (isMeant: (column: Column<Row>) => boolean, narrowest: (at: number) => number) => {
       const canShrink = (at: number) => {
         const column = this.#columns[at];
@@ -151,6 +200,10 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
   }
 }
 
+function isInRow({ isBelow, isOptional }: Pick<Column<never>, "isBelow" | "isOptional"> = {}, layout: Layout): boolean {
+  return layout === "wide" || (!isBelow && (layout === "below" || !isOptional));
+}
+
 /** Prints rows as a table. */
 export async function printTable<Row>(
   output: Output,
@@ -160,7 +213,7 @@ export async function printTable<Row>(
   await printItems(output, rows, new TablePrinter(output, columns));
 }
 
-/** Prints one thing: each of its parts has its own line, in full, which the terminal wraps. */
+/** Prints one thing: each of its parts begins a line. On a terminal, long parts are wrapped between words. */
 export class BlockPrinter {
   readonly #output: Output;
   readonly #lines: { readonly head: string; readonly cell: Cell }[] = [];
@@ -178,13 +231,28 @@ export class BlockPrinter {
   async end(): Promise<void> {
     const width = Math.max(...this.#lines.map(({ head }) => head.length));
     if (this.#lines.some(({ cell }) => !isAscii(cell.text))) await loadDisplayWidth();
+    const room = this.#output.columns - width - GAP;
     for (const { head, cell } of this.#lines) {
-      const { text, color = same } = cell;
-      await this.#output.line(
-        `${this.#output.colors.dim(head.padEnd(width))}${" ".repeat(GAP)}${color(cut(text, WIDEST))}`,
-      );
+      const { text, color = same, isCommand } = cell;
+      const shown = cut(text, WIDEST);
+      for (const [i, line] of (isCommand ? [shown] : wrapWords(shown, room)).entries()) {
+        const start = this.#output.colors.dim((i === 0 ? head : "").padEnd(width));
+        await this.#output.line(`${start}${" ".repeat(GAP)}${color(line)}`);
+      }
     }
   }
+}
+
+/** Breaks a text into lines of at most `width` columns. A longer word has a line of its own, which the terminal wraps. */
+function wrapWords(text: string, width: number): readonly string[] {
+  if (stringWidth(text) <= width) return [text];
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || stringWidth(`${last} ${word}`) > width) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
 }
 
 const CUT = "…";

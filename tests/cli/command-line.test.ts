@@ -30,6 +30,8 @@ const COMMANDS = [
   "send",
   "cancel",
   "retry",
+  "logs",
+  "wait",
   "oneshot",
   "prp",
   "langgraph",
@@ -38,7 +40,7 @@ const COMMANDS = [
 
 /** `waymark --help` only names them. */
 const GROUPS = {
-  "Runs and workers": ["work", "enqueue", "send", "cancel", "retry"],
+  "Runs and workers": ["work", "enqueue", "send", "cancel", "retry", "logs", "wait"],
   Plans: ["oneshot", "prp", "plan"],
   "To set up": ["rekey", "postgres", "langgraph", "completion"],
 };
@@ -258,7 +260,10 @@ describe("completion", () => {
       ["completion", ""],
       ["bash", "zsh", "fish"],
     ],
-    [["show", "build-1", "@"], ["@latest"]],
+    [
+      ["show", "build-1", "@"],
+      ["@latest", "@1"],
+    ],
     [["fork", "build-1"], ["build-1"]],
     [["send", "build-1"], ["build-1"]],
     [["cancel", "build-1", "--re"], ["--reason"]],
@@ -268,9 +273,17 @@ describe("completion", () => {
     ],
     // The shell completes file names.
     [["work", "--module", ""], []],
-    [["fork", "build-1", "@"], ["@latest"]],
+    [
+      ["fork", "build-1", "@"],
+      ["@latest", "@1"],
+    ],
     [["fork", "build-1", "@2", "build"], []],
-    [["rewind", "build-1", "@"], ["@latest"]],
+    [
+      ["rewind", "build-1", "@"],
+      ["@latest", "@1"],
+    ],
+    [["show", "build-1", "@1"], ["@1"]],
+    [["show", "nobody", "@"], ["@latest"]],
     [["rew"], ["rewind"]],
     [
       ["oneshot", "F01", "--re"],

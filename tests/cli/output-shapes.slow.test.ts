@@ -109,7 +109,16 @@ async function placeWithEverything() {
 /** @param line - A command of the page, whose words in capitals stand for things of the place. */
 function wordsOf(line: string): string[] {
   const names = new Map([
-    ["TASK", /^retry|--timeline|@3/.test(line) ? "agent-7" : /^(send|cancel)/.test(line) ? "agent-8" : "build-42"],
+    [
+      "TASK",
+      /^retry|--timeline|@3|--step/.test(line)
+        ? "agent-7"
+        : /^(send|cancel)/.test(line)
+          ? "agent-8"
+          : /^wait/.test(line)
+            ? "agent-7"
+            : "build-42",
+    ],
     ["NEW-TASK", "build-43"],
     ["CMD", "false"],
     ["URL", "sqlite:copy.db"],

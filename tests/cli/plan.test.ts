@@ -91,7 +91,7 @@ describe("waymark plan run", () => {
     expect(await read(".waymark/.gitignore")).toBe("*\n");
 
     expect((await run("tasks")).stdout).toMatch(
-      /STATUS .* COST +SAVED\nplan\/tasks.md +\d+ +completed .*\$0\.50, 200 tokens/,
+      /STATUS .* COST +WHEN +WHY\nplan\/tasks.md +\d+ +completed .*\$0\.50, 200 tokens/,
     );
     expect((await run("show", "plan/tasks.md")).stdout).toContain(
       "T003 done: Say bye (depends on T002) (1 call, $0.25, 100 tokens)",

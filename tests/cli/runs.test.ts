@@ -98,7 +98,7 @@ it("names a step that was interrupted and runs at most once, and how to run it a
   const { stdout } = await run("show", "t");
   expect(stdout).toMatch(/^retry +waymark retry --from build t, if build hasn't done its work$/m);
   expect(stdout).toMatch(/^steps +plan · .*\n +build · interrupted$/m);
-  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ build · interrupted$/m);
+  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ build · interrupted( |$)/m);
   expect((await run("tasks")).stdout).toContain("Run failed in build");
   await run("retry", "t", "--from", "build");
   expect(await program()).toBe("built");
@@ -197,8 +197,8 @@ it("list --timeline draws all steps of a task's runs as bars", async () => {
   expect(steps.map((line) => line.replace(/^\S+ \S+ +\d+ +/, "").replace(/[·━]{30}/, "BAR"))).toEqual([
     expect.stringMatching(/^1 +BAR +plan · \d+ ms$/),
     expect.stringMatching(/^2 +BAR +model · \d+ ms$/),
-    expect.stringMatching(/^2 +BAR +saved asked$/),
-    expect.stringMatching(/^2 +BAR +model 2 · \d+ ms$/),
+    expect.stringMatching(/^2 +BAR +saved asked +attempt 1 failed: Error: the model is overloaded$/),
+    expect.stringMatching(/^2 +BAR +model 2 · \d+ ms +attempt 2 failed: Error: the model is overloaded$/),
   ]);
   const json: unknown = JSON.parse((await run("list", "agent", "--timeline", "--json")).stdout);
   expect(json).toMatchObject([{ turn: 1 }, { turn: 2 }, { turn: 2 }, { turn: 2 }]);
@@ -300,4 +300,51 @@ it("copy, and export with import, move a run to another storage, where it contin
     await using moved = await open(url);
     expect(await program(moved)).toBe(1);
   }
+});
+
+it("show --step prints a step's whole result, its attempts and input digest, or its error with the stack", async () => {
+  const { manager, run } = await newPlace();
+  onTestFinished(() => manager.close());
+  const answer = { text: "x".repeat(200) };
+  const failing = manager.run("t", async (on) => {
+    await on.step("plan", () => 1);
+    await on.step("model", () => answer, { input: { prompt: "Hello" } });
+    await on.step("build", () => Promise.reject(new TypeError("no room")), { retry: { times: 1, backoffMs: 0 } });
+  });
+  await expect(failing).rejects.toThrow("no room");
+  const model = await run("show", "t", "--step", "model");
+  expect(model.stdout).toMatch(
+    /^record +@\d+, step "model"\n.*\nresult +\d+ B, below\nstep +model · \d+ ms\nattempts +1\ninput digest +[0-9a-f]{32}$/m,
+  );
+  expect(model.stdout.endsWith(`\n\n${JSON.stringify(answer, undefined, 2)}\n`)).toBe(true);
+  expect(JSON.parse((await run("show", "t", "--step", "model", "--json")).stdout)).toMatchObject({
+    name: "model",
+    value: { status: "completed", attempts: 1, result: answer },
+  });
+  const trace = /^error +TypeError: no room\n(.*\n)*stack +at .*runs\.test\.ts/m;
+  for (const args of [["--step", "build"], []]) expect((await run("show", "t", ...args)).stdout).toMatch(trace);
+  expect(await run("show", "t", "--step", "modl")).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining('has no step "modl". Its last ones are "plan", "model", "build".'),
+  });
+  expect((await run("show", "t", "@1", "--step", "model")).code).toBe(2);
+});
+
+it("list --timeline shows failures, errors and kills, and its bars take the terminal's width", async () => {
+  const { cwd, place, manager, run } = await newPlace();
+  onTestFinished(() => manager.close());
+  const failing = manager.run("f", (on) => on.step("build", () => Promise.reject(new TypeError("no room"))));
+  await expect(failing).rejects.toThrow("no room");
+  expect((await run("list", "f", "--timeline")).stdout).toMatch(
+    / build · \d+ ms · failed +TypeError: no room; attempt 1 failed$/m,
+  );
+  expect(await run("show", "f", "--timeline")).toEqual(await run("list", "f", "--timeline"));
+  killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
+  await manager.run("t", (on) => on.step("plan", () => 1).then(() => on.step("build", () => 2)));
+  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ plan · \d+ ms +attempt 1 was (killed|interrupted)$/m);
+  const bars = (stdout: string) => /[·━]{10,}/.exec(stdout)?.[0].length ?? 0;
+  const [narrow, wide] = await Promise.all(
+    [80, 140].map((columns) => waymark(place, ["list", "f", "--timeline"], "", columns)),
+  );
+  expect(bars(wide?.stdout ?? "") - bars(narrow?.stdout ?? "")).toBe(60);
 });

@@ -1,5 +1,6 @@
 // Tables on a terminal: how many rows they have, and how a narrow terminal shows them.
 import { describe, expect, it } from "vitest";
+import { stopClock } from "../support/stopped-clock.js";
 import { newPlace, type Place, waymark } from "./waymark.js";
 
 const shown = async (place: Place, columns: number, ...args: string[]) =>
@@ -35,8 +36,59 @@ describe("a long table", () => {
   });
 });
 
+describe("tasks", () => {
+  const LONG = `session/${"x".repeat(100)}`;
+  const WHY = "The model answered with an error that takes more columns than this row has";
+
+  async function withFailure(...others: string[]) {
+    stopClock();
+    const { manager, place } = await newPlace();
+    await manager.save("build-42", 1, { label: "After the unit tests" });
+    await manager.fail("build-42", new Error(WHY));
+    await manager.enqueue("later", undefined, { dueAt: new Date("2999-12-01T09:00:00Z") });
+    for (const taskId of others) await manager.save(taskId, 1);
+    await manager.close();
+    return place;
+  }
+
+  it("shows why in a wide terminal's row", async () => {
+    const output = await shown(await withFailure(), 160, "tasks");
+    expect(output).toMatch(/^TASK +CHECKPOINTS +STATUS +NEWEST +WHEN +WHY\n/);
+    expect(output).toMatch(new RegExp(`^build-42 .* failed +After the unit tests .* ${WHY}$`, "m"));
+    expect(output).toMatch(/^later .* scheduled .* waits until 2999-12-01 09:00:00 UTC$/m);
+  });
+
+  it("shows why below the row if the terminal is too narrow, and breaks no word", async () => {
+    const lines = (await shown(await withFailure(), 70, "tasks")).split("\n");
+    expect(lines).toEqual([
+      expect.stringMatching(/^TASK +CHECKPOINTS +STATUS +NEWEST +WHEN$/),
+      expect.stringMatching(/^build-42 +1 +failed +After the unit tests +just now$/),
+      "  The model answered with an error that takes more columns than this",
+      "  row has",
+      expect.stringMatching(/^later +1 +scheduled +Enqueued +just now$/),
+      "  waits until 2999-12-01 09:00:00 UTC",
+      "",
+    ]);
+  });
+
+  it("leaves out WHEN before it cuts a cell, and never cuts an id", async () => {
+    const place = await withFailure("a-task-whose-id-is-long", LONG);
+    const lines = (await shown(place, 80, "tasks")).split("\n");
+    expect(lines[0]).toMatch(/^TASK +CHECKPOINTS +STATUS +NEWEST$/);
+    expect(lines).toContainEqual(expect.stringMatching(/^build-42 .* failed +After the unit tests$/));
+    expect(lines[lines.indexOf(LONG) + 1]).toMatch(/^ +1 +interrupted$/);
+    expect(lines.join()).not.toContain("…");
+  });
+
+  it("isn't widened in a pipe by one long id", async () => {
+    const { stdout } = await waymark(await withFailure(LONG), ["tasks"]);
+    expect(stdout).toMatch(/^build-42 {2,12}1 /m);
+    expect(stdout).toMatch(new RegExp(`^${LONG} +1 +interrupted .* no runner known$`, "m"));
+  });
+});
+
 describe("a terminal of 40 columns", () => {
-  it("shows a block for each row, with every cell whole and empty ones left out", async () => {
+  it("shows a block for each row, with every cell whole, wrapped between words, and empty ones left out", async () => {
     const { manager, place } = await newPlace("sqlite:checkpoints.db", {
       clock: () => Date.UTC(2026, 10, 21, 10, 0, 5),
     });
@@ -49,7 +101,8 @@ describe("a terminal of 40 columns", () => {
         "SEQ     1",
         "SAVED   2026-11-21 10:00:05",
         "STATUS  running",
-        `LABEL   ${label}`,
+        "LABEL   After the unit tests, the linter",
+        "        and the type check",
         "SIZE    1 B",
         `ID      ${first}`,
         "",

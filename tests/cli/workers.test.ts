@@ -26,7 +26,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     await worked(place.manager, { "w/1": "waits" });
     const answer = answerTo("w/1");
     const listed = await place.run("tasks");
-    expect(listed.stdout).toMatch(/^w\/1 +2 +waiting +waits for "approve" /m);
+    expect(listed.stdout).toMatch(/^w\/1 +2 +waiting .* just now +waits for "approve"$/m);
     expect(listed.stderr).toMatch(answer);
     const resumed = await place.run("resume");
     expect(resumed.stdout).toMatch(/^w\/1 +Run waits for "approve" +just now +waiting +waits for "approve"$/m);
@@ -68,7 +68,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     const lease = await place.manager.lease("w/1");
     const answer = answerTo("w/1");
     const listed = await place.run("tasks");
-    expect(listed.stdout).toMatch(/^w\/1 .* running +waits for "approve" \(running on .*\) /m);
+    expect(listed.stdout).toMatch(/^w\/1 .* running .* waits for "approve", running on .*, process \d+$/m);
     expect((await place.run("resume")).stdout).toMatch(/ waits for "approve", running on .*, process \d+$/m);
     await lease.release();
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toMatch(answer);
@@ -88,7 +88,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command, "--prefix", "w/2");
-      expect(stdout).toMatch(/^w\/2 .* queued +waits for "approve"; a worker or the next run continues it/m);
+      expect(stdout).toMatch(/^w\/2 .* queued .*waits for "approve"; a worker or the next run continues it/m);
       expect(stderr).toMatch(answer);
     }
   });
@@ -107,7 +107,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     for (const one of ["tasks", "resume"]) {
       const { stdout, stderr } = await command(one);
       expect([stdout, stderr]).toEqual([
-        expect.stringMatching(new RegExp(`^t .* paused +${reason}`, "m")),
+        expect.stringMatching(new RegExp(`^t .* paused .*${reason}`, "m")),
         expect.stringMatching(answerTo("t")),
       ]);
     }
@@ -159,7 +159,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       stdout: 'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
     // No worker is up.
-    const answered = /^w\/1 .* queued +"approve" is answered; a worker or the next run continues it/m;
+    const answered = /^w\/1 .* queued .*"approve" is answered; a worker or the next run continues it/m;
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command);
       expect([stdout, stderr]).toEqual([expect.stringMatching(answered), ""]);
@@ -349,7 +349,7 @@ describe("waymark cancel and retry", () => {
     expect((await run("cancel", "t", "--reason", "too old", "--yes")).stdout).toBe("Cancelled 1 task.\n");
     await ended;
     expect((await run("resume")).stderr).toMatch(/^Nothing to resume in .*: no task can continue\.$/m);
-    expect((await run("tasks")).stdout).toMatch(/^t .* cancelled +too old /m);
+    expect((await run("tasks")).stdout).toMatch(/^t .* cancelled .* too old$/m);
     expect((await run("tasks", "--watch")).stdout).toMatch(/^t +cancelled +too old /m);
     const listed = await run("list", "t");
     expect([listed.stdout, listed.stderr]).toEqual([
@@ -368,7 +368,7 @@ describe("waymark cancel and retry", () => {
     const place = await placeOf();
     await worked(place.manager, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
     expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
-    const putBack = /^w\/1 .* queued +put back; it failed with: no room/m;
+    const putBack = /^w\/1 .* queued .*put back; it failed with: no room$/m;
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stdout).toMatch(putBack);
     expect((await place.run("show", "w/1")).stdout).toMatch(
       /^status +queued\nput back +it failed with: Error: no room\nlabel /m,
@@ -385,8 +385,8 @@ describe("waymark cancel and retry", () => {
     expect((await run("tasks", "--watch")).stdout).toMatch(/^w\/1 +queued +put back; it failed with: no room /m);
     const leases = [await manager.lease("w/1"), await manager.lease("w/2")];
     const listed = (await run("tasks")).stdout;
-    expect(listed).toMatch(/^w\/1 +\d+ +running +running on \S+, process \d+ /m);
-    expect(listed).toMatch(/^w\/2 +\d+ +running +Run failed in build \(running on \S+, process \d+\) /m);
+    expect(listed).toMatch(/^w\/1 +\d+ +running .* running on \S+, process \d+$/m);
+    expect(listed).toMatch(/^w\/2 +\d+ +running +Run failed in build .* running on \S+, process \d+$/m);
     expect((await run("resume")).stdout).toMatch(/^w\/2 .* running +running on \S+, process \d+$/m);
     expect((await run("show", "w/1")).stdout).toMatch(/^status +running\nrun by .*\nput back /m);
     expect((await run("show", "w/2")).stdout).toMatch(/^status +running\nrun by .*\nerror +Error: no room\n/m);
@@ -394,7 +394,7 @@ describe("waymark cancel and retry", () => {
     expect(watched).toMatch(/^w\/1 +running +put back {2,}/m);
     expect(watched).toMatch(/^w\/2 +running +Run failed in build {2,}/m);
     for (const lease of leases) await lease.release();
-    expect((await run("tasks")).stdout).toMatch(/^w\/2 +\d+ +failed +Run failed in build /m);
+    expect((await run("tasks")).stdout).toMatch(/^w\/2 +\d+ +failed +Run failed in build .* no room$/m);
   });
 
   it("say of a run within another one that no worker takes it", async () => {
@@ -430,11 +430,11 @@ describe("waymark cancel and retry", () => {
     await expect(running).rejects.toThrow();
     expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark send --wait \w{8} p\/sub approve '…'$/m);
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
-      / waits for "approve"; its parent run continues it /m,
+      / waits for "approve"; its parent run continues it$/m,
     );
     expect((await run("send", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now.");
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
-      / "approve" is answered; its parent run continues it /m,
+      / "approve" is answered; its parent run continues it$/m,
     );
   });
 

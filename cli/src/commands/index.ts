@@ -12,6 +12,7 @@ import { fork } from "./fork.js";
 import { importCommand } from "./import.js";
 import { langgraph } from "./langgraph.js";
 import { list } from "./list.js";
+import { logs } from "./logs.js";
 import { oneshot } from "./oneshot.js";
 import { plan } from "./plan.js";
 import { postgres } from "./postgres.js";
@@ -28,6 +29,7 @@ import { stats } from "./stats.js";
 import { tasks } from "./tasks.js";
 import { ui } from "./ui.js";
 import { verify } from "./verify.js";
+import { wait } from "./wait.js";
 import { work } from "./work.js";
 
 /**
@@ -59,6 +61,8 @@ export const COMMANDS: readonly CommandFile[] = [
   send,
   cancel,
   retry,
+  logs,
+  wait,
   oneshot,
   prp,
   plan,

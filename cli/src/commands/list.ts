@@ -113,7 +113,8 @@ function makeColumns(colors: Output["colors"], task: RunTask | undefined): reado
   ];
 }
 
-async function printTimeline(
+/** Prints the steps of a task's runs, each as a bar. */
+export async function printTimeline(
   { output, errors }: Session,
   steps: readonly TimedStep[],
   json: ItemPrinter<unknown> | undefined,
@@ -122,12 +123,19 @@ async function printTimeline(
   if (steps.length === 0) return errors.line("No run has recorded a step of this task.");
   const from = Math.min(...steps.map(readStart));
   const length = Math.max(...steps.map(readEnd)) - from || 1;
+  // The bars take what the other columns leave of the terminal.
+  const rest = output.columns - OTHER_COLUMNS - Math.max(...steps.map(({ step }) => step.length));
+  const width = output.isTerminal ? Math.max(MIN_BAR_WIDTH, rest) : BAR_WIDTH;
   return printTable(output, steps, [
-    { head: "STARTED", cell: ({ startedAt }) => timeText(startedAt) },
+    { head: "STARTED", isOptional: true, cell: ({ startedAt }) => timeText(startedAt) },
     { head: "SEQ", align: "right", cell: ({ sequence }) => String(sequence) },
     { head: "TURN", align: "right", cell: ({ turn }) => String(turn) },
-    { head: "TIME", cell: (step) => drawBar((readStart(step) - from) / length, (readEnd(step) - from) / length) },
+    {
+      head: "TIME",
+      cell: (step) => drawBar((readStart(step) - from) / length, (readEnd(step) - from) / length, width),
+    },
     { head: "STEP", flexible: true, cell: ({ step }) => step },
+    { head: "WHY", isBelow: true, cell: ({ why = "" }) => why },
   ]);
 }
 
@@ -140,10 +148,13 @@ function readEnd(step: TimedStep): number {
 }
 
 const BAR_WIDTH = 30;
+const MIN_BAR_WIDTH = 10;
+/** STARTED, SEQ and TURN, with the gaps. */
+const OTHER_COLUMNS = 38;
 
 /** Draws a step as its part of the time of all steps. */
-function drawBar(from: number, to: number): string {
-  const start = Math.min(Math.floor(from * BAR_WIDTH), BAR_WIDTH - 1);
-  const length = Math.max(1, Math.round(to * BAR_WIDTH) - start);
-  return `${"·".repeat(start)}${"━".repeat(length)}${"·".repeat(BAR_WIDTH - start - length)}`;
+function drawBar(from: number, to: number, width: number): string {
+  const start = Math.min(Math.floor(from * width), width - 1);
+  const length = Math.max(1, Math.round(to * width) - start);
+  return `${"·".repeat(start)}${"━".repeat(length)}${"·".repeat(width - start - length)}`;
 }

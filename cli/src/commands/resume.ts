@@ -9,7 +9,7 @@ import { whereText } from "../run-steps.js";
 import { statusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, canRetry } from "../waits.js";
-import { agoText } from "../words.js";
+import { whenColumn } from "./tasks.js";
 
 export const resume: CommandFile = {
   example: "waymark resume --limit 10",
@@ -51,11 +51,11 @@ export const resume: CommandFile = {
 function makeColumns(colors: Output["colors"]): readonly Column<IncompleteTask>[] {
   const nowMs = Date.now();
   return [
-    { head: "TASK", flexible: true, cell: describeTask },
+    { head: "TASK", isWhole: true, cell: describeTask },
     { head: "STOPPED AT", flexible: true, cell: formatPosition },
-    { head: "WHEN", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
+    whenColumn(nowMs),
     { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
-    { head: "WHY", flexible: true, cell: ({ why }) => why },
+    { head: "WHY", isBelow: true, cell: ({ why }) => why },
   ];
 }
 

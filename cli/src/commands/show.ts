@@ -1,6 +1,8 @@
-import type { CheckpointFailure, CheckpointSummary } from "waymark";
-import { type HeldLease, isCancelled, isOfRun, stepText } from "waymark/kit";
+import type { CheckpointSummary } from "waymark";
+import { type HeldLease, isCancelled, isOfRun, isRecord } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { jsonPrinter } from "../items.js";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
 import { holderText, lapsedText, type StartingTask } from "../leases.js";
@@ -8,16 +10,17 @@ import { type PlainJson, plainJson } from "../plain-json.js";
 import { planRows } from "../plan/plan-rows.js";
 import { jsonText } from "../printable.js";
 import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
-import { findRecord } from "../queries/record.js";
-import { allSteps, runText, stepLine } from "../run-steps.js";
+import { findRecord, findStep } from "../queries/record.js";
+import { readTimeline } from "../queries/timeline.js";
+import { failureText, stepOfRecord, valueText } from "../record-text.js";
+import { allSteps, runText, stepLine, stepName, stepTitle } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { checkpointCell, statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
 import { answerCommand, eventStatusText, isPutBack, type PendingWait, type ShownEvent } from "../waits.js";
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
+import { printTimeline } from "./list.js";
 
-/** How much of a value is shown. --json shows all of it. */
-const SHOWN_UNITS = 100;
 /** How many steps of a turn are shown: the last ones. `waymark list --timeline` shows all. */
 const SHOWN_STEPS = 20;
 
@@ -34,12 +37,23 @@ export const show: CommandFile = {
       .argument("[id]")
       .option("--state", "print its state alone, as JSON")
       .option("--path <path>", "print that part of the state alone: messages[3].role")
+      .option("--step <name>", 'a step instead: its last result or error: "model 2"')
+      .option("--timeline", "all steps of its runs, each as a bar, as waymark list --timeline")
       .option("--json", "for programs: the checkpoint with its state, in one line")
       .action((task, id, options) =>
         cli.withStore(async (session) => {
           const { output } = session;
+          const { step, timeline } = options;
+          if (timeline)
+            return printTimeline(session, await readTimeline(session, { task }), jsonPrinter(output, options));
+          if (step !== undefined && id !== undefined) {
+            throw new CommandError(
+              ExitCode.usage,
+              "Pass an ID or --step, not both: --step finds the step's last record.",
+            );
+          }
           const query = { task, id };
-          const record = await findRecord(session, task, id);
+          const record = await findRecord(session, task, step === undefined ? id : await findStep(session, task, step));
           if (record !== undefined) {
             const value = plainJson(record.value);
             if (options.json) return output.line(jsonText({ ...record, value }));
@@ -77,6 +91,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   const { output } = session;
   const block = new BlockPrinter(output);
   const row = (name: string, text: string | undefined) => block.add(name, text ?? "");
+  const command = (name: string, text: string) => block.add(name, { text, isCommand: true });
   if ("count" in details) {
     row("task", describeTask(details));
     row("checkpoint", "none yet");
@@ -100,11 +115,15 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("asks", questionsText(interrupts));
   for (const wait of waits) {
     row("waits", waitText(wait));
-    if (wait.kind === "event" && !wait.isAnswered) row("answer", answerCommand(session, { taskId, ...wait }));
+    if (wait.kind === "event" && !wait.isAnswered) command("answer", answerCommand(session, { taskId, ...wait }));
   }
   if (isCancelled(checkpoint)) row("reason", error?.message);
-  else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
-  if (canRetry) row("retry", retryText(session, checkpoint, run));
+  else
+    row(
+      isPutBack(checkpoint) ? "put back" : "error",
+      error && `${isPutBack(checkpoint) ? "it failed with: " : ""}${failureText(error)}`,
+    );
+  if (canRetry) command("retry", retryText(session, checkpoint, run));
   for (const [index, event] of events.entries()) row(index === 0 ? "events" : "", eventText(event));
   row("stage", stage);
   row("label", label);
@@ -119,23 +138,37 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   for (const [index, text] of planRows(taskId, details.state).entries()) row(index === 0 ? "items" : "", text);
   // A run without rounds has no state.
   if (run === undefined || details.state !== null) row("state", stateText(details));
+  if (!isCancelled(checkpoint)) addStack(block, error);
   await block.end();
 }
 
 async function printRecord({ output }: Session, record: NonNullable<Awaited<ReturnType<typeof findRecord>>>) {
-  const { taskId, kind, sequence, name, recordKey, createdAt, sizeBytes, value } = record;
+  const { taskId, kind, sequence, name, createdAt, sizeBytes, value } = record;
   const block = new BlockPrinter(output);
   block.add("task", taskId);
-  // The fourth part of a run's key is the occurrence.
-  const [, occurrence = "1"] = /^\["[^"]*",\d+,\d+,(\d+)/.exec(recordKey ?? "") ?? [];
-  const title = occurrence === "1" ? name : `${name} ${occurrence}`;
+  const step = stepOfRecord(record);
+  const title = step ? stepTitle(step) : name;
   block.add("record", `@${sequence}, ${kind}${title === undefined ? "" : ` ${JSON.stringify(title)}`}`);
   block.add("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
-  // A step's value also has its status and its times.
-  const result = typeof value === "object" && value !== null && "result" in value ? value.result : undefined;
-  block.add("result", valueText(result) ?? "");
-  block.add("value", `${valueText(value) ?? "none"}, ${bytesText(sizeBytes)}; --state prints it`);
+  const result = step?.result === undefined ? undefined : plainJson(step.result);
+  const isLong = valueText(result) !== (result === undefined ? undefined : jsonText(result));
+  block.add("result", result === undefined ? "" : isLong ? `${bytesText(sizeBytes)}, below` : jsonText(result));
+  if (step) block.add("step", stepName(step));
+  block.add("attempts", step?.attempts === undefined ? "" : String(step.attempts));
+  const { input } = isRecord(value) ? value : {};
+  block.add("input digest", kind === "step" && typeof input === "string" ? input : "");
+  block.add("error", step?.error === undefined ? "" : failureText(step.error));
+  addStack(block, step?.error);
+  if (kind !== "step") block.add("value", `${valueText(value) ?? "none"}, ${bytesText(sizeBytes)}; --state prints it`);
   await block.end();
+  if (isLong) await output.line(`\n${jsonText(result, 2)}`);
+}
+
+/** Adds the frames of an error. */
+function addStack(block: BlockPrinter, error: unknown): void {
+  const { stack } = isRecord(error) ? error : {};
+  const frames = typeof stack === "string" ? stack.split("\n").filter((line) => /^\s+at /.test(line)) : [];
+  for (const [index, frame] of frames.entries()) block.add(index === 0 ? "stack" : "", frame.trim());
 }
 
 function runByText({ holder, remainingMs }: HeldLease): string {
@@ -151,7 +184,7 @@ function retryText(
   const interrupted = run?.steps.findLast(({ status }) => status === "interrupted");
   if (interrupted === undefined || error?.code !== "STEP_INTERRUPTED") return commandText("retry", [taskId]);
   const { name, occurrence } = interrupted;
-  const title = stepText({ name, occurrence, status: "completed" });
+  const title = stepTitle({ name, occurrence });
   return `${commandText("retry", [taskId], ["--from", title])}, if ${title} hasn't done its work`;
 }
 
@@ -176,18 +209,6 @@ function metadataText(checkpoint: CheckpointSummary): string | undefined {
   const { waymark: _ofRun, ...own } = metadata;
   const shown = isOfRun(checkpoint) ? own : metadata;
   return Object.keys(shown).length === 0 ? undefined : jsonText(shown);
-}
-
-/** A value as JSON, cut at {@link SHOWN_UNITS}; `undefined` if there is none. */
-function valueText(value: unknown): string | undefined {
-  if (value === undefined) return undefined;
-  const text = jsonText(plainJson(value));
-  return text.length > SHOWN_UNITS ? `${text.slice(0, SHOWN_UNITS)}…` : text;
-}
-
-/** `TypeError: ERR_INVALID_URL: no such host` */
-function errorText({ name, code, message }: CheckpointFailure, isPast: boolean): string {
-  return `${isPast ? "it failed with: " : ""}${[name, code, message].filter((part) => part !== undefined).join(": ")}`;
 }
 
 /** Returns the outline of a state in a few words. If the key is missing, it returns only the size. */

@@ -1,22 +1,19 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
-import { isCancelled } from "waymark/kit";
 import type { Cli, CommandFile, Session } from "../cli.js";
 import type { printFleet } from "../fleet-view.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { describeTask } from "../langgraph/find-tasks.js";
-import { questionsText } from "../langgraph/thread-status.js";
-import { runningText } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { withCosts } from "../plan/plan-rows.js";
 import { printable } from "../printable.js";
-import { INCOMPLETE, TASKS_THAT_CONTINUE } from "../queries/incomplete.js";
+import { INCOMPLETE, TASKS_THAT_CONTINUE, whyIncomplete } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { whereText } from "../run-steps.js";
 import { statusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
-import { Answers, isPutBack, standText, waitsText } from "../waits.js";
+import { Answers } from "../waits.js";
 import { agoText } from "../words.js";
 
 export const tasks: CommandFile = {
@@ -100,32 +97,32 @@ type CostedTask = ListedTask & { readonly cost?: string };
 function makeColumns(colors: Output["colors"]): readonly Column<CostedTask>[] {
   const nowMs = Date.now();
   return [
-    { head: "TASK", flexible: true, cell: describeTask },
+    { head: "TASK", isWhole: true, cell: describeTask },
     { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
     { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
-    { head: "NEWEST", flexible: true, cell: (task) => newestText(task, nowMs) },
-    { head: "COST", align: "right", optional: true, cell: ({ cost = "" }) => cost },
-    { head: "SAVED", cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : "") },
+    { head: "NEWEST", flexible: true, cell: newestText },
+    { head: "COST", align: "right", isOmittedIfEmpty: true, cell: ({ cost = "" }) => cost },
+    whenColumn(nowMs),
+    { head: "WHY", isBelow: true, cell: (task) => (task.status === "completed" ? "" : whyIncomplete(task, nowMs)) },
   ];
 }
 
-function newestText(task: ListedTask, nowMs: number): string {
-  if (!("newest" in task)) return `${runningText(task.lease)}, no checkpoint yet`;
-  const { newest, thread, lease, waits, steps } = task;
-  if (isCancelled(newest)) return newest.error?.message ?? "";
-  const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
-  if (lease !== undefined && waits !== undefined) return `${waitsText(waits, nowMs)}${runner}`;
-  if (lease !== undefined && isPutBack(newest)) return runningText(lease);
-  if (waits !== undefined || isPutBack(newest)) return standText(newest, nowMs, waits) ?? "";
-  const at = `${whereText(steps) ?? newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
+/** When a task last recorded something. */
+export function whenColumn(nowMs: number): Column<ListedTask> {
+  return {
+    head: "WHEN",
+    isOptional: true,
+    cell: (task) => ("newest" in task ? agoText(task.lastAt ?? task.newest.createdAt, nowMs) : ""),
+  };
+}
+
+function newestText(task: ListedTask): string {
+  if (!("newest" in task)) return "";
+  const { newest, thread, steps } = task;
+  const at = whereText(steps) ?? newest.label ?? newest.stage ?? "";
   if (thread === undefined) return at;
   const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));
-  const questions = questionsText(thread.interrupts);
-  return [
-    `LangGraph, ${at}`,
-    ...(subgraphs === "" ? [] : [`with ${subgraphs}`]),
-    ...(questions === undefined ? [] : [`asks ${questions}`]),
-  ].join(", ");
+  return [`LangGraph, ${at}`, ...(subgraphs === "" ? [] : [`with ${subgraphs}`])].join(", ");
 }
 
 /** `mail, research ×40`. LangGraph gives each call of a subgraph its own namespace, `research:<uuid>`. */

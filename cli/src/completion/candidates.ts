@@ -1,9 +1,11 @@
 import type { CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { checkpointsTask } from "waymark/langgraph/records";
 import { projectConfig } from "../config-file.js";
 import { describeTask, findTasks } from "../langgraph/find-tasks.js";
 import { chooseStorage } from "../store.js";
 
 const MOST_TASKS = 100;
+const MOST_CHECKPOINTS = 20;
 const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
 /** Text that needs no quoting in any shell and has no control characters. */
 const PLAIN = /^[\w.@:/+-]+$/;
@@ -18,6 +20,7 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
   const current = words.at(-1) ?? "";
   let command = program;
   let positionals = 0;
+  let task = "";
   let openOption: Option | undefined;
   const options: Record<string, string> = {};
   for (const word of words.slice(0, -1)) {
@@ -31,8 +34,11 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
       else if (option?.required || option?.optional) openOption = option;
     } else {
       const subcommand = positionals > 0 ? undefined : listSubcommands(command).find((other) => other.name() === word);
-      if (subcommand === undefined) positionals += 1;
-      else if (word !== "help") command = subcommand;
+      if (subcommand === undefined) {
+        if (positionals === 0) task = word;
+        positionals += 1;
+      }
+      if (subcommand !== undefined && word !== "help") command = subcommand;
     }
   }
   const all = async () => {
@@ -40,7 +46,7 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
     if (current.startsWith("-")) return listOptions(command, program).flatMap(({ long }) => long ?? []);
     const subcommands = positionals > 0 ? [] : listSubcommands(command).map((other) => other.name());
     if (words[0] === "help") return subcommands;
-    return subcommands.concat(await argumentCandidates(command, positionals, options, current));
+    return subcommands.concat(await argumentCandidates(command, positionals, options, { task, current }));
   };
   return [...new Set(await all())].filter((candidate) => candidate.startsWith(current) && PLAIN.test(candidate));
 }
@@ -62,7 +68,7 @@ async function argumentCandidates(
   command: CommandUnknownOpts,
   position: number,
   options: Readonly<Record<string, string>>,
-  current: string,
+  { task, current }: { readonly task: string; readonly current: string },
 ): Promise<readonly string[]> {
   const { registeredArguments: all } = command;
   const argument = all[position] ?? all.findLast(({ variadic }) => variadic);
@@ -73,7 +79,24 @@ async function argumentCandidates(
     const { CheckpointRepository } = await import("waymark/oneshot");
     return new CheckpointRepository().list().catch(() => []);
   }
-  return argument?.argChoices ?? (["id", "a", "b"].includes(name) ? ["@latest"] : []);
+  if (["id", "a", "b"].includes(name)) return ["@latest", ...(await sequenceCandidates(options, task).catch(() => []))];
+  return argument?.argChoices ?? [];
+}
+
+/** `@7` for each of the task's newest checkpoints. */
+async function sequenceCandidates(options: Readonly<Record<string, string>>, task: string): Promise<string[]> {
+  const { storage } = await chooseStorage(options["storage"], () => projectConfig(options["config"]), "read");
+  try {
+    const sequences: string[] = [];
+    for (const taskId of [task, checkpointsTask({ threadId: task, namespace: "" })]) {
+      for await (const { sequence } of storage.list({ taskId, order: "newest", limit: MOST_CHECKPOINTS })) {
+        if (sequence !== undefined) sequences.push(`@${sequence}`);
+      }
+    }
+    return sequences;
+  } finally {
+    await storage.close();
+  }
 }
 
 async function taskCandidates(options: Readonly<Record<string, string>>, prefix: string): Promise<string[]> {

@@ -1,12 +1,12 @@
 import type { CheckpointSummary } from "waymark";
 import { toSummary } from "waymark/adapter";
-import { type HeldLease, isChild, type LapsedLease, type RunRecord } from "waymark/kit";
+import { type HeldLease, isChild, type RunRecord } from "waymark/kit";
 import { parseThread, type Thread } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";
 import { findTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, describeCheckpoint, readState } from "../langgraph/thread-state.js";
-import { LeaseReader, type RunTask, type StartingTask } from "../leases.js";
+import { type LapsedLease, LeaseReader, type RunTask, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";

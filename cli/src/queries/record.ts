@@ -1,6 +1,12 @@
 import { isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { stepTitle } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
+import { buildTimeline } from "./timeline.js";
+
+/** How many steps a message names at most. */
+const MOST_NAMED = 10;
 
 /**
  * Returns the record that `@7` names, with its value; `undefined` if a checkpoint has that sequence, or nothing has.
@@ -17,6 +23,26 @@ export async function findRecord(session: QuerySession, task: string, word: stri
     if (record.kind !== "checkpoint") return record;
   }
   return undefined;
+}
+
+/**
+ * Returns `@7` for the last record of a step: its end, or its start if it hasn't ended.
+ *
+ * @param title - `model`, or `model 2` for the second step of that name in its turn.
+ * @throws {CommandError} The task has no such step.
+ */
+export async function findStep(session: QuerySession, task: string, title: string): Promise<string> {
+  const taskId = await requireTask(session, task);
+  const { steps, keyMissing } = await buildTimeline(session, taskId);
+  if (keyMissing !== undefined) throw keyMissing;
+  const found = steps.findLast(({ step }) => step.status !== "saved" && stepTitle(step) === title);
+  if (found !== undefined) return `@${found.sequence}`;
+  const titles = new Set(steps.slice(-MOST_NAMED).map(({ step }) => JSON.stringify(stepTitle(step))));
+  throw new CommandError(
+    ExitCode.notFound,
+    `Task ${JSON.stringify(taskId)} has no step ${JSON.stringify(title)}. ` +
+      (titles.size === 0 ? "No run has recorded a step of it." : `Its last ones are ${[...titles].join(", ")}.`),
+  );
 }
 
 /** Returns 7 if `@7` names an intact record that isn't a checkpoint. */

@@ -5,6 +5,7 @@ import { requireTask } from "../checkpoints.js";
 import { takeFirst } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
 import { readableSummaries } from "../read-stored.js";
+import { failureText } from "../record-text.js";
 import { stepName } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 
@@ -18,6 +19,8 @@ export interface TimedStep {
   readonly durationMs: number | undefined;
   /** The step's name, attempts and duration, for people. */
   readonly step: string;
+  /** The error of a failed step, or how the attempt ended in which it was the last step: `attempt 2 was killed`. */
+  readonly why?: string;
 }
 
 /** A step with its place in the task. */
@@ -64,11 +67,32 @@ export async function readTimeline(
   session: QuerySession,
   { task }: { readonly task: string },
 ): Promise<readonly TimedStep[]> {
-  const { steps } = await buildTimeline(session, await requireTask(session, task));
-  return steps.map(({ step, sequence, run: { turn } }) => {
+  const { steps, attempts } = await buildTimeline(session, await requireTask(session, task));
+  return steps.map((one) => {
+    const { step, sequence, run } = one;
     const { startedAt, durationMs } = step;
-    return { turn, sequence, startedAt, durationMs, step: stepName(step) };
+    const own = attempts.find(
+      ({ attempt, generation }) => attempt === step.runAttempt && generation === run.generation,
+    );
+    const last = steps.findLast(
+      (other) => other.step.runAttempt === step.runAttempt && other.run.generation === run.generation,
+    );
+    const why = [
+      ...(step.error === undefined ? [] : [failureText(step.error)]),
+      ...(own && one === last ? endText(own, step) : []),
+    ].join("; ");
+    return { turn: run.turn, sequence, startedAt, durationMs, step: stepName(step), ...(why !== "" && { why }) };
   });
+}
+
+/** How an attempt ended that wasn't completed. A failed step has the run's error already. */
+function endText({ attempt, end, checkpoint }: RunAttempt, step: StepRecord): string[] {
+  if (end === "killed") return [`attempt ${attempt} was killed`];
+  if (end === "interrupted") return [`attempt ${attempt} was interrupted`];
+  if (end !== "failed") return [];
+  const { error } = checkpoint ?? {};
+  const isSaid = error === undefined || step.error !== undefined;
+  return [`attempt ${attempt} failed${isSaid ? "" : `: ${failureText(error)}`}`];
 }
 
 /**

@@ -1,18 +1,9 @@
 import type { CheckpointSummary } from "waymark";
 import { isTransient } from "waymark/adapter";
-import {
-  type HeldLease,
-  isCancelled,
-  isChild,
-  isOfRun,
-  type LapsedLease,
-  parseHolder,
-  type StepRecord,
-  stepText,
-} from "waymark/kit";
+import { type HeldLease, isCancelled, isChild, isOfRun, parseHolder, type StepRecord, stepText } from "waymark/kit";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
-import { holderText, type RunTask } from "../leases.js";
+import { holderText, type LapsedLease, type RunTask } from "../leases.js";
 import { jsonText } from "../printable.js";
 import { whyIncomplete } from "../queries/incomplete.js";
 import type { ListedTask } from "../queries/tasks.js";
