@@ -80,6 +80,7 @@ async function placeWithEverything() {
     `import { encrypt } from "${SDK}";
     export default { transforms: [encrypt({ keys: { a: new Uint8Array(32) }, current: "a" })] };`,
   );
+  writeFileSync(join(cwd, "tasks.md"), "- [ ] T001 Build it\n");
   writeFileSync(
     join(cwd, "PRP.md"),
     "# Greet\n\n## Validation Loop\n\n### Level 1: It greets\n\n```sh\necho Hello\n```\n",

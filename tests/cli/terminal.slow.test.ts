@@ -83,7 +83,9 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     await manager.close();
     for (const command of ["list build-42", "tasks", "resume", "stats", "prune --all --keep-last 3 --dry-run"]) {
       const { screen } = await onTerminal(place, command, { columns, env: { NO_COLOR: "1" } });
-      const tooWide = screen.split("\n").filter((line) => displayWidth(line) > columns && !/would go/.test(line));
+      // An id is never cut: a long one has a line of its own.
+      const isText = (line: string) => !/would go|^a+$/.test(line.trim());
+      const tooWide = screen.split("\n").filter((line) => displayWidth(line) > columns && isText(line));
       expect({ command, tooWide }).toEqual({ command, tooWide: [] });
     }
   });
