@@ -8,11 +8,12 @@
 //   --list          prints them, and tries none
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { bundled } from "../support/bundled.mjs";
+import { memoryDisk } from "../support/memory-disk.mjs";
 import { apply, mutantsOf } from "./operators.mjs";
 
 /** The files of leases, the log, events, runs and the worker. */
@@ -26,25 +27,48 @@ const FILES = [
   "adapters/postgres/{log,leases,appender,writer}.ts",
 ];
 
-/** What looks for a mutant, the quickest first. */
-const CHECKS = [
-  {
-    name: "random programs",
-    command: "npx vitest run tests/programs/random-programs.test.ts",
-    env: { WAYMARK_RUN_PROGRAMS: "300", WAYMARK_SEED: "1" },
-  },
-  {
-    name: "on files and SQLite",
-    command: "npx vitest run --bail=1 tests/programs/random-programs.slow.test.ts",
-    env: { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1" },
-  },
-  {
-    name: "in processes",
-    command: "npx vitest run tests/programs/in-processes.slow.test.ts",
-    env: { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1", WAYMARK_PROGRAM_SECONDS: "30" },
-  },
-  { name: "chaos", command: "node scripts/chaos.mjs --seconds=30 --seed=1", env: {} },
-];
+const CACHES = new Set([".cache", ".vite", ".vitest"]);
+
+const SLOW = { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1" };
+const IN_MEMORY = {
+  name: "random programs",
+  command: "npx vitest run tests/programs/random-programs.test.ts",
+  env: { WAYMARK_RUN_PROGRAMS: "300", WAYMARK_SEED: "1" },
+};
+const ON_DISK = {
+  name: "on files and SQLite",
+  command: "npx vitest run --bail=1 tests/programs/random-programs.slow.test.ts",
+  env: SLOW,
+};
+const IN_PROCESSES = {
+  name: "in processes",
+  command: "npx vitest run tests/programs/in-processes.slow.test.ts",
+  env: { ...SLOW, WAYMARK_PROGRAM_SECONDS: "30" },
+};
+const CHAOS = { name: "chaos", command: "node scripts/chaos.mjs --seconds=30 --seed=1", env: {} };
+
+/**
+ * What looks for a mutant, the quickest first: for one of an adapter, what loads it.
+ *
+ * @param {string} file
+ */
+function checksFor(file) {
+  if (file === "adapters/memory.ts") return [IN_MEMORY];
+  const [, adapter] = /^adapters\/(\w+)\//.exec(file) ?? [];
+  if (adapter === undefined) return [IN_MEMORY, ON_DISK, IN_PROCESSES, CHAOS];
+  const storage = adapter === "files" ? "json-file" : adapter;
+  return [
+    ...(adapter === "postgres"
+      ? []
+      : [{ ...ON_DISK, command: `${ON_DISK.command} -t "on ${adapter === "files" ? "(files|tasks)" : adapter}"` }]),
+    { ...IN_PROCESSES, env: { ...IN_PROCESSES.env, WAYMARK_PROGRAM_STORAGE: storage } },
+    // The other storages take a part of the seconds only.
+    {
+      ...CHAOS,
+      command: `${CHAOS.command.replace("=30", adapter === "postgres" ? "=30" : "=120")} --storage=${storage}`,
+    },
+  ];
+}
 
 /** @type {typeof import("../support/seeded.js")} */
 const { randomFrom } = await import(await bundled("tests/support/seeded.ts"));
@@ -58,6 +82,8 @@ const { values } = parseArgs({
     list: { type: "boolean", default: false },
   },
 });
+const disk = memoryDisk();
+if (disk !== undefined) process.env["TMPDIR"] ??= disk;
 const chosen = choose(Number(values.count), Number(values.seed)).slice(Number(values.from));
 if (values.list) for (const mutant of chosen) console.log(describe(mutant));
 else await tryAll();
@@ -67,12 +93,16 @@ async function tryAll() {
   const counts = { found: 0, survived: 0, undecided: 0, invalid: 0 };
   try {
     execFileSync("git", ["clone", "--quiet", root, clone]);
-    symlinkSync(join(root, "node_modules"), join(clone, "node_modules"));
+    // The caches stay the clone's own: they hold bundles of the mutant.
+    const modules = join(clone, "node_modules");
+    mkdirSync(modules);
+    for (const entry of readdirSync(join(root, "node_modules")).filter((name) => !CACHES.has(name)))
+      symlinkSync(join(root, "node_modules", entry), join(modules, entry));
     for (const mutant of chosen) {
       const path = join(clone, mutant.file);
       const source = readFileSync(path, "utf8");
       writeFileSync(path, apply(source, mutant));
-      const { verdict, by, seconds } = await look(clone);
+      const { verdict, by, seconds } = await look(clone, mutant.file);
       writeFileSync(path, source);
       counts[verdict] += 1;
       console.log(`${verdict.padEnd(9)} ${by.padEnd(19)} ${String(seconds).padStart(4)} s  ${describe(mutant)}`);
@@ -87,9 +117,10 @@ async function tryAll() {
 
 /**
  * @param {string} clone
+ * @param {string} file
  * @returns {Promise<{ readonly verdict: "found" | "survived" | "undecided" | "invalid", readonly by: string, readonly seconds: number }>}
  */
-async function look(clone) {
+async function look(clone, file) {
   const startedMs = performance.now();
   const end = (/** @type {"found" | "survived" | "undecided" | "invalid"} */ verdict, /** @type {string} */ by) => ({
     verdict,
@@ -97,8 +128,8 @@ async function look(clone) {
     seconds: Math.round((performance.now() - startedMs) / 1000),
   });
   const limitMs = Number(values.seconds) * 1000;
-  if (!(await passes("npm run bundle", clone, {}, limitMs))) return end("invalid", "build");
-  for (const { name, command, env } of CHECKS) {
+  if (!(await passes("npx rolldown -c --log-level warn", clone, {}, limitMs))) return end("invalid", "build");
+  for (const { name, command, env } of checksFor(file)) {
     const leftMs = limitMs - (performance.now() - startedMs);
     const isPassed = await passes(command, clone, env, leftMs);
     // A mutant that hangs may be found by eye.

@@ -8,7 +8,9 @@ import { tempFolder } from "../support/temp-folder.js";
 import { executeInProcesses } from "./fleet.js";
 
 const SECONDS = Number(process.env["WAYMARK_PROGRAM_SECONDS"] ?? 60);
-const STORAGES = ["json-file", "sqlite", "postgres"] as const;
+const STORAGES = (["json-file", "sqlite", "postgres"] as const).filter((storage) =>
+  storage.includes(process.env["WAYMARK_PROGRAM_STORAGE"] ?? ""),
+);
 const program = fileURLToPath(await bundled("tests/programs/process.ts"));
 
 it(
