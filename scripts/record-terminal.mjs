@@ -1,46 +1,55 @@
 // @ts-check
 // Makes docs/pictures/recording.svg, the recording in the README: `npm run record`. Each command really runs, in a
-// terminal of `script` (util-linux). Only the typing and the pauses are made up. Needs a build.
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+// terminal of `script` (util-linux), and Chromium shows the page at the end. Only the typing and the pauses are made up.
+// Needs a build.
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
 import { render } from "svg-term";
-import { CheckpointManager } from "waymark";
-import { openStorage } from "waymark/adapters";
 
 const COLUMNS = 92;
 const ROWS = 18;
 const COMMANDS = [
-  "timeout --signal=KILL 2 node build.mjs",
-  "waymark resume",
-  "node build.mjs",
-  "waymark list build --limit 4",
-  "waymark diff build-42 @3 @latest",
-  "waymark prune build-42 --keep-last 2 --dry-run",
+  "cat agent.mjs",
+  "timeout --signal=KILL 2 node agent.mjs",
+  "node agent.mjs",
+  "waymark list agent-7 --timeline",
+  "waymark ui",
 ];
 
-/** A build that saves after each step, and resumes after the last saved one. */
-const BUILD = (/** @type {string} */ sdk) => `
-import { CheckpointManager } from "${sdk}/src/index.js";
-import { openStorage } from "${sdk}/adapters/index.js";
-import { setTimeout as work } from "node:timers/promises";
+const AGENT = `import { openManager } from "waymark/config";
+import { database, mail, model } from "./tools.mjs";
 
-const manager = new CheckpointManager({ storage: openStorage("sqlite:checkpoints.db") });
-const steps = ["fetch", "compile", "test", "bundle", "sign", "publish"];
-const latest = await manager.latest("build");
-if (latest) console.log("resuming after", latest.label);
-for (let step = latest?.state.step ?? 0; step < steps.length; step++) {
-  await work(500);
-  await manager.save("build", { step: step + 1 }, { label: steps[step] });
-  console.log("saved after", steps[step]);
-}
-await manager.complete("build");
+const manager = await openManager();
+const sent = await manager.run("agent-7", async (run) => {
+  const plan = await run.step("plan", () => model("Plan a report on sales"));
+  const numbers = await run.step("query", () => database(plan));
+  const report = await run.step("write", () => model(\`Report \${numbers}\`));
+  return run.step("send", ({ key }) => mail(report, key));
+});
+console.log(sent);
 await manager.close();
 `;
+
+/** Each call is printed, and takes as long as a quick real one. */
+const TOOLS = `import { setTimeout as work } from "node:timers/promises";
+
+async function call(name, ms, result) {
+  console.log(name);
+  await work(ms);
+  return result;
+}
+export const model = (prompt) => call(\`model: \${prompt}\`, 700, "of 12,400 orders");
+export const database = () => call("database: select sum(total) from orders", 400, "of 12,400 orders");
+export const mail = () => call("mail: to team@example.com", 300, "The report is sent.");
+`;
+
 /** `start` is above 0, because svg-term puts an empty frame at 0. */
-const SECONDS = { start: 1, perKey: 0.04, beforeEnter: 0.3, toRead: 2.5 };
+const SECONDS = { start: 1, perKey: 0.02, beforeEnter: 0.2, toRead: 1.4, page: 4 };
+/** As high as the terminal's window, whose width the picture takes. */
+const PAGE = { width: 1280, height: 600 };
 const PROMPT = "\x1b[2J\x1b[H\x1b[32m$\x1b[0m ";
 /** The dark palette of docs/pictures, as a terminal's colors. @type {import("svg-term").SvgTermTheme} */
 const THEME = {
@@ -68,44 +77,79 @@ const THEME = {
   lineHeight: 1.3,
   fontFamily: "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
 };
-const AT_REST = "@media (prefers-reduced-motion: reduce){g{animation:none!important}}";
+const AT_REST = "@media (prefers-reduced-motion: reduce){g,.page{animation:none!important}}";
 
 const root = join(import.meta.dirname, "..");
 const folder = mkdtempSync(join(tmpdir(), "waymark-record-"));
 try {
-  await fill();
-  const svg = render(record(), { window: true, from: SECONDS.start * 1000, theme: THEME });
-  writeFileSync(join(root, "docs", "pictures", "recording.svg"), svg.replace("</style>", `${AT_REST}</style>`));
+  fill();
+  const { cast, pageFrom, end } = record();
+  const svg = render(cast, { window: true, from: SECONDS.start * 1000, theme: THEME });
+  const page = await pagePicture();
+  writeFileSync(join(root, "docs", "pictures", "recording.svg"), withPage(svg, page, pageFrom, end));
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** A project in the middle of its work. */
-async function fill() {
-  const storage = openStorage("sqlite:checkpoints.db", { relativeTo: folder });
-  let nowMs = Date.now() - 3 * 3_600_000;
-  const manager = new CheckpointManager({ storage, clock: () => nowMs });
-  const gates = ["lint", "types", "unit tests", "integration"];
-  for (let passed = 0; passed < gates.length; passed++) {
-    nowMs += 7 * 60_000;
-    const stage = `validation-gate-${passed + 1}`;
-    await manager.save(
-      "build-42",
-      { commit: "9c1f2ab", gates: gates.slice(0, passed + 1), retries: passed % 2 },
-      {
-        stage,
-        label: `After the ${gates[passed]}`,
-      },
-    );
+/** A project that has Waymark installed. */
+function fill() {
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(root, join(folder, "node_modules", "waymark"));
+  symlinkSync(join(root, "node_modules", "better-sqlite3"), join(folder, "node_modules", "better-sqlite3"));
+  writeFileSync(join(folder, "waymark.config.mjs"), 'export default { storage: "sqlite:checkpoints.db" };\n');
+  writeFileSync(join(folder, "agent.mjs"), AGENT);
+  writeFileSync(join(folder, "tools.mjs"), TOOLS);
+}
+
+/** What Chromium shows of the task, as a PNG in base64. */
+async function pagePicture() {
+  const waymark = join(root, "cli", "bin", "waymark.js");
+  const server = spawn(process.execPath, [waymark, "ui", "--no-open"], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  try {
+    let printed = "";
+    for await (const text of server.stdout.setEncoding("utf8")) {
+      printed += text;
+      const [url] = /http:\S+/.exec(printed) ?? [];
+      if (url !== undefined) return await photograph(url);
+    }
+    throw new Error(`waymark ui printed no URL: ${printed}`);
+  } finally {
+    server.kill();
   }
-  await manager.fail("build-42", new Error("integration: connection refused on port 5432"));
-  nowMs += 60 * 60_000;
-  await manager.save("migration-7", { table: "orders", row: 1_204_000 }, { stage: "copy", label: "Copying orders" });
-  await manager.save("nightly", { done: true }, { stage: "report", status: "completed" });
+}
 
-  await manager.close();
+/** @param {string} url */
+async function photograph(url) {
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  try {
+    const page = await browser.newPage({ viewport: PAGE, colorScheme: "dark" });
+    await page.goto(url);
+    await page.getByText("agent-7").first().click();
+    await page.getByText("query").first().waitFor();
+    return (await page.screenshot()).toString("base64");
+  } finally {
+    await browser.close();
+  }
+}
 
-  writeFileSync(join(folder, "build.mjs"), BUILD(pathToFileURL(join(root, "dist")).href));
+/**
+ * The page covers the terminal at the end, and then all begins again.
+ *
+ * @param {string} svg
+ * @param {string} page
+ * @param {number} from
+ * @param {number} end
+ */
+function withPage(svg, page, from, end) {
+  const percent = (((from - SECONDS.start) / (end - SECONDS.start)) * 100).toFixed(2);
+  const css =
+    `.page{animation:page ${end - SECONDS.start}s steps(1,end) infinite;opacity:0}` +
+    `@keyframes page{0%{opacity:0}${percent}%{opacity:1}100%{opacity:1}}`;
+  const image = `<image class="page" href="data:image/png;base64,${page}" width="100%" height="100%" preserveAspectRatio="xMidYMin slice"/>`;
+  return svg.replace("</style>", `${css}${AT_REST}</style>`).replace(/<\/svg>$/, `${image}</svg>`);
 }
 
 /**
@@ -117,9 +161,8 @@ function record() {
   let at = SECONDS.start;
   const show = (/** @type {string} */ text) => lines.push(JSON.stringify([at, "o", text]));
   const [first = "", ...others] = COMMANDS;
-  const output = run(first).map(({ text }) => text);
-  show(`${PROMPT}${first}\r\n${output.join("")}`);
-  at += SECONDS.toRead;
+  show(`${PROMPT}${first}\r\n${run(first)}`);
+  at += 2 * SECONDS.toRead;
   for (const command of others) {
     show(PROMPT);
     for (const key of command) {
@@ -128,18 +171,19 @@ function record() {
     }
     at += SECONDS.beforeEnter;
     show("\r\n");
-    for (const { delay, text } of run(command)) {
-      at += delay;
-      show(text);
-    }
+    // The page covers what it prints.
+    if (command === "waymark ui") break;
+    show(run(command));
     at += SECONDS.toRead;
   }
+  const pageFrom = at;
+  at += SECONDS.page;
   show("");
-  return lines.join("\n");
+  return { cast: lines.join("\n"), pageFrom, end: at };
 }
 
 /**
- * A command's output to a terminal, piece by piece.
+ * A command's output to a terminal.
  *
  * @param {string} command
  */
@@ -149,22 +193,11 @@ function run(command) {
   const { stdout, stderr, error } = spawnSync("script", ["-qefc", line, "/dev/null"], {
     cwd: folder,
     // bash would say "Killed" in a long line with the process's id.
-    env: { ...process.env, SHELL: "/bin/sh", TERM: "xterm", WAYMARK_STORAGE: "sqlite:checkpoints.db" },
+    env: { ...process.env, SHELL: "/bin/sh", TERM: "xterm" },
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
   });
   if (error) throw new Error(`The recording needs \`script\` of util-linux: ${error.message}`);
   if (stderr !== "") throw new Error(`${command}: ${stderr}`);
-  return piecesOf(stdout);
-}
-
-/**
- * A list that changes in place is written frame by frame. Each frame begins by erasing the one before.
- *
- * @param {string} output
- */
-function piecesOf(output) {
-  const [erase, up, start] = ["\x1b[2K", "\x1b[1A", "\x1b[G"].map((code) => code.replace(/[[\]]/g, "\\$&"));
-  const frames = output.split(new RegExp(`(?<!${up})(?=(?:${erase}${up})+${erase}${start})`));
-  return frames.map((text, index) => ({ text, delay: index === 0 ? 0 : 0.1 }));
+  return stdout;
 }

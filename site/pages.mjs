@@ -24,7 +24,7 @@ export const groups = [
       page(
         "README.md",
         "Overview",
-        "Waymark on one page: storages, leases, forks, encryption, the command.",
+        "Waymark on one page: a program, four figures, the alternatives, the storages.",
         "overview",
       ),
       page("docs/storages.md", "Choosing a storage", "Each storage, what it promises, and when to take it."),
@@ -42,6 +42,11 @@ export const groups = [
         "docs/runs.md",
         "Runs and steps",
         "Resumable functions: steps, turns, what runs twice, changed code, tests.",
+      ),
+      page(
+        "docs/saving.md",
+        "Saving a state yourself",
+        "Programs without steps: save, schemas, auto-save, leases, forks, encryption.",
       ),
       page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
       page("docs/following.md", "Following a run", "Progress, streamed tokens and results in other processes."),
@@ -76,6 +81,7 @@ export const groups = [
       ),
       page("docs/configuration.md", "Configuration", "Program and command share waymark.config.*."),
       page("docs/ctrl-c.md", "What happens at Ctrl-C", "Signals, pauses and what is saved."),
+      page("docs/modules.md", "CommonJS, Jest and bundles", "What to do where ES modules aren't the default."),
     ],
   },
   {

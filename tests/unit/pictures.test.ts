@@ -68,10 +68,11 @@ describe("the pictures", () => {
     expect(panels).toHaveLength(2);
   });
 
-  it("begin the recording with the killed build, also where nothing moves", () => {
-    const [, firstFrame = ""] = picture(RECORDING).split('<svg x="0">');
+  it("record the program, its kill, its timeline and the page, and don't move where nothing should", () => {
+    const svg = picture(RECORDING);
 
-    expect(firstFrame).toContain(">Killed<");
-    expect(picture(RECORDING)).toContain("prefers-reduced-motion");
+    for (const shown of ["run.step", ">Killed<", ">interrupted<", "--timeline", '<image class="page"'])
+      expect(svg).toContain(shown);
+    expect(svg).toContain("prefers-reduced-motion");
   });
 });
