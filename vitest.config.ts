@@ -25,7 +25,7 @@ process.env["WAYMARK_SEED"] ??= String(extent === undefined ? 1 : Math.floor(Mat
 /** Tests that replace a module, or load one twice. The others share their modules and processes, which saves starting them. */
 const ALONE = [
   "tests/**/*failing-calls*.test.ts",
-  "tests/unit/adapters/{files/lock,files/remembered-folders,files/removed-while-*,postgres/pauses,sqlite-opening,sqlite-sync}.test.ts",
+  "tests/unit/adapters/{files/lock,files/remembered-folders,files/removed-while-*,postgres/pauses,sqlite/opening,sqlite/sync}.test.ts",
   "tests/unit/contract/two-copies.test.ts",
   // Counts the real timers of its process.
   "tests/unit/runs/simulated-time.test.ts",

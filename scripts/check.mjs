@@ -74,7 +74,7 @@ await runSteps([
     },
     {
       name: "histories at random, 25 runs",
-      command: "npx vitest run tests/unit/adapters/sqlite-histories.test.ts -t random",
+      command: "npx vitest run tests/unit/adapters/sqlite/histories.test.ts -t random",
       env: { ...process.env, WAYMARK_RUNS: "25" },
     },
     { name: "memory of the command over 20,000 checkpoints", command: "node scripts/cli-memory.mjs" },

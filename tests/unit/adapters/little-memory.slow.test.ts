@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { expect, it } from "vitest";
 import { tempFolder } from "../../support/temp-folder.js";
-import { newStore } from "./sqlite-support.js";
+import { newStore } from "./sqlite/support.js";
 
 const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}`, import.meta.url));
 

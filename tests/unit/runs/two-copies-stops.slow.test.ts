@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { tempFolder } from "../../support/temp-folder.js";
-import { newStore } from "../adapters/sqlite-support.js";
+import { newStore } from "../adapters/sqlite/support.js";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const PROGRAM = join(ROOT, "tests/fixtures/work-with-two-copies.mjs");

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
-import { newStore } from "../adapters/sqlite-support.js";
+import { newStore } from "../adapters/sqlite/support.js";
 import { startWorker } from "./worker-process.js";
 
 it("attempts that are killed while they drain don't count, those that are killed before do", async () => {

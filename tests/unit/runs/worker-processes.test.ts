@@ -1,7 +1,7 @@
 // Workers that are processes of their own, with real signals.
 import { expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
-import { connect, newStore } from "../adapters/sqlite-support.js";
+import { connect, newStore } from "../adapters/sqlite/support.js";
 import { startWorker } from "./worker-process.js";
 
 const DAMAGE = `UPDATE waymark_payloads SET body = '{"x' WHERE number = (SELECT max(number) FROM waymark_checkpoints)`;

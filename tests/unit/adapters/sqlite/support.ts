@@ -4,7 +4,7 @@ import Database from "better-sqlite3";
 import { onTestFinished } from "vitest";
 import type { CorruptRecord, StorageAdapter } from "waymark";
 import { SqliteAdapter, type SqliteAdapterOptions, type SqliteDriver } from "waymark/adapters/sqlite";
-import { tempFolder } from "../../support/temp-folder.js";
+import { tempFolder } from "../../../support/temp-folder.js";
 
 /** An adapter on a database of its own that doesn't exist yet. */
 export async function newStore(options: Partial<SqliteAdapterOptions> = {}) {

@@ -1,8 +1,8 @@
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, encrypt } from "waymark";
-import { draft } from "./files/drafts.js";
-import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { draft } from "../files/drafts.js";
+import { connect, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
 describe("appends that are called at the same moment", () => {
   it("share one transaction, in call order, and a read that comes after them sees them", async () => {

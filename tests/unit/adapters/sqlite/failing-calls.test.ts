@@ -2,12 +2,12 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { CheckpointError } from "waymark";
 import type { SqliteAdapter } from "waymark/adapters/sqlite";
-import { draft } from "../../../conformance/drafts.js";
-import { arm, faults } from "../../support/failing-fs.js";
-import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
+import { draft } from "../../../../conformance/drafts.js";
+import { arm, faults } from "../../../support/failing-fs.js";
+import { collect, connect, listed, newStore, openAdapter } from "./support.js";
 
 vi.mock("node:fs", async (original) => {
-  const { failingFs } = await import("../../support/failing-fs.js");
+  const { failingFs } = await import("../../../support/failing-fs.js");
   return failingFs(await original());
 });
 

@@ -9,13 +9,13 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointConflictError, ClosedError } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { SqliteAdapter, type SqliteAdapterOptions } from "waymark/adapters/sqlite";
-import { draft, drafts, fullDraft } from "../../../conformance/drafts.js";
-import { compareTaskIds } from "../../../src/contract/checkpoint.js";
-import { errorOfProgram } from "../../support/error-of-program.js";
-import { tempFolder } from "../../support/temp-folder.js";
-import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { draft, drafts, fullDraft } from "../../../../conformance/drafts.js";
+import { compareTaskIds } from "../../../../src/contract/checkpoint.js";
+import { errorOfProgram } from "../../../support/error-of-program.js";
+import { tempFolder } from "../../../support/temp-folder.js";
+import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
-const KILLED_WRITER = fileURLToPath(new URL("../../fixtures/sqlite-append-until-killed.mjs", import.meta.url));
+const KILLED_WRITER = fileURLToPath(new URL("../../../fixtures/sqlite-append-until-killed.mjs", import.meta.url));
 
 describe("options", () => {
   it.each([

@@ -1,11 +1,11 @@
 import { statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, type StorageAdapter } from "waymark";
-import { FOLD, FORM, makeWhole } from "../../../adapters/sql/history.js";
-import { bodyOf, hugePacked, messages, saveReplacing, saveTurns, take, turns } from "../../support/histories.js";
-import { checkRandomHistories } from "../../support/random-histories.js";
-import { tempFolder } from "../../support/temp-folder.js";
-import { draft } from "./files/drafts.js";
+import { FOLD, FORM, makeWhole } from "../../../../adapters/sql/history.js";
+import { bodyOf, hugePacked, messages, saveReplacing, saveTurns, take, turns } from "../../../support/histories.js";
+import { checkRandomHistories } from "../../../support/random-histories.js";
+import { tempFolder } from "../../../support/temp-folder.js";
+import { draft } from "../files/drafts.js";
 import {
   collect,
   connect,
@@ -16,7 +16,7 @@ import {
   payloadBytes,
   sizeAfterClosing,
   spyingDriver,
-} from "./sqlite-support.js";
+} from "./support.js";
 
 /** Stores of one file, whose writes stay in the log until the end of the test. */
 const options = { durability: "normal" } as const;

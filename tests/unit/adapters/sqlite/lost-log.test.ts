@@ -5,12 +5,12 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { draft } from "../../../conformance/drafts.js";
-import { record } from "../../../conformance/records.js";
-import { tempFolder } from "../../support/temp-folder.js";
-import { collect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { draft } from "../../../../conformance/drafts.js";
+import { record } from "../../../../conformance/records.js";
+import { tempFolder } from "../../../support/temp-folder.js";
+import { collect, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
-const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}`, import.meta.url));
+const fixture = (name: string) => fileURLToPath(new URL(`../../../fixtures/${name}`, import.meta.url));
 
 /** Deletes the log, and the shared memory beside it. */
 function removeLog(path: string): void {

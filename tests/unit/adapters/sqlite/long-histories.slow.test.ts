@@ -1,9 +1,9 @@
 // Histories of hundreds of states, and of a thousand forks. `npm test` shows the same of short ones.
 import { describe, expect, it } from "vitest";
-import { FOLD, PLACES } from "../../../adapters/sql/history.js";
-import { bodyOf, messages, saveTurns, take } from "../../support/histories.js";
-import { draft } from "./files/drafts.js";
-import { newStore, openAdapter, payloadBytes, sizeAfterClosing } from "./sqlite-support.js";
+import { FOLD, PLACES } from "../../../../adapters/sql/history.js";
+import { bodyOf, messages, saveTurns, take } from "../../../support/histories.js";
+import { draft } from "../files/drafts.js";
+import { newStore, openAdapter, payloadBytes, sizeAfterClosing } from "./support.js";
 
 /** Stores of one file, whose writes stay in the log until the end of the test. */
 const options = { durability: "normal" } as const;

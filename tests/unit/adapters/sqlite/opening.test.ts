@@ -6,11 +6,11 @@ import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "waymark";
 import type { SqliteAdapter, SqliteDriver } from "waymark/adapters/sqlite";
-import { builtInDriver } from "../../../adapters/sqlite/built-in-drivers.js";
-import { draft } from "../../../conformance/drafts.js";
-import { errorOfProgram } from "../../support/error-of-program.js";
-import { tempFolder } from "../../support/temp-folder.js";
-import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
+import { builtInDriver } from "../../../../adapters/sqlite/built-in-drivers.js";
+import { draft } from "../../../../conformance/drafts.js";
+import { errorOfProgram } from "../../../support/error-of-program.js";
+import { tempFolder } from "../../../support/temp-folder.js";
+import { collect, connect, listed, newStore, openAdapter } from "./support.js";
 
 describe("a database that we must not write to", () => {
   it("is refused if a newer program made it, naming both versions", async () => {

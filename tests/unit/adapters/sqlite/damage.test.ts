@@ -3,8 +3,8 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { CheckpointCorruptError } from "waymark";
 import { findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
-import { draft, fullDraft } from "../../../conformance/drafts.js";
-import { collect, connect, idsOf, listed, newStore, openAdapter } from "./sqlite-support.js";
+import { draft, fullDraft } from "../../../../conformance/drafts.js";
+import { collect, connect, idsOf, listed, newStore, openAdapter } from "./support.js";
 
 /** A closed store with checkpoints c1 … of task t, and an intact one of task u. */
 async function closedStore(count: number, payloadBytes = 10) {

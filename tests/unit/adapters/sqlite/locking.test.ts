@@ -4,8 +4,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointConflictError, StorageError } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
-import { draft } from "../../../conformance/drafts.js";
-import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { draft } from "../../../../conformance/drafts.js";
+import { connect, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
 /** A store with checkpoint c1 of task t, and a connection that holds its write lock. */
 async function lockedStore(options: Parameters<typeof newStore>[0] = {}) {

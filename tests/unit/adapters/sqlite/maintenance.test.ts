@@ -1,10 +1,10 @@
 // verify and repair of a database.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
-import { draft } from "../../../conformance/drafts.js";
-import { event } from "../../../conformance/records.js";
-import type { RepairStep } from "../../../src/contract/findings.js";
-import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { draft } from "../../../../conformance/drafts.js";
+import { event } from "../../../../conformance/records.js";
+import type { RepairStep } from "../../../../src/contract/findings.js";
+import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
 const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;
 

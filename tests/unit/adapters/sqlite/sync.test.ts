@@ -7,10 +7,10 @@ import type Database from "better-sqlite3";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { SqliteAdapter } from "waymark/adapters/sqlite";
-import { FULL_AT_PAGES } from "../../../adapters/sqlite/log-copier.js";
-import { record } from "../../../conformance/records.js";
-import { draft } from "./files/drafts.js";
-import { collect, connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { FULL_AT_PAGES } from "../../../../adapters/sqlite/log-copier.js";
+import { record } from "../../../../conformance/records.js";
+import { draft } from "../files/drafts.js";
+import { collect, connect, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
 /** The syncs that wait for `proceed`, while `isHeld`; and the number of those that have begun. */
 const syncs = { isHeld: false, waiting: [] as (() => void)[], begun: 0, error: undefined as Error | undefined };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { draft, drafts } from "../../../conformance/drafts.js";
-import { event, record } from "../../../conformance/records.js";
-import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
+import { draft, drafts } from "../../../../conformance/drafts.js";
+import { event, record } from "../../../../conformance/records.js";
+import { collect, connect, newStore, spyingDriver } from "./support.js";
 
 const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
 

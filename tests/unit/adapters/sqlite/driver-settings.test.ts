@@ -2,7 +2,7 @@ import Database from "better-sqlite3";
 import { expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { createBuildCheckpoints } from "waymark/builds";
-import { connect, newStore, openAdapter } from "./sqlite-support.js";
+import { connect, newStore, openAdapter } from "./support.js";
 
 /** A driver whose application reads integers as bigints. */
 class WithBigints extends Database {

@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { expect, it } from "vitest";
-import { draft } from "../../../conformance/drafts.js";
-import { connect, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
+import { draft } from "../../../../conformance/drafts.js";
+import { connect, newStore, openAdapter, spyingDriver } from "./support.js";
 
 const QUERY = { prefix: "q/", dueBy: "2026-01-02T03:04:59.000Z" };
 const LONG_MS = 600_000;
