@@ -22,6 +22,11 @@ export const groups = [
         "From nothing to a program that resumes after a kill, in five minutes.",
       ),
       page(
+        "docs/concepts.md",
+        "Concepts",
+        "Task, record, checkpoint, run, step, lease: each term in two or three sentences.",
+      ),
+      page(
         "README.md",
         "Overview",
         "Waymark on one page: a program, four figures, the alternatives, the storages.",
