@@ -19,7 +19,7 @@ export interface TimedStep {
   readonly durationMs: number | undefined;
   /** The step's name, attempts and duration, for people. */
   readonly step: string;
-  /** The error of a failed step, or how the attempt ended in which it was the last step: `attempt 2 was killed`. */
+  /** The error of a failed step, or how the attempt ended in which it was the last step: `attempt 2 was killed after this step`. */
   readonly why?: string;
 }
 
@@ -87,8 +87,10 @@ export async function readTimeline(
 
 /** How an attempt ended that wasn't completed. A failed step has the run's error already. */
 function endText({ attempt, end, checkpoint }: RunAttempt, step: StepRecord): string[] {
-  if (end === "killed") return [`attempt ${attempt} was killed`];
-  if (end === "interrupted") return [`attempt ${attempt} was interrupted`];
+  // The step that it was killed in is listed with the attempt that ran it again.
+  const where = step.status === "started" ? "" : " after this step";
+  if (end === "killed") return [`attempt ${attempt} was killed${where}`];
+  if (end === "interrupted") return [`attempt ${attempt} was interrupted${where}`];
   if (end !== "failed") return [];
   const { error } = checkpoint ?? {};
   const isSaid = error === undefined || step.error !== undefined;

@@ -58,7 +58,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(await dialog.getByLabel("Name of the event").inputValue()).toBe("approve");
     await dialog.getByRole("region", { name: "Input of the run" }).getByText('"waits"').waitFor();
     await dialog.getByLabel("Value", { exact: true }).fill('{"ok":');
-    await dialog.getByText("The value isn't JSON yet.").waitFor();
+    await dialog.getByText("This is not valid JSON.").waitFor();
     expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(true);
     await dialog.getByRole("button", { name: "Take it as a text" }).click();
     expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(false);
