@@ -1,7 +1,8 @@
 // @ts-check
 // npm run crash: every test of tests/crash in full, and the hostile strings. Then it prints how much each
 // test tried, and what was lost.
-// `-- --every-call` kills at reads and locks as well, which takes some minutes more.
+// `-- --every-call` kills at reads and locks as well, which takes some minutes more. Other arguments are vitest's, instead of
+// all tests: `-- tests/crash/kills.test.ts -t sqlite`.
 // With WAYMARK_CRASH_TENTH, which is 0 to 9, every kill is tried, and that tenth of the faults, power losses and
 // damaged bytes.
 import { spawnSync } from "node:child_process";
@@ -31,7 +32,8 @@ const file = join(folder, "counts");
 const startedMs = Date.now();
 const tenth = process.env["WAYMARK_CRASH_TENTH"];
 try {
-  const tests = ["tests/crash", "tests/hostile/naughty-strings"];
+  const named = process.argv.slice(2).filter((argument) => argument !== "--every-call");
+  const tests = named.length > 0 ? named : ["tests/crash", "tests/hostile/naughty-strings"];
   const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=600000"], {
     stdio: "inherit",
     shell: process.platform === "win32",
