@@ -69,7 +69,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await keyboard.press("Escape");
       expect(await page.getByRole("dialog").count()).toBe(0);
       expect(problems).toEqual([]);
-    }, 120_000);
+    });
   });
 
   describe("over runs that were killed, failed and rewound", () => {
@@ -119,7 +119,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.getByRole("heading", { level: 1, name: "Run failed in smoke test" }).waitFor();
       await page.locator(".problem").getByText("GET /health answered 503 instead of 200").first().waitFor();
       expect(problems).toEqual([]);
-    }, 120_000);
+    });
 
     it("returns to the list as it was filtered, by Esc and by the link above", async () => {
       const { page, go, problems } = await openPage(browser, (await startUi(await releaseStore())).url);
@@ -136,7 +136,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
         expect(new URL(page.url()).hash).toBe(filtered);
       }
       expect(problems).toEqual([]);
-    }, 120_000);
+    });
 
     it("comes back to a place by the browser's own buttons and after a reload", async () => {
       const { page, go, problems } = await openPage(browser, (await startUi(await releaseStore())).url);
@@ -147,7 +147,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.goBack();
       await page.getByRole("heading", { level: 1, name: "Tasks" }).waitFor();
       expect(problems).toEqual([]);
-    }, 120_000);
+    });
 
     it("shows rich values with their types", async () => {
       const place = await releaseStore();
@@ -162,7 +162,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await tree.getByText("Map(2)").waitFor();
       for (const text of ["180000n", "date", "Uint8Array, 7 bytes", "Set(0)"])
         await tree.getByText(text).first().waitFor();
-    }, 120_000);
+    });
   });
 
   describe("with --write", () => {
@@ -218,7 +218,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       expect((await manager.list("nightly-import")).map(({ sequence }) => sequence)).toEqual([17, 16]);
       // The browser itself reports the refused fork.
       expect(problems).toEqual([expect.stringContaining("status of 409")]);
-    }, 120_000);
+    });
 
     it("is offered nowhere else: without it there are only commands to copy", async () => {
       const { page, go } = await openPage(browser, (await startUi(await releaseStore())).url);
@@ -228,7 +228,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.getByRole("button", { name: /^Copy the command: Remove it/ }).click();
       await page.getByText("Copied.").waitFor();
       expect(await copiedText(page)).toMatch(/^waymark delete .*nightly-import/);
-    }, 120_000);
+    });
   });
 
   it("shows 100,000 tasks a screen at a time", async () => {
@@ -284,7 +284,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("everything is intact").waitFor();
     await page.getByRole("heading", { name: "Quarantine" }).waitFor();
     expect(problems).toEqual([expect.stringContaining("status of 422")]);
-  }, 120_000);
+  });
 
   it("shows hostile names as text, and opens what they name", async () => {
     const { place, manager } = await newPlace();
@@ -323,7 +323,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("␇").first().waitFor();
     expect(await axeFindings(page)).toEqual([]);
     expect(problems).toEqual([]);
-  }, 120_000);
+  });
 
   it("follows a storage that changes, and says when the server is gone", async () => {
     const { place, manager } = await newPlace();
@@ -345,7 +345,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await stop();
     await page.getByRole("alert").getByText("Connection lost").waitFor();
     await manager.close();
-  }, 120_000);
+  });
 
   it("still shows a task that is removed while the page reads it again", async () => {
     const { place, manager } = await newPlace();
@@ -363,7 +363,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("The task was removed meanwhile.").waitFor();
     await page.getByRole("heading", { level: 1, name: "t" }).waitFor();
     await manager.close();
-  }, 120_000);
+  });
 
   it("works in a new tab while another one is open", async () => {
     const { place, manager } = await newPlace();
@@ -380,7 +380,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(other.url()).not.toContain("token");
     expect(await other.evaluate("Object.keys(localStorage).filter((key) => key.includes('token'))")).toEqual([]);
     expect(problems).toEqual([]);
-  }, 120_000);
+  });
 
   it("compares from old to new, and says why it can't", async () => {
     const { place, manager } = await newPlace();
@@ -411,7 +411,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await go("#/nowhere");
     await page.getByText("The address names no place of this page.").waitFor();
     expect(problems).toEqual([]);
-  }, 120_000);
+  });
 
   it("asks for the printed address if it has no token", async () => {
     const { place, manager } = await newPlace();
@@ -422,7 +422,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText('Open the address that "waymark ui" printed').waitFor();
     await page.getByRole("heading", { name: "This page needs its token" }).waitFor();
     expect(await page.getByText("sqlite").count()).toBe(0);
-  }, 120_000);
+  });
 });
 
 /** The checkpoints that the example of `npm start` leaves. */

@@ -40,7 +40,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       .getByText(/^2 due, the oldest for /)
       .waitFor();
     expect(problems).toEqual([]);
-  }, 60_000);
+  });
 
   it("answers a wait by keys alone, and shows the event as it is received", async () => {
     const { place, manager } = await placeOfWaits();
@@ -78,7 +78,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText(/received · from grace/).waitFor();
     expect(await waits.count()).toBe(0);
     expect(problems).toEqual([]);
-  }, 60_000);
+  });
 
   it("shows other buttons and no replaced checkpoint once the watched task is completed", async () => {
     const { place, manager } = await placeOfWaits();
@@ -97,7 +97,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     // The first row is the head.
     expect(await checkpoints.count()).toBe(1 + (await manager.list("w/waits")).length);
     expect(problems).toEqual([]);
-  }, 60_000);
+  });
 
   it("cancels and puts back, each after a question", async () => {
     const { place, manager } = await placeOfWaits();
@@ -133,7 +133,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect((await manager.latest("w/fails"))?.error?.message).toBe("too late");
     // The step whose name was wrong.
     expect(problems).toEqual([expect.stringContaining("409")]);
-  }, 60_000);
+  });
 
   it("shows waits and events without a finding of axe, in light and dark, from 360 to 2,560 px", async () => {
     const { place } = await placeOfWaits();
@@ -156,7 +156,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       findings.push(...problems);
     }
     expect(findings).toEqual([]);
-  }, 120_000);
+  });
 
   it("has no button for an answer without --write, and shows the command", async () => {
     const { place } = await placeOfWaits();
@@ -166,5 +166,5 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(await page.getByRole("button", { name: /…$/ }).count()).toBe(0);
     await page.getByRole("table").filter({ hasText: "Bytes" }).getByRole("link").first().click();
     await page.getByText(/^approve waits · attempt 1$/).waitFor();
-  }, 60_000);
+  });
 });

@@ -52,7 +52,7 @@ describe("a plan whose run is killed", () => {
     expect(await project.read("prompt-1-2")).toContain("Work on this item has begun already");
   });
 
-  it("does each of 30 items once in 40 kills, on trees that the gates have passed", { timeout: 170_000 }, async () => {
+  it("does each of 30 items once in 40 kills, on trees that the gates have passed", { timeout: 600_000 }, async () => {
     const random = randomFrom(SEED);
     const items = Array.from({ length: 30 }, (_, index) => `T${String(index + 1).padStart(3, "0")}`);
     const kinds = [["fail"], ["break"], [{ limitMs: 300 }], ["prose"], [], [], []];
@@ -91,7 +91,7 @@ describe("a plan whose run is killed", () => {
     expect(sum("costUsd")).toBeGreaterThanOrEqual((calls.length - free - kills) * 0.25);
   });
 
-  it("does parallel items once in 12 kills, each with one commit on the branch", { timeout: 170_000 }, async () => {
+  it("does parallel items once in 12 kills, each with one commit on the branch", { timeout: 600_000 }, async () => {
     const random = randomFrom(SEED);
     const items = Array.from({ length: 9 }, (_, index) => `T${String(index + 1).padStart(3, "0")}`);
     const script = Object.fromEntries(items.map((id, index) => [id, index % 3 === 0 ? ["clash", "clash"] : []]));

@@ -37,7 +37,6 @@ it.each(["memory", "sqlite", "postgres"] as const)(
     expect((await saver.getTuple(threadOf("t2")))?.config).toEqual(ofOthers);
     await storage.close();
   },
-  120_000,
 );
 
 /** The removals that the storage is asked for from now on. */

@@ -18,7 +18,7 @@ const PROGRAM = `
   process.exit();
 `;
 
-it(`${PROCESSES} processes that start at once on an empty database all save`, { timeout: 120_000 }, async () => {
+it(`${PROCESSES} processes that start at once on an empty database all save`, async () => {
   const { url, schema } = await newSchema();
   const args = ["--input-type=module", "-e", PROGRAM, `${url}?schema=${schema}`];
   const processes = Array.from({ length: PROCESSES }, () => execa(process.execPath, args, { cwd: ROOT }));
