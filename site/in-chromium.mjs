@@ -15,9 +15,9 @@ const CHROMIUM = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromi
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 /** The colours are the same in all widths. */
 const VIEWS = /** @type {const} */ ([
-  { width: 400, colorScheme: "light" },
-  { width: 1400, colorScheme: "light" },
-  { width: 1400, colorScheme: "dark" },
+  { width: 390, colorScheme: "light" },
+  { width: 1280, colorScheme: "light" },
+  { width: 1280, colorScheme: "dark" },
 ]);
 /** Of the reference, a page of each kind: TypeDoc writes all pages of a kind alike. */
 const OF_REFERENCE = [
@@ -36,6 +36,9 @@ const TYPES = new Map([
   [".woff2", "font/woff2"],
 ]);
 
+/** The first lines of the blocks of code that are wider than the page shows. */
+const CUT_CODE = `[...document.querySelectorAll(".vp-doc pre")].filter((pre) => pre.scrollWidth > pre.clientWidth)
+  .map((pre) => pre.textContent.split("\\n").sort((a, b) => b.length - a.length)[0])`;
 /** The scheme changes colours alone, so in the second one only they are looked at. */
 const CONTRAST_ALONE = '{ runOnly: ["color-contrast", "link-in-text-block"] }';
 const runAxe = (/** @type {string} */ options) => `axe.run(${options}).then(({ violations }) =>
@@ -55,6 +58,9 @@ export async function findingsInChromium(site) {
     for (const { id, nodes } of found) findings.push(`axe, ${where}: ${id}\n  ${nodes.slice(0, 3).join("\n  ")}`);
     const beyond = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
     if (beyond > 0) findings.push(`${where}: the page scrolls sideways by ${beyond} px`);
+    if (where.startsWith("api/")) return;
+    const cut = await page.evaluate(CUT_CODE);
+    for (const line of cut) findings.push(`${where}: a line of code is cut: ${line}`);
   });
   return findings;
 }

@@ -14,7 +14,7 @@
 /** @type {readonly Group[]} */
 export const groups = [
   {
-    title: "Begin",
+    title: "Start",
     pages: [
       page(
         "docs/getting-started.md",
@@ -22,17 +22,16 @@ export const groups = [
         "From nothing to a program that resumes after a kill, in five minutes.",
       ),
       page(
-        "docs/concepts.md",
-        "Concepts",
-        "Task, record, checkpoint, run, step, lease: each term in two or three sentences.",
-      ),
-      page(
         "README.md",
         "Overview",
         "Waymark on one page: a program, four figures, the alternatives, the storages.",
         "overview",
       ),
-      page("docs/storages.md", "Choosing a storage", "Each storage, what it promises, and when to take it."),
+      page(
+        "docs/concepts.md",
+        "Concepts",
+        "Task, record, checkpoint, run, step, lease: each term in two or three sentences.",
+      ),
       page(
         "docs/coming-from.md",
         "Coming from …",
@@ -41,7 +40,7 @@ export const groups = [
     ],
   },
   {
-    title: "Guides",
+    title: "Runs",
     pages: [
       page(
         "docs/runs.md",
@@ -53,15 +52,21 @@ export const groups = [
         "Saving a state yourself",
         "Programs without steps: save, schemas, auto-save, leases, forks, encryption.",
       ),
-      page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
-      page("docs/following.md", "Following a run", "Progress, streamed tokens and results in other processes."),
       page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
+      page("docs/following.md", "Following a run", "Progress, streamed tokens and results in other processes."),
+      page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
       page(
         "docs/recipes.md",
         "Recipes",
         "A server with progress, fan-out, compensation, a loop of your own: whole programs.",
       ),
       page("docs/testing.md", "Testing", "Runs and workers in simulated time, or with Vitest's fake timers."),
+      page("docs/ctrl-c.md", "What happens at Ctrl-C", "Signals, pauses and what is saved."),
+    ],
+  },
+  {
+    title: "Agents and plans",
+    pages: [
       page(
         "docs/langgraph.md",
         "LangGraph",
@@ -73,35 +78,41 @@ export const groups = [
         "Run spec-kit's, Kiro's, OpenSpec's and other lists of items with a coder and gates.",
       ),
       page("docs/prps.md", "PRPs", "Check a PRP, run it with a coder, kill it, and resume it."),
+      page("docs/systems.md", "PRPs, plans, builds, phases", "The four systems that run on Waymark, in detail."),
       page(
-        "docs/systems.md",
-        "PRPs, plans, builds, phases",
-        "The four systems that run on Waymark, in detail.",
-        "systems",
+        "docs/AGENTS-template.md",
+        "An AGENTS.md to copy",
+        "How an agent makes a task resumable, and looks at one that failed.",
+        "agents",
       ),
+    ],
+  },
+  {
+    title: "Storages",
+    pages: [
+      page("docs/storages.md", "Choosing a storage", "Each storage, what it promises, and when to take it."),
       page(
         "docs/retention.md",
         "Retention cookbook",
         "Policies for common needs, and how to see what they would remove.",
       ),
       page("docs/configuration.md", "Configuration", "Program and command share waymark.config.*."),
-      page("docs/ctrl-c.md", "What happens at Ctrl-C", "Signals, pauses and what is saved."),
       page("docs/modules.md", "CommonJS, Jest and bundles", "What to do where ES modules aren't the default."),
     ],
   },
   {
-    title: "In production",
+    title: "Operating",
     pages: [
       page("docs/durability.md", "Durability", "The promise, how it is tested, damage, verify and repair."),
       page("docs/proof.md", "Proof", "Check the history of your own processes or adapter."),
       page("docs/security.md", "Security", "Who can do what to a store; encryption, rotation, redaction."),
       page("docs/performance.md", "Performance", "Measured beside the peers; what a history costs; the event loop."),
-      page("docs/postgres.md", "PostgreSQL", "Options, poolers, failover, histories."),
       page(
         "docs/observability.md",
         "Observability",
         "Spans and metrics with OpenTelemetry; the channels of node:diagnostics_channel.",
       ),
+      page("docs/postgres.md", "PostgreSQL", "Options, poolers, failover, histories."),
       page(
         "docs/fleet.md",
         "Operating a fleet",
@@ -121,17 +132,6 @@ export const groups = [
       ),
       page("docs/ui.md", "The page", "waymark ui shows the checkpoints of any storage in a browser."),
       page("docs/command-output.md", "Output for programs", "The shapes of each command's --json and --ndjson."),
-    ],
-  },
-  {
-    title: "For coding agents",
-    pages: [
-      page(
-        "docs/AGENTS-template.md",
-        "An AGENTS.md to copy",
-        "How an agent makes a task resumable, and looks at one that failed.",
-        "agents",
-      ),
     ],
   },
   {

@@ -14,11 +14,29 @@ const { version } = JSON.parse(readFileSync(join(site, "../package.json"), "utf8
 const ICON =
   "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><path fill='#7c68e8' d='M7 1h2v14H7zM9 2h4l2 2-2 2H9zM7 7H3L1 9l2 2h4z'/></svg>";
 
+const LOGO = `data:image/svg+xml,${encodeURIComponent(ICON)}`;
+
 export default defineConfig({
   title: "Waymark",
-  description: "Checkpoints of long-running TypeScript programs, so that a killed run resumes where it stopped.",
+  description:
+    "Resumable runs for long-running TypeScript programs: kill one anywhere, start it again, and it continues.",
   lang: "en",
-  head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(ICON)}` }]],
+  head: [["link", { rel: "icon", href: LOGO }]],
+  transformPageData(page) {
+    const guide = groups
+      .flatMap(({ pages }) => pages)
+      .find(({ path }) => `${path.replace(/\/$/, "/index")}.md` === page.relativePath);
+    page.description = guide?.about ?? "";
+    // A page that is made from others has no source to edit.
+    page.frontmatter["editLink"] = guide !== undefined;
+    page.frontmatter["editUrl"] = `${home}/edit/main/${guide?.source}`;
+  },
+  transformHead: ({ pageData, title, description }) => [
+    ["meta", { property: "og:type", content: "article" }],
+    ["meta", { property: "og:site_name", content: "Waymark" }],
+    ["meta", { property: "og:title", content: pageData.title === "" ? title : pageData.title }],
+    ["meta", { property: "og:description", content: description }],
+  ],
   srcDir: ".pages",
   // TypeDoc's pages are many; without this each holds the whole configuration.
   metaChunk: true,
@@ -29,7 +47,15 @@ export default defineConfig({
     config: accessible,
   },
   themeConfig: {
-    search: { provider: "local", options: { detailedView: true } },
+    logo: LOGO,
+    search: {
+      provider: "local",
+      options: {
+        detailedView: true,
+        // Who searches for a word wants the guide first. VitePress copies the function into the page, so it is self-contained.
+        miniSearch: { searchOptions: { boostDocument: (id) => (String(id).includes("/api/") ? 0.2 : 1) } },
+      },
+    },
     nav: [
       { text: "Guides", link: "/getting-started", activeMatch: "^/(?!api/|all-pages)" },
       { text: "Reference", link: "/api/", activeMatch: "^/api/" },
@@ -51,7 +77,10 @@ export default defineConfig({
     },
     outline: { level: [2, 3] },
     docFooter: { prev: "Before", next: "Next" },
-    ...(home !== undefined && { socialLinks: [{ icon: "github", link: home, ariaLabel: "The repository" }] }),
+    ...(home !== undefined && {
+      socialLinks: [{ icon: "github", link: home, ariaLabel: "The repository" }],
+      editLink: { text: "Edit this page", pattern: ({ frontmatter }) => frontmatter["editUrl"] },
+    }),
   },
 });
 
