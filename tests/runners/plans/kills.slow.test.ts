@@ -60,7 +60,8 @@ describe("a plan whose run is killed", () => {
     const plan = items.map((id) => `- [ ] ${id} Item ${id}\n`).join("");
     const project = await Project.create(plan, script, { git: true });
     let kills = 0;
-    for (let isOver = false; !isOver; ) {
+    for (let isOver = false, starts = 1; !isOver; starts++) {
+      expect(starts).toBeLessThan(100);
       const child = start(project, { maxFixes: 5 });
       // The kill comes after some number of the run's lines: anywhere, but not at a time.
       let lines = Math.floor(random() * 3);
