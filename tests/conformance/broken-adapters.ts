@@ -349,6 +349,8 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "never-frees-a-dead-lock": {
     group: "kills",
     caughtBy: ["append.killed-midway", "append.killed-at-first", "status.survives-kill", "remove.survives-kill"],
+    // If the kill comes while the lock is held.
+    andPerhaps: ["append.replaces-killed"],
   },
   "writes-in-two-steps": { group: "kills", caughtBy: ["append.killed-midway", "append.killed-at-first"] },
   "a-store-for-each-process": {

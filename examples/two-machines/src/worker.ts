@@ -43,5 +43,5 @@ async function claim(taskId: string, holder: string): Promise<Lease> {
 /** Put your own work here. It ends early if the lease is lost. */
 async function doStep(step: number, signal: AbortSignal): Promise<string> {
   console.log(`step ${step} begins`);
-  return await delay(500, `step ${step}, by ${machine}`, { signal });
+  return await delay(1000, `step ${step}, by ${machine}`, { signal });
 }

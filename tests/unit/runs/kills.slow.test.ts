@@ -67,6 +67,8 @@ async function killedAgainAndAgain(kind: Storage, nextKill: () => Kill): Promise
         kills += 1;
         continue;
       }
+      // On a busy machine a process may stand still for longer than its short lease on the server.
+      if (kind === "postgres" && child.stderr.includes("LEASE_LOST")) continue;
       expect(child.stderr).toBe("");
       expect(JSON.parse(child.stdout)).toEqual(RESULT);
       break;
