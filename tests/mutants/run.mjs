@@ -40,6 +40,12 @@ const ON_DISK = {
   command: "npx vitest run --bail=1 tests/programs/random-programs.slow.test.ts",
   env: SLOW,
 };
+/** All calls of an adapter, by killed processes, beside a model in memory. Their history is checked. */
+const RANDOM_CALLS = {
+  name: "random calls",
+  command: "npx vitest run tests/crash/random-histories.slow.test.ts",
+  env: { ...SLOW, WAYMARK_CRASH_TENTH: "0" },
+};
 const IN_PROCESSES = {
   name: "in processes",
   command: "npx vitest run tests/programs/in-processes.slow.test.ts",
@@ -53,20 +59,28 @@ const CHAOS = { name: "chaos", command: "node scripts/chaos.mjs --seconds=30 --s
  * @param {string} file
  */
 function checksFor(file) {
-  if (file === "adapters/memory.ts") return [IN_MEMORY];
+  const calls = (/** @type {string} */ kinds) => ({
+    ...RANDOM_CALLS,
+    command: `${RANDOM_CALLS.command} -t "${kinds}:"`,
+  });
+  if (file === "adapters/memory.ts") return [IN_MEMORY, calls("sqlite")];
   const [, adapter] = /^adapters\/(\w+)\//.exec(file) ?? [];
-  if (adapter === undefined) return [IN_MEMORY, ON_DISK, IN_PROCESSES, CHAOS];
+  if (adapter === undefined) {
+    const contract = file.startsWith("src/contract/") ? [calls("sqlite")] : [];
+    return [IN_MEMORY, ...contract, ON_DISK, IN_PROCESSES, CHAOS];
+  }
   const storage = adapter === "files" ? "json-file" : adapter;
+  const programs = {
+    ...ON_DISK,
+    command: `${ON_DISK.command} -t "on ${adapter === "files" ? "(files|tasks)" : adapter}"`,
+  };
+  // The other storages take a part of the seconds only.
+  const seconds = adapter === "postgres" ? 30 : 120;
   return [
-    ...(adapter === "postgres"
-      ? []
-      : [{ ...ON_DISK, command: `${ON_DISK.command} -t "on ${adapter === "files" ? "(files|tasks)" : adapter}"` }]),
+    calls(adapter === "files" ? "(files|tasks)" : adapter),
+    ...(adapter === "postgres" ? [] : [programs]),
     { ...IN_PROCESSES, env: { ...IN_PROCESSES.env, WAYMARK_PROGRAM_STORAGE: storage } },
-    // The other storages take a part of the seconds only.
-    {
-      ...CHAOS,
-      command: `${CHAOS.command.replace("=30", adapter === "postgres" ? "=30" : "=120")} --storage=${storage}`,
-    },
+    { ...CHAOS, command: `node scripts/chaos.mjs --seconds=${seconds} --seed=1 --storage=${storage}` },
   ];
 }
 
