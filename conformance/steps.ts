@@ -56,7 +56,7 @@ export async function listIds(items: AsyncIterable<CheckpointSummary | CorruptRe
   return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${explainDamage(item)}` : item.id));
 }
 
-/** Throws unless exactly these checkpoints are stored, and every reading method gives them whole. */
+/** Throws unless exactly these checkpoints are stored, and every reading method returns them whole. */
 export async function expectStored(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
   const byTask = new Map<string, Appended[]>();
   for (const one of all) byTask.set(one.taskId, [...(byTask.get(one.taskId) ?? []), one]);

@@ -80,7 +80,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.exact-sequence",
-    promise: "takes an exact sequence above the last one, and gives higher ones afterwards",
+    promise: "takes an exact sequence above the last one, and assigns higher ones afterwards",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -10,7 +10,7 @@ import { appendAll, appendAtOnce, collect, expectStored, listIds, listSequences 
 export const appendCases: readonly ConformanceCase[] = [
   {
     name: "append.sequence",
-    promise: "gives a task's checkpoints ascending sequences, from 1",
+    promise: "assigns a task's checkpoints ascending sequences, from 1",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -68,7 +68,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.call-order",
-    promise: "gives concurrent appends of one task their sequences in call order",
+    promise: "assigns concurrent appends of one task their sequences in call order",
     async run(store) {
       const adapter = await store.open();
       // Large checkpoints take longest to write. Without a queue, small ones would overtake them.

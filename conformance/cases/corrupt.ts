@@ -17,7 +17,7 @@ import { appendAll, collect, listIds, listSequences, withOpen } from "../steps.j
 export const corruptCases: readonly ConformanceCase[] = [
   {
     name: "corrupt.reported",
-    promise: "reports a damaged checkpoint at any position, and gives all other checkpoints",
+    promise: "reports a damaged checkpoint at any position, and returns all other checkpoints",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -51,7 +51,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   {
     name: "corrupt.tasks",
     promise:
-      "gives the corrupt record if a task's newest checkpoint is damaged, then the task with its newest readable one",
+      "returns the corrupt record if a task's newest checkpoint is damaged, then the task with its newest readable one",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {

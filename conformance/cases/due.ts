@@ -15,7 +15,7 @@ const SHORT_MS = 200;
 export const dueCases: readonly ConformanceCase[] = [
   {
     name: "due.only-due",
-    promise: "gives workers the tasks of their prefix that are due by `dueAt`, and that nobody holds",
+    promise: "hands workers the tasks of their prefix that are due by `dueAt`, and that nobody holds",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -94,7 +94,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.order",
-    promise: "gives the paused tasks in the order of their times",
+    promise: "returns the paused tasks in the order of their times",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -121,7 +121,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.limit",
-    promise: "gives no more tasks at once than asked for",
+    promise: "returns no more tasks at once than asked for",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -145,7 +145,7 @@ export const dueCases: readonly ConformanceCase[] = [
           same(
             (await requireLeases(adapter).current(taskId))?.token,
             token,
-            "claimNext MUST claim each task that it gives",
+            "claimNext MUST claim each task that it returns",
           );
           given.push(taskId);
         }
@@ -155,7 +155,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.except",
-    promise: "leaves out the excepted tasks, also those whose runner has died, and gives them to others",
+    promise: "leaves out the excepted tasks, also those whose runner has died, and hands them to others",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -188,7 +188,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.one-holder",
-    promise: "gives each due task to one of several callers at once",
+    promise: "hands each due task to one of several callers at once",
     about: "queue",
     async run(store) {
       const adapter = await store.open();
@@ -209,7 +209,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.many-processes",
-    promise: "gives each due task to one of many processes",
+    promise: "hands each due task to one of many processes",
     about: "queue",
     needs: "multiProcess",
     async run(store) {
@@ -239,7 +239,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.unreleased",
-    promise: "gives a waiting task before its time if its last lease ended without a release",
+    promise: "returns a waiting task before its time if its last lease ended without a release",
     about: "queue",
     replayed: true,
     async run(store) {

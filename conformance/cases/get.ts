@@ -7,7 +7,7 @@ import { appendAll } from "../steps.js";
 export const getCases: readonly ConformanceCase[] = [
   {
     name: "get.any",
-    promise: "gives any checkpoint of a task by its id, even after many newer ones",
+    promise: "returns any checkpoint of a task by its id, even after many newer ones",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -18,7 +18,7 @@ export const getCases: readonly ConformanceCase[] = [
   },
   {
     name: "get.nothing",
-    promise: "gives undefined if the task or the id doesn't exist, or was removed",
+    promise: "returns undefined if the task or the id doesn't exist, or was removed",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

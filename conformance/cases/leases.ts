@@ -30,7 +30,7 @@ const SHORT_MS = 200;
 export const leaseCases: readonly ConformanceCase[] = [
   {
     name: "leases.one-holder",
-    promise: "gives a task to one holder at a time, and says who holds it",
+    promise: "grants a task to one holder at a time, and returns who holds it",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -53,7 +53,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.tokens-grow",
-    promise: "gives each claim a higher token, also after a release, the task's removal, or reopening",
+    promise: "assigns each claim a higher token, also after a release, the task's removal, or reopening",
     about: "leases",
     replayed: true,
     async run(store) {
@@ -280,7 +280,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.many-processes",
-    promise: "gives a task to one of many processes that claim it at once",
+    promise: "grants a task to one of many processes that claim it at once",
     about: "leases",
     needs: "multiProcess",
     async run(store) {

@@ -25,7 +25,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.lazy",
-    promise: "gives nothing from an empty store, and creates nothing before the first write",
+    promise: "returns nothing from an empty store, and creates nothing before the first write",
     async run(store) {
       const before = footprint(store.location);
       const adapter = await store.open();

@@ -9,7 +9,7 @@ import { selectionCases } from "./selection.js";
 export const listCases: readonly ConformanceCase[] = [
   {
     name: "list.summaries",
-    promise: "gives summaries only, without payload and seal",
+    promise: "returns summaries only, without payload and seal",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

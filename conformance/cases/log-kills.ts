@@ -143,7 +143,7 @@ export const logKillCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.many-processes",
-    promise: "gives records and checkpoints of many processes one numbering without gaps in what a reader sees",
+    promise: "assigns records and checkpoints of many processes one numbering without gaps in what a reader sees",
     needs: "multiProcess",
     about: "log",
     async run(store) {

@@ -145,7 +145,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.call-order",
-    promise: "gives records and checkpoints of one task sequences in the order of the calls",
+    promise: "assigns records and checkpoints of one task sequences in the order of the calls",
     about: "log",
     async run(store) {
       const adapter = await store.open();

@@ -254,7 +254,7 @@ async function damagedTask(
   return adapter;
 }
 
-/** The number of a task's checkpoints that `read` gives as a CorruptRecord. */
+/** The number of a task's checkpoints that `read` returns as a CorruptRecord. */
 async function damagedIn(adapter: StorageAdapter, taskId: string): Promise<number> {
   return (await collect(adapter.read({ taskId, order: "oldest" }))).filter(isCorrupt).length;
 }

@@ -220,7 +220,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.read-while-writing",
-    promise: "gives only intact checkpoints while another process appends, changes and removes",
+    promise: "returns only intact checkpoints while another process appends, changes and removes",
     needs: "multiProcess",
     async run(store) {
       const here = await store.open();

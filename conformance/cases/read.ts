@@ -11,7 +11,7 @@ import { selectionCases } from "./selection.js";
 export const readCases: readonly ConformanceCase[] = [
   {
     name: "read.whole",
-    promise: "gives whole checkpoints, as get does",
+    promise: "returns whole checkpoints, as get does",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -28,7 +28,7 @@ export const readCases: readonly ConformanceCase[] = [
   },
   {
     name: "read.one-moment",
-    promise: "gives header and payload of one moment, even if the task is removed and saved again during the read",
+    promise: "returns header and payload of one moment, even if the task is removed and saved again during the read",
     async run(store) {
       const adapter = await store.open();
       for (const turns of MEETINGS) {

@@ -14,7 +14,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
   return [
     {
       name: `${operation}.filters`,
-      promise: "gives the checkpoints that match every part of the query, in the query's order, up to its limit",
+      promise: "returns the checkpoints that match every part of the query, in the query's order, up to its limit",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -31,7 +31,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.pages`,
-      promise: "skips as many existing records in range as `skip` says, and gives pages without gap or overlap",
+      promise: "skips as many existing records in range as `skip` says, and returns pages without gap or overlap",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -65,7 +65,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.many`,
-      promise: "gives hundreds of checkpoints correctly",
+      promise: "returns hundreds of checkpoints correctly",
       async run(store) {
         const adapter = await store.open();
         // These are more checkpoints than an adapter fetches at once. Two of them, far apart, have the same stage.
@@ -97,7 +97,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.nothing`,
-      promise: "gives nothing for a task without checkpoints, even if tasks with similar names have some",
+      promise: "returns nothing for a task without checkpoints, even if tasks with similar names have some",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -129,7 +129,8 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.while-writing`,
-      promise: "keeps iterating while checkpoints are appended, changed and removed, and gives each unchanged one once",
+      promise:
+        "keeps iterating while checkpoints are appended, changed and removed, and returns each unchanged one once",
       async run(store) {
         const adapter = await store.open();
         await appendAll(adapter, drafts("t", 10));

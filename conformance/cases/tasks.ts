@@ -14,7 +14,7 @@ import { appendAll, appendAtOnce, collect } from "../steps.js";
 export const tasksCases: readonly ConformanceCase[] = [
   {
     name: "tasks.newest",
-    promise: "gives each task's current count and newest checkpoint",
+    promise: "returns each task's current count and newest checkpoint",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -101,7 +101,8 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.filters",
-    promise: "gives the tasks that match every part of the query, up to its limit, and knows no wildcards in a prefix",
+    promise:
+      "returns the tasks that match every part of the query, up to its limit, and knows no wildcards in a prefix",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -115,7 +116,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.pages",
-    promise: "gives pages by `after` and `limit`, without gap or overlap",
+    promise: "returns pages by `after` and `limit`, without gap or overlap",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -135,7 +136,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.many",
-    promise: "gives hundreds of tasks correctly",
+    promise: "returns hundreds of tasks correctly",
     async run(store) {
       const adapter = await store.open();
       // These are more tasks than an adapter fetches at once. Every hundredth is completed, and the oldest tasks have

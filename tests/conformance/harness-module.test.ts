@@ -45,7 +45,7 @@ describe("the suite", () => {
 
   it("names the adapter's obligation if the adapter throws", async () => {
     await expect(runCase("get.any", { newLocation: refusedLocation })).rejects.toThrow(
-      "get.any: an adapter gives any checkpoint of a task by its id, even after many newer ones; " +
+      "get.any: an adapter returns any checkpoint of a task by its id, even after many newer ones; " +
         "here a call failed: This location is refused.",
     );
   });
