@@ -60,7 +60,9 @@ it.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])(
     expect((await run("show", "t")).stdout).toMatch(
       /^status +interrupted\nlast run +died on (.*\n)*steps +plan · \d+ ms\n +build · started /m,
     );
-    expect((await run("list", "t", "--timeline")).stdout).toMatch(/ plan · \d+ ms\n.* build · started /);
+    expect((await run("list", "t", "--timeline")).stdout).toMatch(
+      / plan · \d+ ms\n.* build · started .* +attempt 1 was killed in this step\n/,
+    );
   },
 );
 
@@ -341,7 +343,9 @@ it("list --timeline shows failures, errors and kills, and its bars take the term
   expect(await run("show", "f", "--timeline")).toEqual(await run("list", "f", "--timeline"));
   killInStep({ cwd, url: "sqlite:checkpoints.db", taskId: "t" });
   await manager.run("t", (on) => on.step("plan", () => 1).then(() => on.step("build", () => 2)));
-  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ plan · \d+ ms +attempt 1 was (killed|interrupted)$/m);
+  expect((await run("list", "t", "--timeline")).stdout).toMatch(
+    / plan · \d+ ms +attempt 1 was (killed|interrupted) after this step$/m,
+  );
   const bars = (stdout: string) => /[·━]{10,}/.exec(stdout)?.[0].length ?? 0;
   const [narrow, wide] = await Promise.all(
     [80, 140].map((columns) => waymark(place, ["list", "f", "--timeline"], "", columns)),

@@ -4,6 +4,7 @@ import { isOfRun, type RunRecord, readTurns, type StepRecord } from "waymark/kit
 import { requireTask } from "../checkpoints.js";
 import { takeFirst } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
+import { LeaseReader } from "../leases.js";
 import { readableSummaries } from "../read-stored.js";
 import { failureText } from "../record-text.js";
 import { stepName } from "../run-steps.js";
@@ -67,7 +68,9 @@ export async function readTimeline(
   session: QuerySession,
   { task }: { readonly task: string },
 ): Promise<readonly TimedStep[]> {
-  const { steps, attempts } = await buildTimeline(session, await requireTask(session, task));
+  const taskId = await requireTask(session, task);
+  const { steps, attempts } = await buildTimeline(session, taskId);
+  const hasDied = (await new LeaseReader(session).lapsed(taskId)) !== undefined;
   return steps.map((one) => {
     const { step, sequence, run } = one;
     const { startedAt, durationMs } = step;
@@ -79,7 +82,7 @@ export async function readTimeline(
     );
     const why = [
       ...(step.error === undefined ? [] : [failureText(step.error)]),
-      ...(own && one === last ? endText(own, step) : []),
+      ...(own && one === last ? endText(own.end === "open" && hasDied ? { ...own, end: "killed" } : own, step) : []),
     ].join("; ");
     return { turn: run.turn, sequence, startedAt, durationMs, step: stepName(step), ...(why !== "" && { why }) };
   });
@@ -88,7 +91,7 @@ export async function readTimeline(
 /** How an attempt ended that wasn't completed. A failed step has the run's error already. */
 function endText({ attempt, end, checkpoint }: RunAttempt, step: StepRecord): string[] {
   // The step that it was killed in is listed with the attempt that ran it again.
-  const where = step.status === "started" ? "" : " after this step";
+  const where = step.status === "started" ? " in this step" : " after this step";
   if (end === "killed") return [`attempt ${attempt} was killed${where}`];
   if (end === "interrupted") return [`attempt ${attempt} was interrupted${where}`];
   if (end !== "failed") return [];
