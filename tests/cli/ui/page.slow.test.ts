@@ -227,7 +227,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       expect(await page.getByRole("button", { name: /…$/ }).count()).toBe(0);
       await page.getByRole("button", { name: /^Copy the command: Remove it/ }).click();
       await page.getByText("Copied.").waitFor();
-      expect(await copiedText(page)).toMatch(/^waymark delete .*nightly-import/);
+      expect(await copiedText(page)).toMatch(/^npx waymark delete .*nightly-import/);
     }, 120_000);
   });
 
@@ -271,7 +271,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("⚠ @3 can't be read").waitFor();
     await page.locator(".branches").getByRole("link", { name: "@3" }).click();
     await page.getByText("The checkpoint can't be shown").waitFor();
-    await page.getByText(/^waymark repair/).waitFor();
+    await page.getByText(/^npx waymark repair/).waitFor();
     expect(await axeFindings(page)).toEqual([]);
     await page.getByRole("link", { name: "← Before: @2" }).click();
     await page.getByRole("tree").waitFor();

@@ -102,7 +102,7 @@ it.each(STORAGES)("plans retention, verifies and shows the storage in %s", async
   expect(one.total).toMatchObject({ tasks: 1, keep: 2, remove: 3 });
   expect(one.checkpoints?.map(({ stays }) => stays)).toEqual([true, true, false, false, false]);
   expect(one.checkpoints?.[0]?.reasons).toContain("last 1 of 2");
-  expect(one.commands[0]?.text).toMatch(/^waymark prune --keep-last 2 --dry-run --storage \S+ build-1$/);
+  expect(one.commands[0]?.text).toMatch(/^npx waymark prune --keep-last 2 --dry-run --storage (sqlite|files|tasks):\/\S+ build-1$/);
   const all = await page.ask("retention", { policy: { keepLast: 2 } });
   expect(all).toMatchObject({ total: { tasks: 2, keep: 3, remove: 3 }, tasks: [{ taskId: "build-1", remove: 3 }] });
   expect(await page.refused("retention", { policy: {} })).toMatchObject({ status: 400, name: "TypeError" });
@@ -281,10 +281,10 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
 
   const { commands } = await page.ask("task", { taskId: "build-1" });
   const of = (action: string) => commands.find((command) => command.action === action);
-  expect(of("rewind")?.text).toMatch(/^waymark rewind .*build-1 @1$/);
-  expect(of("fork")?.text).toMatch(/^waymark fork .*build-1 @1 NEW-TASK$/);
+  expect(of("rewind")?.text).toMatch(/^npx waymark rewind .*build-1 @1$/);
+  expect(of("fork")?.text).toMatch(/^npx waymark fork .*build-1 @1 NEW-TASK$/);
   expect(of("prune")?.text).toMatch(
-    /^waymark prune --keep-last 7 --keep-within 90m --max-age 30d --dry-run .*build-1$/,
+    /^npx waymark prune --keep-last 7 --keep-within 90m --max-age 30d --dry-run --storage sqlite:\/\S+ --config \/\S+waymark\.config\.mjs build-1$/,
   );
   const done = await page.ask("task", { taskId: "build-2" });
   expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "delete"]);

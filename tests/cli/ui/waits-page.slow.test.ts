@@ -49,7 +49,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await go("#/task/w~002fwaits");
     const waits = page.getByRole("region", { name: "What its run waits for" });
     await waits.getByText("For the event approve, for").waitFor();
-    await waits.getByText(/^waymark send --wait \w{8} w\/waits approve '…'$/).waitFor();
+    await waits.getByText(/^npx waymark send --wait \w{8} w\/waits approve '…'$/).waitFor();
     await page.getByText("note").first().waitFor();
     await page.getByText(/pending · from ada@example.org/).waitFor();
 
