@@ -3,7 +3,6 @@ import type { Json } from "../../src/ui/api-actions.js";
 import type { Typed } from "../../src/ui/api-parts.js";
 import type { EventInfo, EventsAnswer, WaitInfo } from "../../src/ui/api-runs.js";
 import { agoText, forText } from "../../src/words.js";
-import { Part, Value } from "./checkpoint-view.js";
 import { CopyButton } from "./commands.js";
 import { usePage } from "./page.js";
 import { Damage, Problem } from "./problem.js";
@@ -11,17 +10,15 @@ import { Question } from "./question.js";
 import { StoredText } from "./stored-text.js";
 import { timeText } from "./times.js";
 import { typedText } from "./typed.js";
+import { Part, Value } from "./value.js";
 
 interface WaitsProps {
   readonly waits: readonly WaitInfo[];
   readonly nowMs: number;
-  /** Opens the box for an answer. */
-  readonly onAnswer: (wait: WaitInfo) => void;
 }
 
 /** What a task's run waits for, and how to answer it. */
-export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
-  const { session } = usePage();
+export function Waits({ waits, nowMs }: WaitsProps) {
   if (waits.length === 0) return null;
   return (
     <section class="problem waits" aria-label="What its run waits for">
@@ -46,11 +43,6 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
                 <div class="line">
                   <code>{command}</code>
                   <CopyButton text={command} label={`Copy the command that answers ${name}`} />
-                  {session.canWrite && (
-                    <button type="button" onClick={() => onAnswer(wait)}>
-                      Answer …
-                    </button>
-                  )}
                 </div>
               )}
             </li>

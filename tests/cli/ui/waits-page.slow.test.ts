@@ -49,16 +49,16 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await go("#/task/w~002fwaits");
     const waits = page.getByRole("region", { name: "What its run waits for" });
     await waits.getByText("For the event approve, for").waitFor();
-    await waits.getByText(/^npx waymark send --wait \w{8} w\/waits approve '…'$/).waitFor();
+    await waits.getByText(/^npx waymark send --wait \w{8} --storage sqlite:\S+ w\/waits approve '…'$/).waitFor();
     await page.getByText("note").first().waitFor();
     await page.getByText(/pending · from ada@example.org/).waitFor();
 
-    await waits.getByRole("button", { name: "Answer …" }).focus();
+    await page.getByRole("button", { name: "Answer …" }).focus();
     await page.keyboard.press("Enter");
     expect(await dialog.getByLabel("Name of the event").inputValue()).toBe("approve");
     await dialog.getByRole("region", { name: "Input of the run" }).getByText('"waits"').waitFor();
     await dialog.getByLabel("Value", { exact: true }).fill('{"ok":');
-    await dialog.getByText("The value isn't JSON yet.").waitFor();
+    await dialog.getByText("This is not valid JSON.").waitFor();
     expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(true);
     await dialog.getByRole("button", { name: "Take it as a text" }).click();
     expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(false);
@@ -71,7 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(await focusedText(page)).toBe("w/waits");
     await page.getByText(/pending · from grace/).waitFor();
     await waits.getByText("For the event approve, answered: the run continues").waitFor();
-    expect(await waits.getByRole("button").count()).toBe(0);
+    expect(await page.getByRole("button", { name: "Answer …" }).count()).toBe(0);
     expect(await manager.events("w/waits")).toMatchObject([{}, { name: "approve", value: { ok: true }, by: "grace" }]);
 
     await worked(manager, { "w/waits": "waits" });
