@@ -125,7 +125,8 @@ function Checkpoint({ taskId, id, row, buttons }: CheckpointProps) {
       aside={<a href={formatRoute({ view: "checkpoint", taskId, id })}>Open it</a>}
     >
       <p class="small soft">
-        {checkpoint && <StatusMark status={shownStatus(checkpoint)} />} {atText(row)}
+        {/* What runs now is the task's status. */}
+        {checkpoint && checkpoint.status !== "running" && <StatusMark status={shownStatus(checkpoint)} />} {atText(row)}
       </p>
       {checkpoint && <div class="line-of-buttons">{buttons(checkpoint)}</div>}
       {error && <Problem title="The checkpoint can't be read" error={error} />}

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointRow } from "../../src/ui/api-parts.js";
 import type { WaitInfo } from "../../src/ui/api-runs.js";
 import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
+import { AnswerQuestion } from "./answer-question.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
 import { ActionButtons, CommandMenu } from "./commands.js";
@@ -20,7 +21,7 @@ import { Timeline } from "./timeline.js";
 import type { TimelineRow } from "./timeline-rows.js";
 import { useAction } from "./use-action.js";
 import { useTimeline } from "./use-timeline.js";
-import { AnswerQuestion, Events, Waits } from "./waits.js";
+import { Events, Waits } from "./waits.js";
 
 interface TaskViewProps {
   readonly taskId: string;

@@ -3,6 +3,7 @@ import type { TimelineItem } from "./folds.js";
 import { StoredText } from "./stored-text.js";
 import { type TimeScale, timeScale } from "./time-scale.js";
 import { tookText, triesOf } from "./timeline-rows.js";
+import { offsetText } from "./times.js";
 
 interface TimelineProps {
   readonly items: readonly TimelineItem[];
@@ -60,7 +61,8 @@ function Content({ item, scale }: { readonly item: TimelineItem; readonly scale:
             </span>
           )}
         </span>
-        <span class="lane" aria-hidden="true">
+        <span class="took soft">{offsetText(item.atMs - scale.startMs)}</span>
+        <span class="lane" aria-hidden="true" style={{ background: drawFolds(scale) }}>
           <i class="mark" style={{ left: percent(scale.at(item.atMs)) }} />
         </span>
       </>
@@ -75,7 +77,7 @@ function Content({ item, scale }: { readonly item: TimelineItem; readonly scale:
         {note !== "" && <span class="soft"> {note}</span>}
       </span>
       <span class="took soft">{tookText(item)}</span>
-      <span class="lane" aria-hidden="true">
+      <span class="lane" aria-hidden="true" style={{ background: drawFolds(scale) }}>
         {triesOf(item).map(({ startMs, endMs }) => (
           <i
             key={startMs}
@@ -130,6 +132,15 @@ function withScales(items: readonly TimelineItem[]) {
 function spanOf(item: TimelineItem): readonly { readonly startMs: number; readonly endMs: number }[] {
   if (item.kind === "step") return [{ startMs: item.atMs, endMs: item.endMs }];
   return item.kind === "event" ? [{ startMs: item.atMs, endMs: item.atMs }] : [];
+}
+
+/** The long pauses that the scale leaves out, as a background. */
+function drawFolds({ folds }: TimeScale): string {
+  const lines = "repeating-linear-gradient(90deg, var(--line) 0 1px, transparent 1px 4px)";
+  // A background at 100 % ends where its box ends.
+  return folds
+    .map(({ left, width }) => `${lines} ${percent(left / (1 - width))} / ${percent(width)} 100% no-repeat`)
+    .join();
 }
 
 function percent(part: number): string {

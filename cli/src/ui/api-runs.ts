@@ -1,3 +1,4 @@
+import type { Json } from "./api-actions.js";
 import type { DamageInfo, ErrorInfo, RunnerInfo, Typed } from "./api-parts.js";
 
 /** Everything for the timeline and the plots of a task. */
@@ -118,6 +119,10 @@ export interface WaitInfo {
   readonly key?: string;
   /** An event of this name is pending: the run receives it once a process runs it. */
   readonly isAnswered?: true;
+  /** What it asks people. */
+  readonly question?: string;
+  /** The JSON Schema of the answer. */
+  readonly schema?: Json;
   /** The command that answers a wait for an event. Its value stands for `…`. Missing if it is answered. */
   readonly command?: string;
 }

@@ -1,6 +1,7 @@
 // What an engineer does with a failed agent at night: each within two clicks or keys, without scrolling.
 import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
 import { newPlace } from "../waymark.js";
 import { axeFindings, CHROMIUM, copiedText, isTooWide, launch, openPage, startUi } from "./page-browser.js";
 
@@ -109,6 +110,41 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       expect(retrying.count).toBe(2);
       expect(problems).toEqual([]);
       expect((await manager.tasks({ status: ["queued"] })).map(({ taskId }) => taskId)).toEqual(["agent-7"]);
+    },
+    120_000,
+  );
+
+  it.each(WINDOWS)(
+    "answers an approval in two clicks at $width × $height",
+    async (size) => {
+      const { place, manager } = await newPlace();
+      onTestFinished(() => manager.close());
+      const schema = z.object({ approved: z.boolean(), note: z.string().optional() });
+      const stop = new AbortController();
+      const waits = new Promise((resolve) => manager.on("waitStarted", resolve));
+      const running = manager.run("release", (run) => run.waitFor("approve", { ask: "May 4.2 go out?", schema }), {
+        signal: stop.signal,
+        input: { version: "4.2" },
+      });
+      await waits;
+      stop.abort();
+      await expect(running).rejects.toThrow();
+      const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url, size);
+      await go("#/task/release");
+      const answering = counter();
+      await isInWindow(page.getByText("May 4.2 go out?").first());
+      await isInWindow(page.getByRole("button", { name: "Answer …" }));
+      await answering.click(page.getByRole("button", { name: "Answer …" }));
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("May 4.2 go out?").waitFor();
+      await dialog.getByText("note (optional)").waitFor();
+      expect(await axeFindings(page)).toEqual([]);
+      await isInWindow(dialog.getByRole("button", { name: "Reject" }));
+      await answering.click(dialog.getByRole("button", { name: "Reject" }));
+      await page.getByText("Sent.", { exact: true }).waitFor();
+      expect(answering.count).toBe(2);
+      expect(await manager.events("release")).toMatchObject([{ name: "approve", value: { approved: false } }]);
+      expect(problems).toEqual([]);
     },
     120_000,
   );
