@@ -195,8 +195,8 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.getByRole("button", { name: "Commands" }).click();
       await page.getByRole("button", { name: "Complete …" }).click();
       await dialog.getByRole("button", { name: "Complete" }).click();
-      await page.locator(".heading").getByText("completed").waitFor();
-      expect(await focusedText(page)).toBe("try again");
+      await page.locator(".heading .status", { hasText: "completed" }).waitFor();
+      await expect.poll(() => focusedText(page)).toBe("try again");
       await page.getByText("The task is completed.").waitFor();
 
       await go("#/task/nightly-import");
@@ -350,7 +350,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByRole("link", { name: "@1", exact: true }).first().waitFor();
     await manager.save("first", { n: 2 }, { stage: "three", status: "paused" });
     await page.getByRole("link", { name: "@2", exact: true }).first().waitFor();
-    await page.locator(".heading").getByText("paused").waitFor();
+    await page.locator(".heading .status", { hasText: "paused" }).waitFor();
     await manager.removeTask("first");
     await page.getByText("The task was removed meanwhile.").waitFor();
 

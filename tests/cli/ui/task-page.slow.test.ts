@@ -106,7 +106,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       const retrying = counter();
       await retrying.click(page.getByRole("button", { name: "Retry …" }));
       await retrying.click(page.getByRole("dialog").getByRole("button", { name: "Retry" }));
-      await page.locator(".heading").getByText("queued").waitFor();
+      await page.locator(".heading .status", { hasText: "queued" }).waitFor();
       expect(retrying.count).toBe(2);
       expect(problems).toEqual([]);
       expect((await manager.tasks({ status: ["queued"] })).map(({ taskId }) => taskId)).toEqual(["agent-7"]);
