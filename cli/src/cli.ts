@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { Command } from "@commander-js/extra-typings";
 import type { Logger } from "waymark";
 import { type ProjectConfig, projectConfig } from "./config-file.js";
@@ -46,6 +47,8 @@ export interface Session extends QuerySession {
   readonly errors: Output;
   /** Text of a command on the same storage, for the user to copy. */
   readonly commandText: (command: string, args: readonly string[], options?: readonly string[]) => string;
+  /** The same for any folder: with `npx` and absolute paths. */
+  readonly commandAnywhere: Session["commandText"];
 }
 
 /** The parts that commands share: where they print, and how they open and close their storage. */
@@ -62,6 +65,7 @@ export class Cli {
   readonly #globals: () => GlobalOptions;
   #interruption: Interruption | undefined;
   #config: Promise<ProjectConfig> | undefined;
+  #configFile: string | undefined;
 
   constructor({ stdin, stdout, stderr }: Streams, args: readonly string[], globals: () => GlobalOptions) {
     this.stdin = stdin;
@@ -76,7 +80,10 @@ export class Cli {
 
   /** The configuration of `--config`, or the project's. It is loaded when it is first needed. */
   config(): Promise<ProjectConfig> {
-    this.#config ??= projectConfig(this.#globals().config);
+    this.#config ??= projectConfig(this.#globals().config).then((config) => {
+      this.#configFile = config.file;
+      return config;
+    });
     return this.#config;
   }
 
@@ -131,7 +138,12 @@ export class Cli {
       const shown = location?.scheme === "postgres" && named !== undefined ? name : named;
       const commandText: Session["commandText"] = (command, args, options = []) =>
         shellCommand(command, args, options, { storage: shown, config });
-      await work({ ...store, damage, stdin, output, errors, commandText });
+      const urlOptions = location?.scheme === "postgres" ? "" : (/\?.*/s.exec(named ?? "")?.[0] ?? "");
+      const commandAnywhere: Session["commandText"] = (command, args, options = []) => {
+        const file = config === undefined ? this.#configFile : resolve(config);
+        return `npx ${shellCommand(command, args, options, { storage: location && name + urlOptions, config: file })}`;
+      };
+      await work({ ...store, damage, stdin, output, errors, commandText, commandAnywhere });
     } catch (error) {
       throw damage.withAdvice(await withKeyAdvice(error, store.config));
     } finally {

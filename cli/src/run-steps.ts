@@ -14,17 +14,11 @@ import { agoText } from "./words.js";
 /**
  * Returns the record of the run that saved a checkpoint; `undefined` if there was no run or the configuration can't
  * open it.
- *
- * @param at - The sequence of a record: reads the steps of its turn instead.
  */
-export async function readRun(
-  session: QuerySession,
-  checkpoint: CheckpointSummary,
-  at?: number,
-): Promise<RunRecord | undefined> {
+export async function readRun(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
   if (!isOfRun(checkpoint)) return undefined;
   try {
-    return await readRecordedRun(await session.configured(), checkpoint, at);
+    return await readRecordedRun(await session.configured(), checkpoint);
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
     return undefined;

@@ -30,6 +30,9 @@ export interface PendingWait {
   readonly key?: string;
   /** An event of this name is pending: the run receives it once a process runs it. */
   readonly isAnswered?: true;
+  readonly question?: string;
+  /** The JSON Schema of the answer. */
+  readonly schema?: PlainJson;
 }
 
 type RunWaits = NonNullable<ReturnType<typeof readWaits>>;
@@ -200,10 +203,18 @@ function waitsIn(newest: CheckpointSummary, run: RunRecord | undefined): readonl
     const names = waitsOfTask(newest)?.waitsFor ?? [];
     return names.map((name) => ({ kind: "event", name, since }));
   }
-  return run.steps.flatMap(({ name, status, waitsFor: kind, startedAt, until, key }) =>
+  return run.steps.flatMap(({ name, status, waitsFor: kind, startedAt, until, key, ask }) =>
     kind === undefined || status !== "started"
       ? []
-      : [{ kind, name, since: startedAt, ...(until !== undefined && { until }), ...(key !== undefined && { key }) }],
+      : [
+          {
+            ...{ kind, name, since: startedAt },
+            ...(until !== undefined && { until }),
+            ...(key !== undefined && { key }),
+            ...(ask && { question: ask.question }),
+            ...(ask?.schema !== undefined && { schema: plainJson(ask.schema) }),
+          },
+        ],
   );
 }
 

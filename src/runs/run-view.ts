@@ -1,24 +1,18 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { type RunNote, readRunNote } from "../contract/run-note.js";
-import { parseRunKey, type RunKey, type RunRecord } from "../contract/run-record.js";
+import { parseRunKey, type RunRecord } from "../contract/run-record.js";
 import { collectSteps, findFailedStep, isFields, type LogEntry, type LogReader } from "./step-view.js";
 
 /**
  * What is recorded of a run up to one of its checkpoints. Of a turn's first checkpoint, the steps of the turn before;
  * of the task's newest checkpoint, also what was recorded after it.
  *
- * @param at - The sequence of a record: reads the steps of its turn instead.
  * @returns `undefined` if no run saved the checkpoint.
  */
-export async function readRun(
-  reader: LogReader,
-  checkpoint: CheckpointSummary,
-  at?: number,
-): Promise<RunRecord | undefined> {
+export async function readRun(reader: LogReader, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
   const note = readRunNote(checkpoint);
   if (note === undefined) return undefined;
   const { taskId, sequence } = checkpoint;
-  if (at !== undefined) return readRunAt(reader, checkpoint, note, at);
   const hasNewer = await isAnyLeft(
     reader.records(taskId, { kinds: ["checkpoint"], afterSequence: sequence, limit: 1 }),
   );
@@ -43,43 +37,6 @@ export async function readRun(
     ...(completed && "result" in completed && { result: completed["result"] }),
     steps,
     ...(failedStep && { failedStep }),
-  };
-}
-
-/** The turn that a record belongs to, with the steps of the whole turn. */
-async function readRunAt(
-  reader: LogReader,
-  checkpoint: CheckpointSummary,
-  note: RunNote,
-  at: number,
-): Promise<RunRecord | undefined> {
-  const { taskId, sequence } = checkpoint;
-  const entries: LogEntry[] = [];
-  const kinds = ["step", "run", "mark"] as const;
-  let key: RunKey | undefined;
-  const isOfTurn = (entry: LogEntry) => {
-    const own = parseRunKey(entry);
-    key ??= own;
-    return own !== undefined && own.generation === key?.generation && own.turn === key.turn;
-  };
-  for await (const entry of reader.records(taskId, { beforeSequence: at + 1, order: "newest", kinds })) {
-    if (!isOfTurn(entry)) break;
-    entries.unshift(entry);
-  }
-  for await (const entry of reader.records(taskId, { afterSequence: at, kinds })) {
-    if (!isOfTurn(entry)) break;
-    entries.push(entry);
-  }
-  if (key === undefined) return undefined;
-  const { generation, turn } = key;
-  const isOpen = generation === note.generation && turn === note.turn;
-  const steps = collectSteps(entries, isOpen ? checkpoint : { status: "running", sequence });
-  return {
-    generation,
-    turn,
-    isTurnOver: !isOpen || note.isOver === true,
-    attempt: Math.max(...entries.map((entry) => parseRunKey(entry)?.attempt ?? 0)),
-    steps: steps.map(({ step }) => step),
   };
 }
 

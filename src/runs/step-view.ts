@@ -24,6 +24,8 @@ export type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
 export interface ViewedStep {
   readonly step: StepRecord;
   readonly sequence: number;
+  /** When it was tried again, in this attempt of the run. */
+  readonly retriedAt?: readonly string[];
 }
 
 /** A turn of a task's runs. */
@@ -155,6 +157,7 @@ export function collectSteps(
   const hasEnded = status === "completed" || (status === "failed" && error?.name !== ATTEMPTS_ERROR);
   const ended = new Map<string | number, ViewedStep>();
   const started = new Map<string, ViewedStep>();
+  const marked = new Map<string, string[]>();
   for (const entry of entries) {
     const { kind, name, sequence, createdAt, value } = entry;
     const runKey = parseRunKey(entry);
@@ -165,6 +168,7 @@ export function collectSteps(
     const key = `${occurrence} ${name}`;
     if (kind === "mark") {
       started.delete(key);
+      marked.set(key, [...(marked.get(key) ?? []), createdAt]);
       const { waitsFor, until, ask } = isFields(value) ? value : {};
       const isWait = waitsFor === "sleep" || waitsFor === "event";
       // A fork or a rewind carries starts. Nothing runs there until an attempt starts the step itself.
@@ -182,7 +186,14 @@ export function collectSteps(
       const { input: _input, hasSignal: _hasSignal, ...step } = value;
       started.delete(key);
       ended.delete(key);
-      ended.set(hasDropped ? sequence : key, { sequence, step: { ...named, ...step } });
+      const retries = (step.attempts ?? 1) - 1;
+      // The mark of the first try may be missing.
+      const retriedAt = retries > 0 && marked.get(key)?.slice(-retries);
+      ended.set(hasDropped ? sequence : key, {
+        sequence,
+        step: { ...named, ...step },
+        ...(retriedAt && { retriedAt }),
+      });
     }
   }
   return [...ended.values(), ...started.values()];

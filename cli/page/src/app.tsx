@@ -72,17 +72,15 @@ function Frame({ api, session }: Connected) {
   }, [message]);
 
   // A new place is read from its top, by screen readers too.
-  const place = route.view === "tasks" ? "tasks" : formatRoute(route);
+  // The filter of the tasks is no new place, nor is the selection within a task.
+  const place = route.view === "tasks" || route.view === "task" ? placeOf(route) : formatRoute(route);
   const isFirst = useRef(true);
-  // The filter of the tasks is no new place.
   useEffect(() => {
     if (route.view === "tasks") document.title = "Tasks · Waymark";
     if (isFirst.current) {
       isFirst.current = false;
       return;
     }
-    // The view goes to the step.
-    if (route.view === "checkpoint" && route.step !== undefined) return;
     scrollTo(0, 0);
     main.current?.focus();
   }, [place]);
@@ -171,6 +169,10 @@ function Frame({ api, session }: Connected) {
   );
 }
 
+function placeOf(route: Extract<Route, { view: "tasks" | "task" }>): string {
+  return route.view === "tasks" ? "tasks" : formatRoute({ view: "task", taskId: route.taskId });
+}
+
 const CONNECTIONS: Readonly<Record<Connection, string>> = {
   none: "",
   connecting: "connecting …",
@@ -201,7 +203,7 @@ function View({ route, go }: ViewProps) {
     case "tasks":
       return <TasksView filter={route.filter} go={go} />;
     case "task":
-      return <TaskView key={route.taskId} taskId={route.taskId} go={go} />;
+      return <TaskView key={route.taskId} {...route} go={go} />;
     case "checkpoint":
       return <CheckpointView key={route.taskId} {...route} go={go} />;
     case "diff":

@@ -12,25 +12,16 @@ interface CheckpointListProps {
   readonly checkpoints: readonly CheckpointRow[];
   /** Those that can't be read; they are listed where they belong. */
   readonly damage: readonly DamageInfo[];
-  readonly selected: number;
+  /** The id of the checkpoint that is selected in the timeline. */
+  readonly selected: string | undefined;
   /** The checkpoint that another one is to be compared with. */
   readonly marked: string | undefined;
   readonly nowMs: number;
-  readonly onSelect: (index: number) => void;
   readonly onOpen: (checkpoint: CheckpointRow) => void;
 }
 
 /** A task's checkpoints, with their branches. */
-export function CheckpointList({
-  taskId,
-  checkpoints,
-  damage,
-  selected,
-  marked,
-  nowMs,
-  onSelect,
-  onOpen,
-}: CheckpointListProps) {
+export function CheckpointList({ taskId, checkpoints, damage, selected, marked, nowMs, onOpen }: CheckpointListProps) {
   const branches = branchRows(checkpoints);
   const isBranched = branches.some(({ column }) => column > 0);
   const width = 12 + 12 * Math.max(1, ...branches.map(({ column, past }) => 1 + Math.max(column, ...past)));
@@ -62,10 +53,8 @@ export function CheckpointList({
             <tr
               key={id}
               class="link"
-              aria-current={index === selected ? "true" : undefined}
-              data-row={index}
+              aria-current={id === selected ? "true" : undefined}
               onClick={(event) => {
-                onSelect(index);
                 if (!(event.target instanceof HTMLAnchorElement) && getSelection()?.isCollapsed !== false)
                   onOpen(checkpoint);
               }}

@@ -1,36 +1,32 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import type { ErrorInfo } from "../../src/ui/api-parts.js";
 import type { RunInfo, RunStep } from "../../src/ui/api-runs.js";
 import type { CheckpointAnswer } from "../../src/ui/api-states.js";
 import { agoText, bytesText } from "../../src/words.js";
-import { CommandList } from "./commands.js";
+import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
+import { ActionButtons, CommandList, CommandMenu } from "./commands.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { Damage, Problem } from "./problem.js";
 import { useNow, useQuery } from "./queries.js";
 import { Question } from "./question.js";
-import { formatRoute, type StepPlace } from "./route.js";
+import { formatRoute } from "./route.js";
 import { StateTree } from "./state-tree.js";
 import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { durationText, timeText } from "./times.js";
 import { typedText } from "./typed.js";
 import { useAction } from "./use-action.js";
+import { Part, Value } from "./value.js";
 
 interface CheckpointViewProps {
   readonly taskId: string;
   readonly id: string;
-  /** The step of its run to go to. */
-  readonly step?: StepPlace;
   readonly go: (fragment: string) => void;
 }
 
-export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
-  const { answer, error, isLoading, reload } = useQuery("checkpoint", {
-    taskId,
-    id,
-    ...(step?.at === undefined ? {} : { at: step.at }),
-  });
+export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
+  const { answer, error, isLoading } = useQuery("checkpoint", { taskId, id });
   const { say } = usePage();
   const isFirst = answer !== undefined && answer.before === undefined;
   const nowMs = useNow(10_000);
@@ -79,6 +75,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
           >
             Changes <kbd>d</kbd>
           </button>
+          <CheckpointActions key={id} answer={answer} go={go} />
         </div>
       </div>
       <dl class="facts">
@@ -165,7 +162,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
           )}
         </div>
         <div class="column">
-          {run && <Run run={run} {...(step === undefined ? {} : { at: step })} />}
+          {run && <Run run={run} />}
           {answer.metadata !== undefined && (
             <section class="card">
               <header>
@@ -178,7 +175,6 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
           )}
         </div>
       </div>
-      <Doing answer={answer} go={go} reload={reload} />
     </>
   );
 }
@@ -230,7 +226,7 @@ function NotShown({ taskId, id, error }: { readonly taskId: string; readonly id:
   );
 }
 
-function Run({ run, at }: { readonly run: RunInfo; readonly at?: StepPlace }) {
+function Run({ run }: { readonly run: RunInfo }) {
   return (
     <section class="card">
       <header>
@@ -250,23 +246,14 @@ function Run({ run, at }: { readonly run: RunInfo; readonly at?: StepPlace }) {
         {run.result !== undefined && <Part title="Result" text={typedText(run.result)} />}
         {run.steps.length === 0 && <p class="soft">No step of this turn is recorded.</p>}
         {run.steps.map((step, index) => (
-          <Step key={index} step={step} isHere={step.name === at?.name && step.occurrence === at.occurrence} />
+          <Step key={index} step={step} />
         ))}
       </div>
     </section>
   );
 }
 
-function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boolean }) {
-  const place = useRef<HTMLElement | null>(null);
-  const takePlace = (element: HTMLElement | null) => {
-    place.current = element;
-  };
-  useEffect(() => {
-    if (!isHere) return;
-    place.current?.focus({ preventScroll: true });
-    place.current?.scrollIntoView({ block: "center" });
-  }, [isHere]);
+function Step({ step }: { readonly step: RunStep }) {
   const { title, status, durationMs, attempts = 1, runAttempt, result, error, waitsFor, question } = step;
   const tone = { completed: "completed", failed: "failed", started: "paused", interrupted: "failed", saved: "saved" }[
     status
@@ -293,15 +280,11 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
     </>
   );
   if (value === undefined) {
-    return (
-      <p class="step" ref={takePlace} tabIndex={-1}>
-        {head}
-      </p>
-    );
+    return <p class="step">{head}</p>;
   }
   return (
-    <details class="step" open={isHere || status === "failed"}>
-      <summary ref={takePlace}>{head}</summary>
+    <details class="step" open={status === "failed"}>
+      <summary>{head}</summary>
       <Value text={typedText(value)} label={`${error === undefined ? "Result" : "Error"} of ${title}`} />
     </details>
   );
@@ -314,79 +297,20 @@ function describeState({ status, from, waitsFor }: RunStep): string {
   return waitsFor === undefined ? "ran, " : "waited, ";
 }
 
-export function Part({ title, text }: { readonly title: string; readonly text: string }) {
-  return (
-    <details class="step" open={text.length < 200}>
-      <summary>
-        <strong>{title}</strong>
-      </summary>
-      <Value text={text} label={title} />
-    </details>
-  );
-}
-
-export function Value({ text, label }: { readonly text: string; readonly label: string }) {
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls is reached by the keyboard.
-    <section class="value-box" tabIndex={0} aria-label={label}>
-      <pre>
-        <StoredText text={text} hasLines />
-      </pre>
-    </section>
-  );
-}
-
-interface DoingProps {
+interface CheckpointActionsProps {
   readonly answer: CheckpointAnswer;
   readonly go: (fragment: string) => void;
-  readonly reload: () => void;
 }
 
 /** The buttons and commands for a checkpoint. */
-function Doing({ answer, go, reload }: DoingProps) {
+function CheckpointActions({ answer, go }: CheckpointActionsProps) {
   const { api, say } = usePage();
   const { question, ask } = useAction();
-  const { taskId, checkpoint, name, runner } = answer;
+  const { taskId, checkpoint, runner } = answer;
   const { id, sequence } = checkpoint;
   const actions = {
-    fork: () => ask((close) => <ForkQuestion answer={answer} close={close} go={go} />),
-    rewind: () =>
-      ask((close) => (
-        <Question
-          title={`Go back to @${sequence}?`}
-          confirmText="Rewind"
-          runner={runner}
-          onClose={close}
-          onConfirm={async (options) => {
-            const { checkpoint: saved } = await api.ask("rewind", { taskId, id, ...options });
-            go(formatRoute({ view: "task", taskId }));
-            say(`The task continues at @${saved.sequence} with the state of @${sequence}.`);
-          }}
-        >
-          <p>
-            <StoredText text={name} /> gets a new checkpoint with the state of @{sequence}, and continues from there.
-            Nothing is removed.
-          </p>
-        </Question>
-      )),
-    complete: () =>
-      ask((close) => (
-        <Question
-          title="Mark the task as completed?"
-          confirmText="Complete"
-          runner={runner}
-          onClose={close}
-          onConfirm={async (options) => {
-            await api.ask("complete", { taskId, expectedSequence: sequence, ...options });
-            say("The task is completed.");
-            reload();
-          }}
-        >
-          <p>
-            <StoredText text={name} /> gets the status “completed” at @{sequence}, its newest checkpoint.
-          </p>
-        </Question>
-      )),
+    fork: () => ask((close) => <ForkQuestion task={answer} checkpoint={checkpoint} onClose={close} go={go} />),
+    rewind: () => ask((close) => <RewindQuestion task={answer} checkpoint={checkpoint} onClose={close} go={go} />),
     delete: () =>
       ask((close) => (
         <Question
@@ -406,50 +330,10 @@ function Doing({ answer, go, reload }: DoingProps) {
       )),
   };
   return (
-    <section class="card">
-      <header>
-        <h2>What can be done</h2>
-      </header>
-      <div class="body">
-        <CommandList commands={answer.commands} actions={actions} />
-      </div>
+    <>
+      <ActionButtons commands={answer.commands} actions={actions} />
+      <CommandMenu commands={answer.commands} actions={actions} />
       {question}
-    </section>
-  );
-}
-
-interface ForkQuestionProps {
-  readonly answer: CheckpointAnswer;
-  readonly close: () => void;
-  readonly go: (fragment: string) => void;
-}
-
-function ForkQuestion({ answer: { taskId, checkpoint }, close, go }: ForkQuestionProps) {
-  const { api, say } = usePage();
-  const [newTaskId, setNewTaskId] = useState("");
-  return (
-    <Question
-      title={`Begin a new task at @${checkpoint.sequence}?`}
-      confirmText="Fork"
-      isReady={newTaskId !== ""}
-      onClose={close}
-      onConfirm={async (options) => {
-        const forked = await api.ask("fork", { taskId, id: checkpoint.id, newTaskId, ...options });
-        go(formatRoute({ view: "task", taskId: forked.taskId }));
-        say("The new task begins with that state.");
-      }}
-    >
-      <label class="field">
-        Name of the new task
-        <input
-          type="text"
-          maxLength={512}
-          autocomplete="off"
-          spellcheck={false}
-          value={newTaskId}
-          onInput={(event) => setNewTaskId(event.currentTarget.value)}
-        />
-      </label>
-    </Question>
+    </>
   );
 }

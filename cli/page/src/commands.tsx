@@ -1,3 +1,4 @@
+import { useId } from "preact/hooks";
 import type { Command } from "../../src/ui/api-parts.js";
 import { usePage } from "./page.js";
 
@@ -5,6 +6,54 @@ interface CommandListProps {
   readonly commands: readonly Command[];
   /** With `--write`: what its button does. An action without one is only to copy. */
   readonly actions?: Partial<Record<Command["action"], () => void>>;
+}
+
+/** Actions for which a view has buttons of their own, the likeliest one first. */
+const IN_VIEW: readonly Command["action"][] = ["retry", "cancel", "fork", "rewind"];
+
+/** The buttons of a view's heading, with `--write`. */
+export function ActionButtons({ commands, actions = {} }: CommandListProps) {
+  const { session } = usePage();
+  if (!session.canWrite) return null;
+  return (
+    <>
+      {IN_VIEW.map((action) => {
+        const run = actions[action];
+        if (run === undefined || !commands.some((command) => command.action === action)) return null;
+        return <ActionButton key={action} action={action} run={run} />;
+      })}
+    </>
+  );
+}
+
+function ActionButton({ action, run }: { readonly action: Command["action"]; readonly run: () => void }) {
+  const look = action === "delete" || action === "cancel" ? "danger" : action === "retry" ? "primary" : "";
+  return (
+    <button type="button" class={look} onClick={run}>
+      {BUTTON[action] ?? WHAT[action]}
+    </button>
+  );
+}
+
+/** A menu of the commands to copy, and of the actions that a view has no button for. */
+export function CommandMenu({ commands, actions = {} }: CommandListProps) {
+  const id = useId();
+  const others = Object.fromEntries(Object.entries(actions).filter(([action]) => !isInView(action)));
+  return (
+    <>
+      <button type="button" popovertarget={id}>
+        Commands
+      </button>
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for a form. */}
+      <div id={id} popover="auto" class="menu" role="group" aria-label="Commands">
+        <CommandList commands={commands} actions={others} />
+      </div>
+    </>
+  );
+}
+
+function isInView(action: string): boolean {
+  return IN_VIEW.some((one) => one === action);
 }
 
 /** The possible actions, each with its command to copy. */
@@ -24,11 +73,7 @@ export function CommandList({ commands, actions = {} }: CommandListProps) {
             <div class="line">
               <code>{text}</code>
               <CopyButton text={text} label={`Copy the command: ${WHAT[action]}`} />
-              {run && (
-                <button type="button" class={action === "delete" || action === "cancel" ? "danger" : ""} onClick={run}>
-                  {BUTTON[action] ?? WHAT[action]}
-                </button>
-              )}
+              {run && <ActionButton action={action} run={run} />}
             </div>
           </li>
         );

@@ -4,7 +4,7 @@ import type { CheckpointRow, Typed } from "../../src/ui/api-parts.js";
 import type { Change } from "../../src/ui/api-states.js";
 import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { changedText } from "./changed-text.js";
-import { CommandList } from "./commands.js";
+import { CommandMenu } from "./commands.js";
 import { useKeys } from "./keys.js";
 import { Problem } from "./problem.js";
 import { useNow, useQuery } from "./queries.js";
@@ -76,6 +76,7 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
               Since the step before <kbd>d</kbd>
             </button>
           )}
+          <CommandMenu commands={answer.commands} />
         </div>
       </div>
       <div class="sides">
@@ -110,14 +111,6 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
           </table>
         </section>
       )}
-      <section class="card">
-        <header>
-          <h2>What can be done</h2>
-        </header>
-        <div class="body">
-          <CommandList commands={answer.commands} />
-        </div>
-      </section>
     </>
   );
 }

@@ -53,7 +53,7 @@ export function Keys({ children }: { readonly children: ComponentChildren }) {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (document.querySelector("dialog[open]") !== null) return;
+      if (document.querySelector("dialog[open], :popover-open") !== null) return;
       if (event.key === "?" && !isTyping(event)) {
         event.preventDefault();
         setIsListed(true);

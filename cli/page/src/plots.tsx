@@ -2,8 +2,8 @@ import type { TimelineAnswer } from "../../src/ui/api-runs.js";
 import { bytesText } from "../../src/words.js";
 import { durationText } from "./times.js";
 
-/** Bars that a plot has at most: more would be thinner than a pixel. */
-const MOST_BARS = 160;
+/** Bars that a plot has at most: more would be hard to point at. */
+const MOST_BARS = 80;
 
 /** In px. */
 const WIDEST_BAR = 24;

@@ -32,18 +32,22 @@ export function Problem({ title, error, children }: ProblemProps) {
   );
 }
 
-function OneError({ error: { name, code, message, stack } }: { readonly error: Omit<ErrorInfo, "causes"> }) {
+export function OneError({ error: { name, code, message, stack } }: { readonly error: Omit<ErrorInfo, "causes"> }) {
   return (
     <>
       <p>
         <StoredText text={message} hasLines />
-        {(code ?? name) !== "" && (
-          <>
-            {" "}
-            <code class="small soft">
-              <StoredText text={code ?? name} />
-            </code>
-          </>
+        {[name, code].map(
+          (text) =>
+            text !== undefined &&
+            text !== "" && (
+              <>
+                {" "}
+                <code class="small soft">
+                  <StoredText text={text} />
+                </code>
+              </>
+            ),
         )}
       </p>
       {stack !== undefined && (

@@ -15,14 +15,18 @@ interface QuestionProps {
   readonly isReady?: boolean;
   /** A process runs the task: the change needs `force`. */
   readonly runner?: RunnerInfo | undefined;
-  readonly onConfirm: (options: { readonly force?: boolean }) => Promise<void>;
+  readonly onConfirm: Confirm;
+  /** Instead of the one button: each confirms in its own way, and Enter in a field doesn't. */
+  readonly choices?: readonly { readonly text: string; readonly onConfirm: Confirm }[] | undefined;
   readonly onClose: () => void;
 }
+
+type Confirm = (options: { readonly force?: boolean }) => Promise<void>;
 
 /** Asks before something is changed, and shows why it failed. */
 export function Question(props: QuestionProps) {
   const { title, children, confirmText, closeText = "Cancel", isDangerous = false, isReady = true } = props;
-  const { runner, onConfirm, onClose } = props;
+  const { runner, onConfirm, onClose, choices } = props;
   const [isBusy, setIsBusy] = useState(false);
   const [isForced, setIsForced] = useState(false);
   const [error, setError] = useState<ErrorInfo>();
@@ -37,12 +41,12 @@ export function Question(props: QuestionProps) {
     if (error) content.current?.querySelector<HTMLElement>("input, textarea")?.focus();
   }, [error]);
 
-  const confirm = async () => {
+  const confirm = async (run = onConfirm) => {
     if (!canConfirm) return;
     setIsBusy(true);
     setError(undefined);
     try {
-      await onConfirm(isForced ? { force: true } : {});
+      await run(isForced ? { force: true } : {});
       isDone.current = true;
       onClose();
     } catch (failure) {
@@ -56,12 +60,24 @@ export function Question(props: QuestionProps) {
       title={title}
       onClose={onClose}
       closeText={closeText}
-      onSubmit={() => void confirm()}
+      onSubmit={() => choices === undefined && void confirm()}
       isDone={() => isDone.current}
       buttons={
-        <button type="submit" class={isDangerous ? "danger" : "primary"} disabled={!canConfirm}>
-          {confirmText}
-        </button>
+        choices?.map(({ text, onConfirm: run }, index) => (
+          <button
+            type="button"
+            class={index === 0 ? "primary" : ""}
+            key={text}
+            disabled={!canConfirm}
+            onClick={() => void confirm(run)}
+          >
+            <StoredText text={text} />
+          </button>
+        )) ?? (
+          <button type="submit" class={isDangerous ? "danger" : "primary"} disabled={!canConfirm}>
+            {confirmText}
+          </button>
+        )
       }
     >
       <div class="content" ref={content}>

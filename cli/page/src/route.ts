@@ -4,21 +4,13 @@ import type { TaskStatus } from "../../src/ui/api-parts.js";
 export type Route =
   /** `isUnknown`: the fragment names no place. */
   | { readonly view: "tasks"; readonly filter: TasksFilter; readonly isUnknown?: boolean }
-  | { readonly view: "task"; readonly taskId: string }
-  /** With `step`, at that step of its run. */
-  | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string; readonly step?: StepPlace }
+  /** `at`: the sequence of the step or the checkpoint that is selected. */
+  | { readonly view: "task"; readonly taskId: string; readonly at?: number }
+  | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string }
   /** Without `from`, the one before `to`. */
   | { readonly view: "diff"; readonly taskId: string; readonly from?: string; readonly to: string }
   | { readonly view: "retention"; readonly taskId?: string }
   | { readonly view: "storage" };
-
-/** A step of a turn: its name, and its number among the steps of that name. */
-export interface StepPlace {
-  readonly name: string;
-  readonly occurrence: number;
-  /** The sequence of its record, which names its turn. */
-  readonly at?: number;
-}
 
 export interface TasksFilter {
   readonly prefix: string;
@@ -36,17 +28,12 @@ export const ALL_TASKS: TasksFilter = { prefix: "", status: [], order: "recent" 
 /** Reads a fragment; one that names no place means all tasks. */
 export function parseRoute(fragment: string): Route {
   const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
-  const [view, first = "", kind, second, third, fourth, fifth] = path.split("/").map(decoded);
+  const [view, first = "", kind, second, third] = path.split("/").map(decoded);
   if (view === "storage") return { view };
   if (view === "retention") return first === "" ? { view } : { view, taskId: first };
   if (view === "task" && first !== "") {
-    if (kind === "checkpoint" && second) {
-      const place = { view: "checkpoint", taskId: first, id: second } as const;
-      const occurrence = Number(fourth);
-      if (third === undefined || !(occurrence > 0)) return place;
-      const at = Number(fifth);
-      return { ...place, step: { name: third, occurrence, ...(at > 0 && { at }) } };
-    }
+    if (kind === "checkpoint" && second) return { view: "checkpoint", taskId: first, id: second };
+    if (kind === "at" && Number(second) > 0) return { view, taskId: first, at: Number(second) };
     if (kind === "diff" && second && third) return { view: "diff", taskId: first, from: second, to: third };
     if (kind === "diff" && second) return { view: "diff", taskId: first, to: second };
     return { view, taskId: first };
@@ -61,9 +48,9 @@ export function formatRoute(route: Route): string {
     case "tasks":
       return `#/tasks${formatFilter(route.filter)}`;
     case "task":
-      return `#/task/${encoded(route.taskId)}`;
+      return `#/task/${encoded(route.taskId)}${route.at === undefined ? "" : `/at/${route.at}`}`;
     case "checkpoint":
-      return `#/task/${encoded(route.taskId)}/checkpoint/${encoded(route.id)}${formatStep(route.step)}`;
+      return `#/task/${encoded(route.taskId)}/checkpoint/${encoded(route.id)}`;
     case "diff": {
       const ids = route.from === undefined ? [route.to] : [route.from, route.to];
       return `#/task/${encoded(route.taskId)}/diff/${ids.map(encoded).join("/")}`;
@@ -73,11 +60,6 @@ export function formatRoute(route: Route): string {
     case "storage":
       return "#/storage";
   }
-}
-
-function formatStep(step: StepPlace | undefined): string {
-  if (step === undefined) return "";
-  return `/${encoded(step.name)}/${step.occurrence}${step.at === undefined ? "" : `/${step.at}`}`;
 }
 
 /**

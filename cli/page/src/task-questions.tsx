@@ -100,10 +100,15 @@ export function CancelQuestion({ task, onClose, onDone }: TaskQuestionProps) {
 }
 
 /** Asks whether to put a failed task back, and from which step on its steps run again. */
-export function RetryQuestion({ task, onClose, onDone }: TaskQuestionProps) {
+export function RetryQuestion({
+  task,
+  from: first = "",
+  onClose,
+  onDone,
+}: TaskQuestionProps & { readonly from?: string | undefined }) {
   const { api, say } = usePage();
   const { taskId, name } = task;
-  const [from, setFrom] = useState("");
+  const [from, setFrom] = useState(first);
   return (
     <Question
       title="Put the task back?"

@@ -2,37 +2,47 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointRow } from "../../src/ui/api-parts.js";
 import type { WaitInfo } from "../../src/ui/api-runs.js";
 import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
-import { agoText, bytesText, countText } from "../../src/words.js";
+import { AnswerQuestion } from "./answer-question.js";
 import { CheckpointList } from "./checkpoint-list.js";
-import { CommandList } from "./commands.js";
+import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
+import { ActionButtons, CommandMenu } from "./commands.js";
+import { Failure } from "./failure.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { LEAST_SAVES, Plots } from "./plots.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
-import { leaseText, placeText, StatusMark } from "./status.js";
+import { Pane, Selection } from "./selection.js";
 import { StoredText } from "./stored-text.js";
+import { TaskFacts, TaskHeader } from "./task-header.js";
 import { CancelQuestion, CompleteQuestion, DeleteQuestion, RetryQuestion } from "./task-questions.js";
-import { timeText } from "./times.js";
+import { Timeline } from "./timeline.js";
+import type { TimelineRow } from "./timeline-rows.js";
 import { useAction } from "./use-action.js";
-import { AnswerQuestion, Events, Waits } from "./waits.js";
-import { Waterfall } from "./waterfall.js";
+import { useTimeline } from "./use-timeline.js";
+import { Events, Waits } from "./waits.js";
 
 interface TaskViewProps {
   readonly taskId: string;
-  readonly go: (fragment: string) => void;
+  /** The sequence of the selected step or checkpoint. */
+  readonly at?: number;
+  readonly go: (fragment: string, options?: { readonly replace?: boolean }) => void;
 }
 
-export function TaskView({ taskId, go }: TaskViewProps) {
+/** A checkpoint that a command acts on. */
+type Point = Pick<CheckpointRow, "id" | "sequence">;
+
+const FIRST_CHECKPOINTS = 30;
+
+export function TaskView({ taskId, at, go }: TaskViewProps) {
   const { api, say, session } = usePage();
-  const query = useQuery("task", { taskId });
+  const query = useQuery("task", { taskId, limit: FIRST_CHECKPOINTS });
   const timeline = useQuery("timeline", { taskId });
   const events = useQuery("events", { taskId });
   const [older, setOlder] = useState<readonly TaskAnswer[]>([]);
   const [live, setLive] = useState<Extract<TaskMessage, { kind: "change" }>>();
   const [isGone, setIsGone] = useState(false);
-  const [selected, setSelected] = useState(0);
   const [marked, setMarked] = useMark(taskId);
   const { question, ask } = useAction();
   const nowMs = useNow(1000);
@@ -56,46 +66,57 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   const answer = isGone ? lastAnswer.current : query.answer;
   const checkpoints = withNewest([...(answer?.checkpoints ?? []), ...older.flatMap((page) => page.checkpoints)], live);
   const beforeSequence = older.length > 0 ? older.at(-1)?.beforeSequence : answer?.beforeSequence;
+  const task = live?.task ?? answer?.task;
+  const failure = task?.status === "failed" || task?.status === "cancelled" ? answer?.failure : undefined;
+  const failing = failure?.step?.record;
+  const view = useTimeline(timeline.answer, {
+    failing,
+    at,
+    onSelect: (next) =>
+      go(formatRoute({ view: "task", taskId, ...(next !== undefined && { at: next }) }), { replace: true }),
+  });
 
   const showOlder = async () => {
     if (beforeSequence === undefined) return;
     const page = await api.ask("task", { taskId, beforeSequence });
     setOlder((pages) => [...pages, page]);
   };
-
-  const list = useRef<HTMLDivElement>(null);
-  const select = (index: number) => {
-    const next = Math.max(0, Math.min(checkpoints.length - 1, index));
-    setSelected(next);
-    list.current?.querySelector(`[data-row="${next}"]`)?.scrollIntoView({ block: "nearest" });
-  };
-  const chosen = checkpoints[selected];
+  const chosen = pointOf(view.row) ?? checkpoints[0];
   const open = (checkpoint: Pick<CheckpointRow, "id"> | undefined) => {
     if (checkpoint) go(formatRoute({ view: "checkpoint", taskId, id: checkpoint.id }));
   };
   const compare = () => {
     if (chosen === undefined) return;
-    const { id } = chosen;
-    if (marked !== undefined && marked !== id) {
-      // From old to new: the newest is the first of the list.
-      const other = checkpoints.findIndex((checkpoint) => checkpoint.id === marked);
-      const pair = other !== -1 && other < selected ? { from: id, to: marked } : { from: marked, to: id };
-      go(formatRoute({ view: "diff", taskId, ...pair }));
-    } else if (beforeSequence === undefined && selected === checkpoints.length - 1) {
+    const { id, sequence } = chosen;
+    const [first] = timeline.answer?.saves ?? [];
+    if (marked !== undefined && marked.id !== id) {
+      const [from, to] = marked.sequence < sequence ? [marked.id, id] : [id, marked.id];
+      go(formatRoute({ view: "diff", taskId, from, to }));
+    } else if (sequence === first?.[0]) {
       say("It is the task's first checkpoint: there is none before it.");
     } else go(formatRoute({ view: "diff", taskId, to: id }));
   };
+  const openSelected = () => {
+    const fold = view.items.find(({ key, kind }) => key === view.selected && (kind === "fold" || kind === "more"));
+    if (fold) view.press(fold);
+    else open(chosen);
+  };
   useKeys("Task", [
-    { keys: ["j", "ArrowDown"], what: "next checkpoint", run: () => select(selected + 1) },
-    { keys: ["k", "ArrowUp"], what: "checkpoint before", run: () => select(selected - 1) },
-    { keys: ["Home"], what: "newest checkpoint", run: () => select(0) },
-    { keys: ["End"], what: "oldest checkpoint shown", run: () => select(checkpoints.length - 1) },
-    { keys: ["Enter"], what: "open the checkpoint", run: () => open(chosen) },
-    { keys: ["d"], what: "what changed since the one before, or since the marked one", run: compare },
+    { keys: ["j", "ArrowDown"], what: "next step or checkpoint", run: () => view.move(1) },
+    { keys: ["k", "ArrowUp"], what: "the one before", run: () => view.move(-1) },
+    { keys: ["Home"], what: "the first line", run: () => view.moveTo(0) },
+    { keys: ["End"], what: "the last line", run: () => view.moveTo(view.items.length) },
+    {
+      keys: ["e"],
+      what: "the step that failed",
+      run: () => (failing === undefined ? say("No step has failed.") : view.select(`@${failing}`)),
+    },
+    { keys: ["Enter"], what: "open the checkpoint, or the folded turns", run: openSelected },
+    { keys: ["d"], what: "what changed since the checkpoint before, or since the marked one", run: compare },
     {
       keys: ["m"],
       what: "mark the checkpoint, to compare another one with it",
-      run: () => setMarked(chosen?.id === marked ? undefined : chosen?.id),
+      run: () => setMarked(chosen?.id === marked?.id ? undefined : chosen),
     },
     {
       keys: ["p"],
@@ -104,7 +125,6 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     },
   ]);
 
-  const task = live?.task ?? answer?.task;
   useEffect(() => {
     if (task) document.title = `${task.name} · Waymark`;
   }, [task?.name]);
@@ -118,109 +138,62 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     events.reload();
     setOlder([]);
   };
+  const retry = (from?: string) =>
+    ask((close) => <RetryQuestion task={task} from={from} onClose={close} onDone={changed} />);
+  const fork = (point: Point | undefined) =>
+    point && ask((close) => <ForkQuestion task={task} checkpoint={point} onClose={close} go={go} />);
+  const rewind = (point: Point | undefined) =>
+    point && ask((close) => <RewindQuestion task={task} checkpoint={point} onClose={close} go={go} />);
+  const commandOf = (action: string) => answer.commands.find((command) => command.action === action);
   const actions = {
+    retry: () => retry(),
+    cancel: () => ask((close) => <CancelQuestion task={task} onClose={close} onDone={changed} />),
+    fork: () => fork(commandOf("fork")?.checkpoint),
+    rewind: () => rewind(commandOf("rewind")?.checkpoint),
     complete: () => ask((close) => <CompleteQuestion task={task} onClose={close} onDone={changed} />),
     delete: () => ask((close) => <DeleteQuestion task={task} onClose={close} onDone={() => go("#/tasks")} />),
-    cancel: () => ask((close) => <CancelQuestion task={task} onClose={close} onDone={changed} />),
-    retry: () => ask((close) => <RetryQuestion task={task} onClose={close} onDone={changed} />),
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
   const answerWait = (wait: WaitInfo) =>
     ask((close) => (
       <AnswerQuestion taskId={taskId} wait={wait} input={events.answer?.input} onClose={close} onSent={changed} />
     ));
-  const { newest, runner } = task;
+  const waits = events.answer?.waits ?? [];
+  const toAnswer = waits.filter(({ command }) => command !== undefined);
+  const lastStep = timeline.answer?.steps.at(-1);
+  const here = view.row?.kind === "step" ? view.row.step : undefined;
+  const isInLastTurn = here?.turn === lastStep?.turn && here?.generation === lastStep?.generation;
   const saves = timeline.answer?.saves ?? [];
   const bytes = timeline.answer && saves.reduce((sum, [, , size]) => sum + size, 0);
-  const hasPlots = saves.length >= LEAST_SAVES;
 
   return (
     <>
-      <div class="heading">
-        <h1 class="mono">
-          <StoredText text={task.name} />
-        </h1>
-        <StatusMark status={task.status} isChip />
-        <div class="buttons">
-          <a class="button" href={formatRoute({ view: "retention", taskId })}>
-            Retention
-          </a>
-        </div>
-      </div>
+      <TaskHeader task={task} nowMs={nowMs}>
+        {session.canWrite &&
+          toAnswer.map((wait) => (
+            <button type="button" class="primary" key={wait.key ?? wait.name} onClick={() => answerWait(wait)}>
+              {toAnswer.length === 1 ? "Answer …" : `Answer ${wait.name} …`}
+            </button>
+          ))}
+        <ActionButtons commands={answer.commands} actions={actions} />
+        {session.canWrite && here && isInLastTurn && commandOf("retry") && (
+          <button type="button" onClick={() => retry(here.title)}>
+            Retry from here …
+          </button>
+        )}
+        <CommandMenu commands={answer.commands} actions={actions} />
+        <a class="button" href={formatRoute({ view: "retention", taskId })}>
+          Retention
+        </a>
+      </TaskHeader>
       {isGone && (
         <p class="problem failed" role="status">
           The task was removed meanwhile. This is what it was.
         </p>
       )}
-      <dl class="facts">
-        {runner && (
-          <div>
-            <dt>{runner.state === "held" ? "Run by" : "Last run by"}</dt>
-            <dd>
-              <StoredText text={runner.holder} />
-              {session.hasLeases && <span class="soft"> · {leaseText(runner, nowMs)}</span>}
-            </dd>
-          </div>
-        )}
-        {runner?.state !== "held" && task.why !== undefined && task.why !== task.error && (
-          <div>
-            <dt>Why</dt>
-            <dd>
-              <StoredText text={task.why} />
-            </dd>
-          </div>
-        )}
-        {task.step && (
-          <div>
-            <dt>Last step</dt>
-            <dd>
-              <StoredText text={placeText(task.step, nowMs)} />
-            </dd>
-          </div>
-        )}
-        {newest && (
-          <div>
-            <dt>Newest checkpoint</dt>
-            <dd>
-              <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>@{newest.sequence}</a>{" "}
-              <StoredText text={newest.label ?? newest.stage ?? ""} />
-            </dd>
-          </div>
-        )}
-        {newest && (
-          <div>
-            <dt>Saved</dt>
-            <dd>
-              {agoText(newest.createdAt, nowMs)} <span class="soft">{timeText(newest.createdAt)} UTC</span>
-            </dd>
-          </div>
-        )}
-        <div>
-          <dt>Checkpoints</dt>
-          <dd>
-            {countText(task.count)}
-            {bytes !== undefined && <span class="soft"> · {bytesText(bytes)}</span>}
-          </dd>
-        </div>
-      </dl>
-      {task.error !== undefined && (task.status === "failed" || task.status === "cancelled") && (
-        <Problem
-          title={task.status === "cancelled" ? "It was cancelled" : "It failed"}
-          error={{ name: "", message: task.error, causes: [] }}
-        >
-          {newest && (
-            <p>
-              <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>
-                {task.status === "cancelled"
-                  ? "Its checkpoint when it was cancelled"
-                  : "The checkpoint that it failed at"}
-              </a>
-            </p>
-          )}
-        </Problem>
-      )}
+      {failure && <Failure answer={answer} failure={failure} onSelect={(record) => view.select(`@${record}`)} />}
       {events.error && <Problem title="Its events can't be read" error={events.error} />}
-      {events.answer && <Waits waits={events.answer.waits} nowMs={nowMs} onAnswer={answerWait} />}
+      <Waits waits={waits} nowMs={nowMs} />
       {task.asks.length > 0 && (
         <section class="problem paused">
           <h2>It asks</h2>
@@ -233,96 +206,130 @@ export function TaskView({ taskId, go }: TaskViewProps) {
       )}
       <Warnings warnings={answer.warnings} />
       <Damage damage={answer.damage} />
-      <section class="card" aria-busy={timeline.isLoading}>
-        <header>
-          <h2>Timeline</h2>
-        </header>
-        {timeline.error && (
-          <div class="body">
-            <Problem title="The timeline can't be read" error={timeline.error} />
-          </div>
-        )}
-        {timeline.answer?.keyMissing && (
-          <div class="body">
+      <div class={`panes${view.row ? " has-selection" : ""}`}>
+        <section class="card" aria-label="Timeline" aria-busy={timeline.isLoading}>
+          <header>
+            <h2>Timeline</h2>
+            <span class="end small soft">
+              <kbd>j</kbd> <kbd>k</kbd> move
+              {failing !== undefined && (
+                <>
+                  , <kbd>e</kbd> to the failure
+                </>
+              )}
+            </span>
+          </header>
+          {timeline.error && <Problem title="The timeline can't be read" error={timeline.error} />}
+          {timeline.answer?.keyMissing && (
             <Problem title="Some steps can't be opened" error={timeline.answer.keyMissing} />
-          </div>
-        )}
-        {timeline.answer && <Waterfall taskId={taskId} timeline={timeline.answer} />}
-      </section>
-      {events.answer && <Events answer={events.answer} nowMs={nowMs} />}
-      <div class={hasPlots ? "columns" : "column"}>
-        <div class="column">
-          <section class="card">
-            <header>
-              <h2>Checkpoints</h2>
-              <span class="end small soft">
-                <kbd>d</kbd> {marked === undefined ? "compares with the one before" : "compares with the marked one"}
-              </span>
-            </header>
-            <div ref={list}>
-              <CheckpointList
-                taskId={taskId}
-                checkpoints={checkpoints}
-                damage={answer.damage}
-                selected={selected}
-                marked={marked}
-                nowMs={nowMs}
-                onSelect={setSelected}
-                onOpen={open}
-              />
-            </div>
-            {beforeSequence !== undefined && (
-              <p class="empty">
-                <button type="button" onClick={() => void showOlder()}>
-                  Show older ones
-                </button>
-              </p>
-            )}
-          </section>
-        </div>
-        {hasPlots && (
-          <div class="column">
-            <section class="card">
-              <header>
-                <h2>Saves</h2>
-              </header>
-              <div class="body">
-                <Plots
-                  saves={saves}
-                  onOpen={(sequence) => open(checkpoints.find((checkpoint) => checkpoint.sequence === sequence))}
-                />
-              </div>
-            </section>
-          </div>
-        )}
+          )}
+          {timeline.answer && <Timeline items={view.items} selected={view.selected} onSelect={view.press} />}
+        </section>
+        <section class="card selection" aria-label="Selection">
+          {view.row ? (
+            <Selection
+              taskId={taskId}
+              row={view.row}
+              change={timeline.answer}
+              buttons={(point) => (
+                <PointButtons point={point} isThread={task.isThread} onFork={fork} onRewind={rewind} />
+              )}
+            />
+          ) : (
+            <Pane title="Stored">
+              <TaskFacts task={task} bytes={bytes} />
+            </Pane>
+          )}
+        </section>
       </div>
+      {events.answer && <Events answer={events.answer} nowMs={nowMs} />}
       <section class="card">
         <header>
-          <h2>What can be done</h2>
+          <h2>Checkpoints</h2>
+          <span class="end small soft">
+            <kbd>d</kbd> {marked === undefined ? "compares with the one before" : "compares with the marked one"}
+          </span>
         </header>
-        <div class="body">
-          <CommandList commands={answer.commands} actions={actions} />
-        </div>
+        <CheckpointList
+          taskId={taskId}
+          checkpoints={checkpoints}
+          damage={answer.damage}
+          selected={view.row && chosen?.id}
+          marked={marked?.id}
+          nowMs={nowMs}
+          onOpen={open}
+        />
+        {beforeSequence !== undefined && (
+          <p class="empty">
+            <button type="button" onClick={() => void showOlder()}>
+              Show older ones
+            </button>
+          </p>
+        )}
       </section>
+      {saves.length >= LEAST_SAVES && (
+        <section class="card">
+          <header>
+            <h2>Saves</h2>
+          </header>
+          <div class="body">
+            <Plots
+              saves={saves}
+              onOpen={(sequence) => open(checkpoints.find((checkpoint) => checkpoint.sequence === sequence))}
+            />
+          </div>
+        </section>
+      )}
       {question}
     </>
   );
 }
 
-/** The checkpoint that was marked last. It stays while its task is looked at. */
-let mark: { readonly taskId: string; readonly id: string } | undefined;
+interface PointButtonsProps {
+  readonly point: Point;
+  readonly isThread: boolean;
+  readonly onFork: (point: Point) => void;
+  readonly onRewind: (point: Point) => void;
+}
 
-function useMark(taskId: string): [string | undefined, (id: string | undefined) => void] {
+function PointButtons({ point, isThread, onFork, onRewind }: PointButtonsProps) {
+  const { session } = usePage();
+  if (!session.canWrite) return null;
+  return (
+    <>
+      <button type="button" onClick={() => onFork(point)}>
+        Fork @{point.sequence} …
+      </button>
+      {!isThread && (
+        <button type="button" onClick={() => onRewind(point)}>
+          Rewind to @{point.sequence} …
+        </button>
+      )}
+    </>
+  );
+}
+
+/** The checkpoint of a row: itself, or the first one after a step. */
+function pointOf(row: TimelineRow | undefined): Point | undefined {
+  if (row?.kind === "step") return { id: row.step.checkpointId, sequence: row.step.sequence };
+  if (row?.checkpointId === undefined || row.sequence === undefined) return undefined;
+  return { id: row.checkpointId, sequence: row.sequence };
+}
+
+/** The checkpoint that was marked last. It stays while its task is looked at. */
+let mark: (Point & { readonly taskId: string }) | undefined;
+
+function useMark(taskId: string): [Point | undefined, (point: Point | undefined) => void] {
   const { say } = usePage();
-  const [marked, setMarked] = useState(() => (mark?.taskId === taskId ? mark.id : undefined));
+  const [marked, setMarked] = useState(() => (mark?.taskId === taskId ? mark : undefined));
   useEffect(() => {
     if (mark === undefined || mark.taskId === taskId) return;
     mark = undefined;
     say("The mark is gone: it was in another task.");
   }, [taskId]);
-  const set = (id: string | undefined) => {
-    mark = id === undefined ? undefined : { taskId, id };
-    setMarked(id);
+  const set = (point: Point | undefined) => {
+    mark = point && { taskId, id: point.id, sequence: point.sequence };
+    setMarked(mark);
   };
   return [marked, set];
 }

@@ -18,7 +18,11 @@ export async function findRecord(session: QuerySession, task: string, word: stri
   if (word === undefined) return undefined;
   const taskId = await requireTask(session, task);
   const sequence = await findRecordSequence(session, taskId, word);
-  if (sequence === undefined) return undefined;
+  return sequence === undefined ? undefined : readRecord(session, taskId, sequence);
+}
+
+/** Reads a record that isn't a checkpoint; `undefined` if there is none of this sequence. */
+export async function readRecord(session: QuerySession, taskId: string, sequence: number) {
   for await (const record of (await session.configured()).records(taskId, only(sequence))) {
     if (record.kind !== "checkpoint") return record;
   }

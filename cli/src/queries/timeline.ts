@@ -32,6 +32,8 @@ export interface RunStep {
   readonly run: Pick<RunRecord, "generation" | "attempt" | "turn">;
   /** The first checkpoint after it. If there is none, the newest one. */
   readonly checkpoint: CheckpointSummary;
+  /** When it was tried again, in this attempt of the run. */
+  readonly retriedAt?: readonly string[] | undefined;
 }
 
 /** A start or a resume of a task's run. */
@@ -165,12 +167,12 @@ async function readTurnsOf(
 function listSteps(turns: Turns, checkpoints: readonly CheckpointSummary[]): RunStep[] {
   const known = new Set<string>();
   return turns.flatMap(({ generation, turn, attempt, steps }) =>
-    steps.flatMap(({ step, sequence }) => {
+    steps.flatMap(({ step, sequence, retriedAt }) => {
       const key = JSON.stringify([turn, step.name, step.occurrence, step.startedAt]);
       const checkpoint = checkpoints.find((other) => other.sequence > sequence) ?? checkpoints.at(-1);
       if (checkpoint === undefined || (step.runAttempt === 0 && known.has(key))) return [];
       known.add(key);
-      return [{ step, sequence, run: { generation, attempt, turn }, checkpoint }];
+      return [{ step, sequence, run: { generation, attempt, turn }, checkpoint, retriedAt }];
     }),
   );
 }

@@ -39,6 +39,8 @@ export interface Command {
   readonly note?: string;
   /** The part that it removes for good: the error of the newest checkpoint. */
   readonly loses?: string;
+  /** The checkpoint of a `fork` or a `rewind`. */
+  readonly checkpoint?: { readonly id: string; readonly sequence: number };
 }
 
 /** Who runs a task, or ran it last. */

@@ -1,6 +1,7 @@
+import type { Json } from "./api-actions.js";
 import type { DamageInfo, ErrorInfo, RunnerInfo, Typed } from "./api-parts.js";
 
-/** Everything for the waterfall and the plots of a task. */
+/** Everything for the timeline and the plots of a task. */
 export interface TimelineAnswer {
   readonly now: string;
   /** By start. */
@@ -48,6 +49,20 @@ export interface TimelineStep {
   readonly sequence: number;
   /** The sequence of its own record. */
   readonly record: number;
+  /** When it was tried again, in this attempt of the run. */
+  readonly retriedAt?: readonly string[];
+}
+
+/** What is recorded of a step. */
+export interface StepAnswer extends Pick<RunStep, "title" | "status" | "startedAt" | "durationMs" | "attempts"> {
+  readonly record: number;
+  readonly runAttempt: number;
+  /** The digest of its input, which itself isn't recorded. */
+  readonly inputDigest?: string;
+  readonly result?: Typed;
+  readonly error?: ErrorInfo;
+  /** The newest, oldest first. */
+  readonly chunks: readonly { readonly attempt: number; readonly value: Typed }[];
 }
 
 export interface TimelineAttempt {
@@ -104,6 +119,10 @@ export interface WaitInfo {
   readonly key?: string;
   /** An event of this name is pending: the run receives it once a process runs it. */
   readonly isAnswered?: true;
+  /** What it asks people. */
+  readonly question?: string;
+  /** The JSON Schema of the answer. */
+  readonly schema?: Json;
   /** The command that answers a wait for an event. Its value stands for `…`. Missing if it is answered. */
   readonly command?: string;
 }

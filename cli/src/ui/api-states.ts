@@ -5,8 +5,6 @@ export interface CheckpointRequest {
   readonly taskId: string;
   /** Default: the newest that can be read. */
   readonly id?: string;
-  /** The sequence of a record: asks for the run as of its turn. */
-  readonly at?: number;
 }
 
 export interface CheckpointAnswer {

@@ -1,4 +1,5 @@
-import type { CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, TaskStatus } from "./api-parts.js";
+import type { CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, TaskStatus, Typed } from "./api-parts.js";
+import type { StepAnswer } from "./api-runs.js";
 
 /** Selects tasks: those for which every given part holds. */
 export interface TaskFilter {
@@ -127,6 +128,18 @@ export interface TaskAnswer {
   readonly damage: readonly DamageInfo[];
   readonly warnings: readonly string[];
   readonly commands: readonly Command[];
+  readonly failure?: FailureInfo;
+}
+
+/** Why a task failed or was cancelled. */
+export interface FailureInfo {
+  readonly error: ErrorInfo;
+  /** The step whose error ended the run, or in which its process died. */
+  readonly step?: StepAnswer;
+  /** The step before it that was completed last. */
+  readonly before?: StepAnswer;
+  /** The run's input. */
+  readonly input?: Typed;
 }
 
 export type TaskMessage =

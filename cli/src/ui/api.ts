@@ -12,7 +12,7 @@ import type {
   SentAnswer,
 } from "./api-actions.js";
 import type { Command, ErrorInfo } from "./api-parts.js";
-import type { EventsAnswer, TimelineAnswer } from "./api-runs.js";
+import type { EventsAnswer, StepAnswer, TimelineAnswer } from "./api-runs.js";
 import type {
   CheckpointAnswer,
   CheckpointRequest,
@@ -56,6 +56,8 @@ export interface Queries {
   readonly counts: Call<Record<string, never>, CountsAnswer>;
   readonly task: Call<TaskRequest, TaskAnswer>;
   readonly timeline: Call<{ readonly taskId: string }, TimelineAnswer>;
+  /** A step of any turn: `record` is the sequence of its record. */
+  readonly step: Call<{ readonly taskId: string; readonly record: number }, StepAnswer>;
   /** What a task's run waits for, and the events that were sent to it. */
   readonly events: Call<{ readonly taskId: string }, EventsAnswer>;
   readonly checkpoint: Call<CheckpointRequest, CheckpointAnswer>;

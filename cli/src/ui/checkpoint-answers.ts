@@ -29,7 +29,7 @@ const MOST_BESIDES = 200;
 
 export async function answerCheckpoint(
   session: PageSession,
-  { taskId, id, at }: Queries["checkpoint"]["request"],
+  { taskId, id }: Queries["checkpoint"]["request"],
 ): Promise<CheckpointAnswer> {
   const stored =
     id === undefined
@@ -37,7 +37,7 @@ export async function answerCheckpoint(
       : await exactCheckpoint(session, taskId, id);
   const described = await describeCheckpoint(session, stored);
   const { checkpoint, interrupts } = described;
-  const run = await readRun(session, stored, at);
+  const run = await readRun(session, stored);
   const runner = await findRunner(session, taskId, checkpoint.status === "running");
   const thread = parseThread(taskId, stored.metadata);
   const { metadata, error, sequence } = checkpoint;
@@ -69,7 +69,7 @@ export async function answerCheckpoint(
     commands: commandsFor(session).ofCheckpoint(checkpoint, {
       ...pickDefined({
         before: before?.sequence,
-        run: after === undefined && at === undefined ? run : undefined,
+        run: after === undefined ? run : undefined,
         runner,
       }),
     }),
@@ -213,6 +213,6 @@ export async function exactCheckpoint(session: PageSession, taskId: string, id: 
   return toSummary(found);
 }
 
-function failureInfo({ name = "Error", message, code, stack }: CheckpointFailure): ErrorInfo {
+export function failureInfo({ name = "Error", message, code, stack }: CheckpointFailure): ErrorInfo {
   return { name, message, ...pickDefined({ code, stack }), causes: [] };
 }

@@ -4,15 +4,19 @@ import type { ErrorInfo } from "./api-parts.js";
 
 const MOST_CAUSES = 10;
 
-/** An error as plain data, with its causes. */
-export function errorInfo(error: unknown): ErrorInfo {
+/**
+ * An error as plain data, with its causes.
+ *
+ * @param options - `hasStack`: of recorded errors. The stacks of this process are nobody's business.
+ */
+export function errorInfo(error: unknown, { hasStack = false } = {}): ErrorInfo {
   const causes: Omit<ErrorInfo, "causes">[] = [];
   const seen = new Set<unknown>([error]);
   for (let cause = readCause(error); cause !== undefined && !seen.has(cause); cause = readCause(cause)) {
     seen.add(cause);
-    if (causes.push(readParts(cause)) === MOST_CAUSES) break;
+    if (causes.push(readParts(cause, hasStack)) === MOST_CAUSES) break;
   }
-  return { ...readParts(error), causes };
+  return { ...readParts(error, hasStack), causes };
 }
 
 /** The HTTP status for an error that ended a query. */
@@ -33,11 +37,11 @@ export function toHttpStatus(error: unknown): 400 | 404 | 409 | 422 | 500 {
   }
 }
 
-function readParts(error: unknown): Omit<ErrorInfo, "causes"> {
+function readParts(error: unknown, hasStack: boolean): Omit<ErrorInfo, "causes"> {
   if (!(error instanceof Error)) return { name: "Error", message: String(error) };
-  const { name, message } = error;
+  const { name, message, stack } = error;
   const code = "code" in error && typeof error.code === "string" ? { code: error.code } : {};
-  return { name, ...code, message };
+  return { name, ...code, message, ...(hasStack && stack !== undefined && { stack }) };
 }
 
 function readCause(error: unknown): unknown {

@@ -36,7 +36,7 @@ export function commandsFor({ commandText }: PageSession) {
     name: string,
     args: readonly string[],
     options: readonly string[] = [],
-    more: Pick<Command, "note" | "loses"> = {},
+    more: Pick<Command, "note" | "loses" | "checkpoint"> = {},
   ): Command => ({ action, text: commandText(name, args, options), ...more });
   return {
     ofStorage: (): readonly Command[] => [
@@ -53,16 +53,25 @@ export function commandsFor({ commandText }: PageSession) {
       const standsStill = canComplete && status !== "running" && isKnown;
       // A failed run's checkpoint keeps the finished steps, which older ones don't have.
       const good = run ? newest : checkpoints.find((checkpoint) => checkpoint.status !== "failed");
-      const at = `@${(good ?? newest)?.sequence}`;
+      const point = good ?? newest;
+      const at = `@${point?.sequence}`;
+      const checkpoint = point && { id: point.id, sequence: point.sequence };
       return [
         ...(canComplete && run && status !== "waiting" && status !== "cancelled" ? adviceFor(run, row) : []),
         // The parent of a child run is put back, and continues it.
         ...(canComplete && run && status === "failed" && !row.isChild
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
-        ...(standsStill ? [command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE })] : []),
+        ...(standsStill
+          ? [
+              command("fork", "fork", [name, at, PLACEHOLDER], [], {
+                note: FORK_NOTE,
+                ...(checkpoint && { checkpoint }),
+              }),
+            ]
+          : []),
         ...(standsStill && good && good.id !== newest.id
-          ? [command("rewind", "rewind", [name, at], [], { note: REWIND_NOTE })]
+          ? [command("rewind", "rewind", [name, at], [], { note: REWIND_NOTE, ...(checkpoint && { checkpoint }) })]
           : []),
         command("list", "list", [name]),
         command("show", "show", [name]),

@@ -51,5 +51,6 @@ export interface PageSession extends QuerySession {
 }
 
 export function pageSession(session: Session): PageSession {
-  return { ...session, damage: new RequestDamage() };
+  // A person copies the page's commands into a shell that is in another folder.
+  return { ...session, commandText: session.commandAnywhere, damage: new RequestDamage() };
 }

@@ -16,6 +16,7 @@ import { errorInfo, toHttpStatus } from "./error-info.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
 import { isQuery, parseRequest, type Requests } from "./requests.js";
+import { answerStep } from "./step-answers.js";
 import { answerCounts, answerRetention, answerSession, answerStorage } from "./storage-answers.js";
 import { answerEvents, answerTask, answerTimeline } from "./task-answers.js";
 import { TaskViews } from "./task-views.js";
@@ -218,6 +219,8 @@ class Answers {
         return answerTask(session, parseRequest(name, body));
       case "timeline":
         return answerTimeline(session, parseRequest(name, body));
+      case "step":
+        return answerStep(session, parseRequest(name, body));
       case "checkpoint":
         return answerCheckpoint(session, parseRequest(name, body));
       case "state":

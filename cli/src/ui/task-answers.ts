@@ -1,5 +1,5 @@
 import { CheckpointNotFoundError, type CheckpointSummary } from "waymark";
-import type { RunRecord } from "waymark/kit";
+import { isCancelled, type RunRecord } from "waymark/kit";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { takeFirst } from "../first-of.js";
@@ -9,18 +9,19 @@ import { readCheckpoints } from "../queries/checkpoints.js";
 import { listTasks } from "../queries/tasks.js";
 import { buildTimeline } from "../queries/timeline.js";
 import { readableSummaries } from "../read-stored.js";
-import { readRun } from "../run-steps.js";
+import { readRun, stepTitle } from "../run-steps.js";
 import { makeManager } from "../store.js";
 import { answerCommand, listEvents, pendingWaits } from "../waits.js";
 import type { Queries } from "./api.js";
-import type { EventsAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
+import type { EventsAnswer, StepAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
 import type { Policy } from "./api-storage.js";
-import type { TaskRow } from "./api-tasks.js";
-import { exactCheckpoint, findRunner, stepParts } from "./checkpoint-answers.js";
+import type { FailureInfo, TaskRow } from "./api-tasks.js";
+import { exactCheckpoint, failureInfo, findRunner, stepParts } from "./checkpoint-answers.js";
 import { errorInfo } from "./error-info.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
 import { checkpointRow, pickDefined, taskRow, timeAt } from "./rows.js";
+import { describeStep } from "./step-answers.js";
 import { typedValue } from "./typed-values.js";
 
 const DEFAULT_CHECKPOINTS = 200;
@@ -50,7 +51,8 @@ export async function answerTask(
     checkpoints.push(checkpointRow(described));
   }
   const { damage } = session;
-  const offered = { policy: await configuredPolicy(session), run: await readOpenRun(session, task), checkpoints };
+  const open = await readOpenRun(session, task);
+  const offered = { policy: await configuredPolicy(session), run: open?.run, checkpoints };
   return {
     now: timeAt(Date.now()),
     task,
@@ -59,6 +61,7 @@ export async function answerTask(
     damage: damage.records,
     warnings: damage.warnings,
     commands: commandsFor(session).ofTask(task, offered),
+    ...pickDefined({ failure: open && (await findFailure(session, open)) }),
   };
 }
 
@@ -70,16 +73,52 @@ async function configuredPolicy(session: PageSession): Promise<Policy | undefine
   );
 }
 
-/** Returns the record of the run that the task's newest checkpoint belongs to, if it can be read. */
-async function readOpenRun(session: PageSession, { taskId, newest, status }: TaskRow): Promise<RunRecord | undefined> {
+/** The newest checkpoint of a task that isn't completed, and its run, if they can be read. */
+interface OpenRun {
+  readonly checkpoint: CheckpointSummary;
+  readonly run: RunRecord | undefined;
+}
+
+async function readOpenRun(session: PageSession, { taskId, newest, status }: TaskRow): Promise<OpenRun | undefined> {
   if (newest === undefined || status === "completed") return undefined;
   try {
-    return await readRunIfThere(session, await exactCheckpoint(session, taskId, newest.id));
+    const checkpoint = await exactCheckpoint(session, taskId, newest.id);
+    return { checkpoint, run: await readRunIfThere(session, checkpoint) };
   } catch (error) {
     // It was removed meanwhile, or its state is damaged, which its own page shows.
     if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
     throw error;
   }
+}
+
+async function findFailure(session: PageSession, { checkpoint, run }: OpenRun): Promise<FailureInfo | undefined> {
+  const { status, error, taskId } = checkpoint;
+  if (status !== "failed" || error === undefined) return undefined;
+  const known = { error: failureInfo(error) };
+  if (run === undefined || isCancelled(checkpoint)) return known;
+  const failed = run.failedStep ?? run.steps.findLast((step) => step.status !== "completed" && step.status !== "saved");
+  let step: StepAnswer | undefined;
+  let before: StepAnswer | undefined;
+  for await (const record of (await session.configured()).records(taskId, {
+    kinds: ["step", "mark"],
+    order: "newest",
+  })) {
+    const one = describeStep(record);
+    if (one === undefined) continue;
+    if (failed !== undefined && step === undefined) {
+      if (one.title === stepTitle(failed)) step = one;
+    } else if (one.status === "completed") {
+      before = one;
+      break;
+    }
+  }
+  const cause = step?.error;
+  return {
+    // The record of a step has the whole error, with its causes.
+    error: cause?.message === error.message ? cause : known.error,
+    ...pickDefined({ step, before }),
+    ...("input" in run && { input: typedValue(run.input) }),
+  };
 }
 
 /** Returns the record of a checkpoint's run; `undefined` if the checkpoint has just been replaced. */
@@ -114,14 +153,14 @@ export async function answerTimeline(
   const runner = await findRunner(session, taskId, true);
   return {
     now: timeAt(Date.now()),
-    steps: steps.map(({ step, sequence, run, checkpoint }): TimelineStep => {
+    steps: steps.map(({ step, sequence, run, checkpoint, retriedAt }): TimelineStep => {
       const isEnd = step.status === "failed" && !("error" in step);
       const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
       return {
         ...stepParts(step, run),
         turn: run.turn,
         generation: run.generation,
-        ...pickDefined({ error }),
+        ...pickDefined({ error, retriedAt }),
         checkpointId: checkpoint.id,
         sequence: checkpoint.sequence,
         record: sequence,

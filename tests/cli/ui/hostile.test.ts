@@ -36,7 +36,7 @@ it("gives every name back as it is", async () => {
     expect(await page.ask("task", { taskId })).toMatchObject({ task: { taskId, newest: { stage: taskId } } });
     const found = await page.ask("checkpoint", { taskId });
     expect(found.state).toEqual(["object", [[taskId, ["array", [taskId], 0]]], 0]);
-    for (const { text } of found.commands) expect(text).toMatch(/^waymark [\x20-\x7e\u00a0-\uffff]+$/);
+    for (const { text } of found.commands) expect(text).toMatch(/^npx waymark [\x20-\x7e\u00a0-\uffff]+$/);
     const { id } = found.checkpoint;
     expect((await page.ask("search", { taskId, id, text: taskId })).found).not.toHaveLength(0);
     expect(await page.ask("diff", { taskId, to: id })).toMatchObject({ changes: [{ path: [taskId] }] });

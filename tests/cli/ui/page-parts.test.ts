@@ -9,9 +9,7 @@ import { timeScale } from "../../../cli/page/src/time-scale.js";
 import { durationText, offsetText } from "../../../cli/page/src/times.js";
 import { openAtFirst, treeRows, valueAt } from "../../../cli/page/src/tree-rows.js";
 import { joined, jsonPath, summaryText, typedText } from "../../../cli/page/src/typed.js";
-import { tookText, waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
 import type { Typed } from "../../../cli/src/ui/api-parts.js";
-import type { TimelineAnswer, TimelineStep } from "../../../cli/src/ui/api-runs.js";
 import { counted } from "../../../cli/src/words.js";
 
 /** Any text that a task may be named by, lone surrogates included. */
@@ -27,9 +25,8 @@ describe("a place in the page", () => {
         const routes: Route[] = [
           { view: "tasks", filter: { prefix: taskId, status: ["running", "failed"], order: "taskId" } },
           { view: "task", taskId },
+          { view: "task", taskId, at: 41 },
           { view: "checkpoint", taskId, id: to },
-          { view: "checkpoint", taskId, id: to, step: { name: from, occurrence: 2 } },
-          { view: "checkpoint", taskId, id: to, step: { name: from, occurrence: 2, at: 41 } },
           { view: "diff", taskId, to },
           { view: "diff", taskId, from, to },
           { view: "retention", taskId },
@@ -70,7 +67,7 @@ describe("a place in the page", () => {
   });
 });
 
-describe("the scale of a waterfall", () => {
+describe("the scale of a timeline", () => {
   it("gives work its length and folds a night", () => {
     const hour = 3_600_000;
     const scale = timeScale([
@@ -105,152 +102,6 @@ describe("the scale of a waterfall", () => {
         }
       }),
     );
-  });
-});
-
-describe("the rows of a waterfall", () => {
-  const at = (seconds: number) => new Date(Date.UTC(2026, 10, 21) + seconds * 1000).toISOString();
-  const step = (name: string, seconds: number, more: Partial<TimelineStep> = {}): TimelineStep => ({
-    name,
-    title: name,
-    occurrence: 1,
-    turn: 1,
-    generation: "g",
-    startedAt: at(seconds),
-    runAttempt: 1,
-    from: "ran",
-    status: "completed",
-    checkpointId: "c",
-    record: 1,
-    sequence: 1,
-    ...more,
-  });
-  const timeline = (more: Partial<TimelineAnswer>): TimelineAnswer => ({
-    now: at(100),
-    steps: [],
-    attempts: [],
-    marks: [],
-    saves: [],
-    damage: [],
-    ...more,
-  });
-
-  it("show a kill between the steps of two attempts, and how far the killed step came", () => {
-    const rows = waterfallRows(
-      timeline({
-        steps: [
-          step("build", 0, { durationMs: 5000, from: "storage" }),
-          step("test", 5, { status: "started" }),
-          step("test", 60, { durationMs: 3000, runAttempt: 2 }),
-        ],
-        attempts: [
-          { generation: "g", attempt: 1, startedAt: at(0), lastSeenAt: at(9), end: "killed" },
-          { generation: "g", attempt: 2, startedAt: at(59), lastSeenAt: at(63), end: "completed" },
-        ],
-      }),
-    );
-    expect(rows.map((row) => (row.kind === "step" ? row.step.name : row.title))).toEqual([
-      "build",
-      "test",
-      "Attempt 1 was killed",
-      "Attempt 2 continues",
-      "test",
-    ]);
-    expect(rows[1]).toMatchObject({ isOpen: true, endMs: Date.parse(at(9)) });
-  });
-
-  it("show an attempt that stopped while it waited at the wait's start", () => {
-    const rows = waterfallRows(
-      timeline({
-        steps: [
-          step("plan", 0, { durationMs: 1000, from: "storage" }),
-          step("approve", 1, { durationMs: 50_000, runAttempt: 2, waitsFor: "event" }),
-        ],
-        attempts: [
-          { generation: "g", attempt: 1, startedAt: at(0), lastSeenAt: at(1), end: "waited" },
-          { generation: "g", attempt: 2, startedAt: at(51), lastSeenAt: at(52), end: "completed" },
-        ],
-      }),
-    );
-    expect(rows.map((row) => (row.kind === "step" ? row.step.name : row.title))).toEqual([
-      "plan",
-      "approve",
-      "Attempt 1 stopped while it waited",
-      "Attempt 2 continues",
-    ]);
-  });
-
-  it("draw a step that runs now up to now", () => {
-    const attempts = [{ generation: "g", attempt: 1, startedAt: at(0), end: "running" as const }];
-    const rows = waterfallRows(timeline({ steps: [step("model", 40, { status: "started" })], attempts }));
-    expect(rows).toMatchObject([{ isOpen: true, endMs: Date.parse(at(100)) }]);
-  });
-
-  it("show a milestone once, before the step after it", () => {
-    const mark = { kind: "milestone" as const, at: at(5), id: "c1", sequence: 3, stage: "built" };
-    const steps = [
-      step("build", 0),
-      step("built", 5, { status: "saved" }),
-      step("test", 5, { record: 4 }),
-      step("gone", 9, { status: "saved" }),
-    ];
-    const rows = waterfallRows(timeline({ steps, marks: [mark] }));
-    expect(rows.map((row) => (row.kind === "step" ? row.step.name : row.title))).toEqual([
-      "build",
-      "Saved @3",
-      "test",
-      "saved gone",
-    ]);
-  });
-
-  it("show a save in the turn whose step came before it, within one millisecond", () => {
-    const rows = waterfallRows(
-      timeline({
-        steps: [step("a", 1, { record: 5, durationMs: 0 }), step("b", 1, { record: 8, turn: 2, durationMs: 0 })],
-        marks: [{ kind: "milestone", at: at(1), id: "c6", sequence: 6 }],
-      }),
-    );
-    expect(rows.map((row) => (row.kind === "step" ? row.step.title : row.title))).toEqual([
-      ...["Turn 1", "a", "Saved @6", "Turn 2", "b"],
-    ]);
-  });
-
-  it("show a failed step before the failure, and the time in which it was tried isn't folded", () => {
-    const steps = [
-      step("build", 0, { durationMs: 100 }),
-      step("deploy", 1, { status: "failed", durationMs: 60_000, attempts: 3, error: "503" }),
-    ];
-    const mark = { kind: "failed" as const, at: at(61), id: "c", sequence: 2, error: "503" };
-    const rows = waterfallRows(timeline({ steps, marks: [mark] }));
-    expect(rows.map((row) => (row.kind === "step" ? `${row.step.name} ${tookText(row)}` : row.title))).toEqual([
-      "build 100 ms",
-      "deploy 1 min, 3 tries",
-      "Failed @2",
-    ]);
-    const spans = rows.map((row) => ({ startMs: row.atMs, endMs: row.kind === "step" ? row.endMs : row.atMs }));
-    expect(timeScale(spans).folds).toEqual([]);
-  });
-
-  it("show what can't be read after the save before it", () => {
-    const marks = [
-      { kind: "milestone" as const, at: at(5), id: "c1", sequence: 1, stage: "one" },
-      { kind: "milestone" as const, at: at(9), id: "c3", sequence: 3, stage: "three" },
-    ];
-    const saves = marks.map((mark) => [mark.sequence, Date.parse(mark.at), 10] as const);
-    const damage = [{ location: "row 2", reason: "cut", id: "c2", sequence: 2 }];
-    const rows = waterfallRows(timeline({ marks, saves, damage }));
-    expect(rows.map((row) => (row.kind === "event" ? row.title : row.kind))).toEqual([
-      "Saved @1",
-      "⚠ @2 can't be read",
-      "Saved @3",
-    ]);
-  });
-
-  it("head each turn, if there are several", () => {
-    const steps = [step("model", 0), step("tool", 1), step("model", 2, { turn: 2 })];
-    const rows = waterfallRows(timeline({ steps }));
-    expect(rows.map((row) => row.kind)).toEqual(["turn", "step", "step", "turn", "step"]);
-    expect(waterfallRows(timeline({ steps: steps.slice(0, 2) })).map((row) => row.kind)).toEqual(["step", "step"]);
   });
 });
 

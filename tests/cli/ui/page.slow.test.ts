@@ -44,8 +44,9 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
 
       await keyboard.press("Enter");
       await page.getByRole("heading", { level: 1, name: "P1.M1.T2.S1" }).waitFor();
-      await keyboard.press("j");
-      await keyboard.press("j");
+      await page.locator(".timeline button").first().waitFor();
+      await keyboard.press("k");
+      await keyboard.press("k");
       await keyboard.press("d");
       await page.getByRole("heading", { level: 1, name: /^@\d+ → @\d+$/ }).waitFor();
       await page.locator(".changes tbody tr").first().waitFor();
@@ -105,17 +106,24 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       const { page, problems } = await openPage(browser, (await startUi(place)).url);
       await page.getByRole("link", { name: "release-4.2", exact: true }).first().click();
       await page.getByText("GET /health answered 503 instead of 200").first().waitFor();
-      await page.getByText("Attempt 1 was interrupted").waitFor();
-      await page.getByRole("row", { name: /deploy to staging.*ran · attempt 2/s }).waitFor();
-      await page.getByRole("row", { name: /unit tests.*2 tries.*from storage · attempt 1/s }).waitFor();
-      await page
-        .getByRole("row", { name: /unit tests/ })
-        .getByText("+")
-        .waitFor();
-      await page.getByRole("link", { name: "unit tests", exact: true }).click();
-      await expect.poll(() => focusedText(page)).toContain("unit tests");
+      await page.getByText("Caused by").waitFor();
+      await page.getByText("connect ECONNREFUSED 10.0.4.7:5432").first().waitFor();
+      const timeline = page.getByRole("region", { name: "Timeline" });
+      await timeline.getByText("Attempt 1 was interrupted").waitFor();
+      await timeline.getByRole("button", { name: /^deploy to staging attempt 2 26 s/ }).waitFor();
+      const tests = timeline.getByRole("button", { name: /^unit tests from storage .*2 tries$/ });
+      expect(await tests.locator(".bar-of-step").count()).toBe(2);
+      await tests.click();
+      const selection = page.getByRole("region", { name: "Selection" });
+      await selection.getByRole("region", { name: "Result of unit tests" }).getByText('"passed": 412').waitFor();
+      await selection.getByRole("link", { name: /^State after it/ }).click();
+      await page.getByRole("heading", { level: 1, name: /^@/ }).waitFor();
       await page.goBack();
-      await page.getByRole("link", { name: "The checkpoint that it failed at" }).click();
+      await selection.getByRole("heading", { name: "unit tests" }).waitFor();
+      await page
+        .getByRole("link", { name: /^@\d+$/ })
+        .first()
+        .click();
       await page.getByRole("heading", { level: 1, name: "Run failed in smoke test" }).waitFor();
       await page.locator(".problem").getByText("GET /health answered 503 instead of 200").first().waitFor();
       expect(problems).toEqual([]);
@@ -184,10 +192,11 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.keyboard.press("Enter");
       await page.getByRole("heading", { level: 1, name: "try again" }).waitFor();
 
+      await page.getByRole("button", { name: "Commands" }).click();
       await page.getByRole("button", { name: "Complete …" }).click();
       await dialog.getByRole("button", { name: "Complete" }).click();
-      await page.locator(".heading").getByText("completed").waitFor();
-      expect(await focusedText(page)).toBe("try again");
+      await page.locator(".heading .status", { hasText: "completed" }).waitFor();
+      await expect.poll(() => focusedText(page)).toBe("try again");
       await page.getByText("The task is completed.").waitFor();
 
       await go("#/task/nightly-import");
@@ -209,6 +218,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.getByText("go 0 checkpoints").waitFor();
 
       await go("#/task/try~0020again");
+      await page.getByRole("button", { name: "Commands" }).click();
       await page.getByRole("button", { name: "Remove …" }).click();
       await dialog.getByRole("button", { name: "Remove" }).click();
       await page.getByRole("heading", { level: 1, name: "Tasks" }).waitFor();
@@ -221,13 +231,15 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     });
 
     it("is offered nowhere else: without it there are only commands to copy", async () => {
-      const { page, go } = await openPage(browser, (await startUi(await releaseStore())).url);
+      const { cwd } = await releaseStore();
+      const place = { cwd };
+      const { page, go } = await openPage(browser, (await startUi(place, ["--storage", "sqlite:checkpoints.db"])).url);
       await go("#/task/nightly-import");
-      await page.getByText("What can be done").waitFor();
+      await page.getByRole("button", { name: "Commands" }).click();
       expect(await page.getByRole("button", { name: /…$/ }).count()).toBe(0);
       await page.getByRole("button", { name: /^Copy the command: Remove it/ }).click();
       await page.getByText("Copied.").waitFor();
-      expect(await copiedText(page)).toMatch(/^waymark delete .*nightly-import/);
+      expect(await copiedText(page)).toBe(`npx waymark delete --storage sqlite:${cwd}/checkpoints.db nightly-import`);
     });
   });
 
@@ -271,7 +283,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("⚠ @3 can't be read").waitFor();
     await page.locator(".branches").getByRole("link", { name: "@3" }).click();
     await page.getByText("The checkpoint can't be shown").waitFor();
-    await page.getByText(/^waymark repair/).waitFor();
+    await page.getByText(/^npx waymark repair/).waitFor();
     expect(await axeFindings(page)).toEqual([]);
     await page.getByRole("link", { name: "← Before: @2" }).click();
     await page.getByRole("tree").waitFor();
@@ -338,7 +350,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByRole("link", { name: "@1", exact: true }).first().waitFor();
     await manager.save("first", { n: 2 }, { stage: "three", status: "paused" });
     await page.getByRole("link", { name: "@2", exact: true }).first().waitFor();
-    await page.locator(".heading").getByText("paused").waitFor();
+    await page.locator(".heading .status", { hasText: "paused" }).waitFor();
     await manager.removeTask("first");
     await page.getByText("The task was removed meanwhile.").waitFor();
 
@@ -390,16 +402,16 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const { page, go, problems } = await openPage(browser, (await startUi(place)).url);
     const { keyboard } = page;
     await go("#/task/t");
-    await page.getByRole("link", { name: "@3", exact: true }).first().waitFor();
+    await page.getByRole("button", { name: "Saved @3" }).waitFor();
     await keyboard.press("m");
-    await keyboard.press("End");
+    await keyboard.press("Home");
     await keyboard.press("d");
     await page.getByRole("heading", { level: 1, name: "@1 → @3" }).waitFor();
     await go("#/task/t");
     await page.getByText("compares with the marked one").waitFor();
     await go("#/task/other");
     await page.getByText("The mark is gone").waitFor();
-    await page.getByRole("link", { name: "@1", exact: true }).first().waitFor();
+    await page.getByRole("button", { name: "Saved @1" }).waitFor();
     await keyboard.press("d");
     await page.getByText("there is none before it").waitFor();
     await keyboard.press("Enter");

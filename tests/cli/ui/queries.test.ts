@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { tookText, waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
+import { tookText, turnRows } from "../../../cli/page/src/timeline-rows.js";
 import { killInStep, newPlace } from "../waymark.js";
 import { served } from "./served.js";
 
@@ -45,6 +45,8 @@ it.each(STORAGES)("answers for tasks, checkpoints, states and runs in %s", async
   });
 
   const task = await page.ask("task", { taskId: "build-1", limit: 1 });
+  expect(task.failure).toMatchObject({ error: { name: "Error", message: "exit code 2" } });
+  expect(task.failure).not.toHaveProperty("step");
   expect(task).toMatchObject({ task: { taskId: "build-1" }, checkpoints: [{ sequence: 2, stage: "test" }] });
   const older = await page.ask("task", { taskId: "build-1", beforeSequence: task.beforeSequence! });
   expect(older.checkpoints).toMatchObject([{ sequence: 1, kind: "milestone", isOfRun: false }]);
@@ -102,7 +104,9 @@ it.each(STORAGES)("plans retention, verifies and shows the storage in %s", async
   expect(one.total).toMatchObject({ tasks: 1, keep: 2, remove: 3 });
   expect(one.checkpoints?.map(({ stays }) => stays)).toEqual([true, true, false, false, false]);
   expect(one.checkpoints?.[0]?.reasons).toContain("last 1 of 2");
-  expect(one.commands[0]?.text).toMatch(/^waymark prune --keep-last 2 --dry-run --storage \S+ build-1$/);
+  expect(one.commands[0]?.text).toMatch(
+    /^npx waymark prune --keep-last 2 --dry-run --storage (sqlite|files|tasks):\/\S+ build-1$/,
+  );
   const all = await page.ask("retention", { policy: { keepLast: 2 } });
   expect(all).toMatchObject({ total: { tasks: 2, keep: 3, remove: 3 }, tasks: [{ taskId: "build-1", remove: 3 }] });
   expect(await page.refused("retention", { policy: {} })).toMatchObject({ status: 400, name: "TypeError" });
@@ -218,16 +222,20 @@ it("shows who runs a task, and leaves a list as it was while its pages are read"
 
 it("shows the step that ended a run, with its tries, its time and its error", async () => {
   const { cwd, manager, run } = await newPlace();
-  const failing = manager.run("agent", async (its) => {
-    await its.step("plan", () => ({ found: "the secret plan" }));
-    await its.step(
-      "deploy",
-      () => {
-        throw new Error("no room");
-      },
-      { retry: { times: 2, backoffMs: 1 } },
-    );
-  });
+  const failing = manager.run(
+    "agent",
+    async (its) => {
+      await its.step("plan", () => ({ found: "the secret plan" }));
+      await its.step(
+        "deploy",
+        () => {
+          throw Object.assign(new TypeError("no room"), { code: "ENOSPC" });
+        },
+        { retry: { times: 2, backoffMs: 1 } },
+      );
+    },
+    { input: 7 },
+  );
   await expect(failing).rejects.toThrow("no room");
   const page = await served("sqlite:checkpoints.db", { cwd });
 
@@ -247,7 +255,13 @@ it("shows the step that ended a run, with its tries, its time and its error", as
     found: [],
     besides: [{ text: "run.steps[0].result.found", value: "the secret plan" }],
   });
-  const { commands } = await page.ask("task", { taskId: "agent" });
+  const { commands, failure } = await page.ask("task", { taskId: "agent" });
+  expect(failure).toMatchObject({
+    error: { name: "TypeError", code: "ENOSPC", message: "no room", stack: expect.stringContaining("queries.test") },
+    step: { title: "deploy", attempts: 3, error: { code: "ENOSPC" } },
+    before: { title: "plan", result: ["object", [["found", "the secret plan"]], 0] },
+    input: 7,
+  });
   expect(commands.map(({ action }) => action)).toEqual([
     "advice",
     "retry",
@@ -281,10 +295,10 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
 
   const { commands } = await page.ask("task", { taskId: "build-1" });
   const of = (action: string) => commands.find((command) => command.action === action);
-  expect(of("rewind")?.text).toMatch(/^waymark rewind .*build-1 @1$/);
-  expect(of("fork")?.text).toMatch(/^waymark fork .*build-1 @1 NEW-TASK$/);
+  expect(of("rewind")?.text).toMatch(/^npx waymark rewind .*build-1 @1$/);
+  expect(of("fork")?.text).toMatch(/^npx waymark fork .*build-1 @1 NEW-TASK$/);
   expect(of("prune")?.text).toMatch(
-    /^waymark prune --keep-last 7 --keep-within 90m --max-age 30d --dry-run .*build-1$/,
+    /^npx waymark prune --keep-last 7 --keep-within 90m --max-age 30d --dry-run --storage sqlite:\/\S+ --config \/\S+waymark\.config\.mjs build-1$/,
   );
   const done = await page.ask("task", { taskId: "build-2" });
   expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "delete"]);
@@ -325,9 +339,8 @@ it("names the step in which a program was killed", async () => {
     ],
     attempts: [{ attempt: 1, end: "killed" }],
   });
-  const rows = waterfallRows(timeline).map((row) =>
-    row.kind === "step" ? [row.step.title, tookText(row)] : row.title,
-  );
+  const all = turnRows(timeline).flatMap((turn) => turn.rows);
+  const rows = all.map((row) => (row.kind === "step" ? [row.step.title, tookText(row)] : row.title));
   expect(rows).toEqual([["plan", expect.any(String)], ["build", "not finished"], "Attempt 1 was killed"]);
   const { run } = await page.ask("checkpoint", { taskId: "agent" });
   expect(run?.steps).toMatchObject([{ title: "plan" }, { title: "build", status: "started" }]);
@@ -337,29 +350,35 @@ it("names the step in which a program was killed", async () => {
   await manager.close();
 });
 
-it("leads from a step of an earlier turn to its result", async () => {
+it("tells a step's result, tries, chunks and input, in any turn", async () => {
   const { cwd, manager } = await newPlace();
   await manager.run("agent", async (its) => {
     const turn = typeof its.state === "number" ? its.state : 1;
-    await its.step("model", () => `answer ${turn}`);
-    if (turn < 3) return its.next(turn + 1);
-    const page = await served("sqlite:checkpoints.db", { cwd });
-    const { steps } = await page.ask("timeline", { taskId: "agent" });
-    const [id = ""] = steps.map(({ checkpointId }) => checkpointId);
-    for (const at of [0, 1.5, "1"]) {
-      expect(await page.refused("checkpoint", { taskId: "agent", id, at })).toMatchObject({ status: 400 });
-    }
-    const answers = steps.map(async ({ checkpointId: id, record: at }) => {
-      const { run } = await page.ask("checkpoint", { taskId: "agent", id, at });
-      return [run?.turn, run?.steps.map(({ title, result }) => [title, result])];
-    });
-    expect(await Promise.all(answers)).toEqual([
-      [1, [["model", "answer 1"]]],
-      [2, [["model", "answer 2"]]],
-      [3, [["model", "answer 3"]]],
-    ]);
-    return undefined;
+    let tries = 0;
+    const model = async ({ write }: { readonly write: (chunk: unknown) => Promise<void> }) => {
+      tries += 1;
+      await write(`try ${tries}`);
+      if (tries < turn) throw new Error("busy");
+      return `answer ${turn}`;
+    };
+    await its.step("model", model, { input: turn, retry: { times: 2, backoffMs: 0 } });
+    return turn < 3 ? its.next(turn + 1) : undefined;
   });
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const { steps } = await page.ask("timeline", { taskId: "agent" });
+  expect(steps.map(({ turn, retriedAt }) => [turn, retriedAt?.length])).toEqual([
+    [1, undefined],
+    [2, 1],
+    [3, 2],
+  ]);
+  const answers = steps.map(({ record }) => page.ask("step", { taskId: "agent", record }));
+  expect(await Promise.all(answers)).toMatchObject([
+    { title: "model", result: "answer 1", attempts: 1, chunks: [{ attempt: 1, value: "try 1" }] },
+    { result: "answer 2", attempts: 2, inputDigest: expect.stringMatching(/^[\w+/=-]{20,}$/) },
+    { result: "answer 3", attempts: 3, chunks: [{ value: "try 1" }, { value: "try 2" }, { attempt: 3 }] },
+  ]);
+  expect(await page.refused("step", { taskId: "agent", record: 999 })).toMatchObject({ status: 404 });
+  expect(await page.refused("step", { taskId: "agent", record: 1.5 })).toMatchObject({ status: 400 });
   await manager.close();
 });
 

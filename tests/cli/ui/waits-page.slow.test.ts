@@ -49,11 +49,11 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await go("#/task/w~002fwaits");
     const waits = page.getByRole("region", { name: "What its run waits for" });
     await waits.getByText("For the event approve, for").waitFor();
-    await waits.getByText(/^waymark send --wait \w{8} w\/waits approve '…'$/).waitFor();
+    await waits.getByText(/^npx waymark send --wait \w{8} --storage sqlite:\S+ w\/waits approve '…'$/).waitFor();
     await page.getByText("note").first().waitFor();
     await page.getByText(/pending · from ada@example.org/).waitFor();
 
-    await waits.getByRole("button", { name: "Answer …" }).focus();
+    await page.getByRole("button", { name: "Answer …" }).focus();
     await page.keyboard.press("Enter");
     expect(await dialog.getByLabel("Name of the event").inputValue()).toBe("approve");
     await dialog.getByRole("region", { name: "Input of the run" }).getByText('"waits"').waitFor();
@@ -68,10 +68,10 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await dialog.getByLabel("Sent by").fill("grace");
     await page.keyboard.press("Enter");
     await page.getByText("Sent.", { exact: true }).waitFor();
-    expect(await focusedText(page)).toBe("w/waits");
+    await expect.poll(() => focusedText(page)).toBe("w/waits");
     await page.getByText(/pending · from grace/).waitFor();
     await waits.getByText("For the event approve, answered: the run continues").waitFor();
-    expect(await waits.getByRole("button").count()).toBe(0);
+    expect(await page.getByRole("button", { name: "Answer …" }).count()).toBe(0);
     expect(await manager.events("w/waits")).toMatchObject([{}, { name: "approve", value: { ok: true }, by: "grace" }]);
 
     await worked(manager, { "w/waits": "waits" });
@@ -91,7 +91,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
 
     await manager.send("w/waits", "approve");
     await worked(manager, { "w/waits": "waits" });
-    await page.locator(".heading").getByText("completed").waitFor();
+    await page.locator(".heading .status", { hasText: "completed" }).waitFor();
     await page.getByRole("button", { name: "Cancel …" }).waitFor({ state: "detached" });
     await replaced.waitFor({ state: "detached" });
     // The first row is the head.
@@ -112,7 +112,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await from.fill("plan");
     expect(await axeFindings(page)).toEqual([]);
     await page.keyboard.press("Enter");
-    await page.locator(".heading").getByText("queued").waitFor();
+    await page.locator(".heading .status", { hasText: "queued" }).waitFor();
     const dropped = await collect(manager.records("w/fails", { kinds: ["run"], order: "newest", limit: 2 }));
     expect(dropped.map((record) => "value" in record && record.value)).toContainEqual(
       expect.objectContaining({ status: "paused", dropped: [[5, expect.any(Number)]] }),
@@ -124,12 +124,12 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await dialog.getByLabel("Reason").fill("too late");
     await page.keyboard.press("Enter");
     await page.getByText("The task is cancelled.").waitFor();
-    await page.locator(".heading").getByText("cancelled").waitFor();
+    await page.locator(".heading .status", { hasText: "cancelled" }).waitFor();
     expect(await page.getByRole("button", { name: "Retry …" }).count()).toBe(0);
     const newest = page.getByRole("table").getByRole("row", { name: /too late cancelled/ });
     await newest.getByRole("link").first().click();
     await page.getByRole("heading", { name: "It was cancelled" }).waitFor();
-    await page.locator(".heading").getByText("cancelled").waitFor();
+    await page.locator(".heading .status", { hasText: "cancelled" }).waitFor();
     expect((await manager.latest("w/fails"))?.error?.message).toBe("too late");
     // The step whose name was wrong.
     expect(problems).toEqual([expect.stringContaining("409")]);

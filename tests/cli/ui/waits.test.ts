@@ -31,7 +31,7 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
       {
         kind: "event",
         name: "approve",
-        command: expect.stringMatching(/^waymark send --wait \w{8} .* w\/1 approve '…'$/),
+        command: expect.stringMatching(/^npx waymark send --wait \w{8} .* w\/1 approve '…'$/),
       },
     ],
     input: "waits",

@@ -1,8 +1,8 @@
 import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "../../src/ui/api-runs.js";
 import { durationText } from "./times.js";
 
-export type WaterfallRow =
-  | { readonly kind: "turn"; readonly key: string; readonly atMs: number; readonly title: string }
+/** `key`: `@7` for a step's record and for a checkpoint. */
+export type TimelineRow =
   | {
       readonly kind: "step";
       readonly key: string;
@@ -24,20 +24,55 @@ export type WaterfallRow =
       readonly checkpointId?: string;
     };
 
-/** A task's runs from top to bottom: turns, their steps, and what happened between. */
-export function waterfallRows(timeline: TimelineAnswer): WaterfallRow[] {
+/** The part of a timeline that one turn takes. A task without runs is one such part. */
+export interface TurnRows {
+  readonly key: string;
+  readonly turn: number;
+  readonly rows: readonly TimelineRow[];
+  readonly steps: number;
+  /** From its first step's start to its last one's end. */
+  readonly ms: number;
+}
+
+/** A task's runs by turns: their steps, and what happened between. */
+export function turnRows(timeline: TimelineAnswer): TurnRows[] {
+  const turns: { readonly id: string; readonly turn: number; readonly rows: TimelineRow[] }[] = [];
+  let early: TimelineRow[] = [];
+  for (const row of timelineRows(timeline)) {
+    const last = turns.at(-1);
+    if (row.kind !== "step") {
+      (last?.rows ?? early).push(row);
+      continue;
+    }
+    const { generation, turn } = row.step;
+    const id = `${generation} ${turn}`;
+    if (last?.id === id) last.rows.push(row);
+    else {
+      turns.push({ id, turn, rows: [...early, row] });
+      early = [];
+    }
+  }
+  if (early.length > 0) turns.push({ id: "", turn: 0, rows: early });
+  return turns.map(({ turn, rows }, index) => {
+    const steps = rows.filter((row) => row.kind === "step");
+    const startMs = Math.min(...steps.map(({ atMs }) => atMs));
+    const ms = steps.length === 0 ? 0 : steps.reduce((end, row) => Math.max(end, row.endMs), startMs) - startMs;
+    return { key: `turn ${index}`, turn, rows, steps: steps.length, ms };
+  });
+}
+
+function timelineRows(timeline: TimelineAnswer): TimelineRow[] {
   const { steps, attempts, marks, now } = timeline;
   const nowMs = Date.parse(now);
-  const rows = [
+  return [
     ...steps
       // A milestone that still exists has a mark of its own.
       .filter((step) => step.status !== "saved" || !marks.some((mark) => isOf(mark, step)))
-      .map((step, index) => stepRow(step, index, attempts, nowMs)),
+      .map((step) => stepRow(step, attempts, nowMs)),
     ...attempts.flatMap(attemptRows),
     ...marks.flatMap(markRows),
     ...damageRows(timeline),
   ].sort((a, b) => a.atMs - b.atMs || compareInMoment(a, b));
-  return withTurns(rows);
 }
 
 /** Whether a mark is the checkpoint that a `run.save` made. */
@@ -49,24 +84,24 @@ function isOf({ kind, stage = "", at }: TimelineMark, { name, startedAt }: Timel
 const SAME_SAVE_MS = 1000;
 
 /** In the order of the log, as far as that is known. */
-function compareInMoment(a: WaterfallRow, b: WaterfallRow): number {
+function compareInMoment(a: TimelineRow, b: TimelineRow): number {
   const [before, after] = [sequenceOf(a), sequenceOf(b)];
   return before !== undefined && after !== undefined && before !== after ? before - after : rankRow(a) - rankRow(b);
 }
 
-function sequenceOf(row: WaterfallRow): number | undefined {
+function sequenceOf(row: TimelineRow): number | undefined {
   return row.kind === "step" ? row.step.record : row.kind === "event" ? row.sequence : undefined;
 }
 
 /** At the same moment: an attempt begins and a milestone is there before the next step, and an end comes last. */
-function rankRow(row: WaterfallRow): number {
+function rankRow(row: TimelineRow): number {
   if (row.kind !== "event") return 1;
   if (row.key.startsWith("damage")) return 3;
   return row.tone === "running" || row.tone === "saved" ? 0 : 2;
 }
 
-function stepRow(step: TimelineStep, index: number, attempts: readonly TimelineAttempt[], nowMs: number): WaterfallRow {
-  const key = `step ${index}`;
+function stepRow(step: TimelineStep, attempts: readonly TimelineAttempt[], nowMs: number): TimelineRow {
+  const key = `@${step.record}`;
   const atMs = Date.parse(step.startedAt);
   if (step.status === "saved") {
     const title = step.name === "" ? "saved" : `saved ${step.name}`;
@@ -81,8 +116,8 @@ function stepRow(step: TimelineStep, index: number, attempts: readonly TimelineA
   return { kind: "step", key, step, atMs, endMs: Math.max(atMs, endMs), isOpen: true };
 }
 
-function attemptRows({ attempt, startedAt, lastSeenAt, end, runner }: TimelineAttempt, index: number): WaterfallRow[] {
-  const rows: WaterfallRow[] = [];
+function attemptRows({ attempt, startedAt, lastSeenAt, end, runner }: TimelineAttempt, index: number): TimelineRow[] {
+  const rows: TimelineRow[] = [];
   if (attempt > 1 && startedAt !== undefined) {
     rows.push({
       kind: "event",
@@ -114,7 +149,7 @@ const ENDS: Partial<Record<TimelineAttempt["end"], { readonly text: string; read
   waited: { text: "stopped while it waited", tone: "paused" },
 };
 
-function markRows(mark: TimelineMark): WaterfallRow[] {
+function markRows(mark: TimelineMark): TimelineRow[] {
   const { kind, at, id, sequence, stage, label, fromSequence, error } = mark;
   const title = {
     milestone: `Saved @${sequence}`,
@@ -137,7 +172,7 @@ function markRows(mark: TimelineMark): WaterfallRow[] {
   return [
     {
       kind: "event",
-      key: `mark ${sequence}`,
+      key: `@${sequence}`,
       atMs: Date.parse(at),
       sequence,
       tone,
@@ -149,7 +184,7 @@ function markRows(mark: TimelineMark): WaterfallRow[] {
 }
 
 /** What can't be read has no time: it stands after the save before it. */
-function damageRows({ damage, saves, now }: TimelineAnswer): WaterfallRow[] {
+function damageRows({ damage, saves, now }: TimelineAnswer): TimelineRow[] {
   return damage.flatMap(({ sequence, id }) => {
     if (sequence === undefined) return [];
     const [, atMs] = saves.findLast(([before]) => before < sequence) ?? saves[0] ?? [0, Date.parse(now)];
@@ -159,21 +194,19 @@ function damageRows({ damage, saves, now }: TimelineAnswer): WaterfallRow[] {
   });
 }
 
-/** Heads each turn, if there is more than one. */
-function withTurns(rows: readonly WaterfallRow[]): WaterfallRow[] {
-  const turnOf = (row: WaterfallRow) => (row.kind === "step" ? `${row.step.generation} ${row.step.turn}` : undefined);
-  if (new Set(rows.map(turnOf).filter((turn) => turn !== undefined)).size < 2) return [...rows];
-  let current: string | undefined;
-  return rows.flatMap((row) => {
-    const turn = turnOf(row);
-    if (row.kind !== "step" || turn === current) return [row];
-    current = turn;
-    return [{ kind: "turn", key: `turn of ${row.key}`, atMs: row.atMs, title: `Turn ${row.step.turn}` }, row];
-  });
+/** When a step was tried: one span for each try. */
+export function triesOf({ step, atMs, endMs }: Extract<TimelineRow, { kind: "step" }>): readonly TrySpan[] {
+  const starts = [atMs, ...(step.retriedAt ?? []).map((at) => Date.parse(at))];
+  return starts.map((startMs, index) => ({ startMs, endMs: starts[index + 1] ?? Math.max(startMs, endMs) }));
+}
+
+export interface TrySpan {
+  readonly startMs: number;
+  readonly endMs: number;
 }
 
 /** `3.1 s, 2 tries`, `not finished`. */
-export function tookText(row: Extract<WaterfallRow, { kind: "step" }>): string {
+export function tookText(row: Extract<TimelineRow, { kind: "step" }>): string {
   const { attempts = 1 } = row.step;
   const time = row.isOpen ? "not finished" : durationText(row.endMs - row.atMs);
   return attempts > 1 ? `${time}, ${attempts} tries` : time;

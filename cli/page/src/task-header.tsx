@@ -1,0 +1,78 @@
+import type { ComponentChildren } from "preact";
+import type { TaskRow } from "../../src/ui/api-tasks.js";
+import { agoText, bytesText, countText } from "../../src/words.js";
+import { usePage } from "./page.js";
+import { formatRoute } from "./route.js";
+import { leaseText, placeText, StatusMark } from "./status.js";
+import { StoredText } from "./stored-text.js";
+import { timeText } from "./times.js";
+
+interface TaskHeaderProps {
+  readonly task: TaskRow;
+  readonly nowMs: number;
+  readonly children: ComponentChildren;
+}
+
+/** A task's name, status, age, runner and buttons. */
+export function TaskHeader({ task, nowMs, children }: TaskHeaderProps) {
+  const { session } = usePage();
+  const { name, status, newest, runner, why, error, step, lastAt } = task;
+  const at = lastAt ?? newest?.createdAt;
+  const facts = [
+    at && <span title={`${timeText(at)} UTC`}>{agoText(at, nowMs)}</span>,
+    runner && (
+      <>
+        {runner.state === "held" ? "run by " : "last run by "}
+        <StoredText text={runner.holder} />
+        {session.hasLeases && `, ${leaseText(runner, nowMs)}`}
+      </>
+    ),
+    runner?.state !== "held" && why !== undefined && why !== error && why !== status && <StoredText text={why} />,
+    step && <StoredText text={placeText(step, nowMs)} />,
+  ].filter((fact) => fact);
+  return (
+    <div class="heading">
+      <h1 class="mono">
+        <StoredText text={name} />
+      </h1>
+      <StatusMark status={status} isChip />
+      <p class="lead small soft">
+        {facts.map((fact, index) => (
+          <span key={index}>{fact}</span>
+        ))}
+      </p>
+      <div class="buttons">{children}</div>
+    </div>
+  );
+}
+
+/** What is stored of a task. */
+export function TaskFacts({ task, bytes }: { readonly task: TaskRow; readonly bytes: number | undefined }) {
+  const { taskId, newest, count } = task;
+  return (
+    <dl class="facts">
+      {newest && (
+        <div>
+          <dt>Newest checkpoint</dt>
+          <dd>
+            <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>@{newest.sequence}</a>{" "}
+            <StoredText text={newest.label ?? newest.stage ?? ""} />
+          </dd>
+        </div>
+      )}
+      {newest && (
+        <div>
+          <dt>Saved</dt>
+          <dd>{timeText(newest.createdAt)} UTC</dd>
+        </div>
+      )}
+      <div>
+        <dt>Checkpoints</dt>
+        <dd>
+          {countText(count)}
+          {bytes !== undefined && <span class="soft"> · {bytesText(bytes)}</span>}
+        </dd>
+      </div>
+    </dl>
+  );
+}

@@ -1,0 +1,148 @@
+import type { TimelineStep } from "../../src/ui/api-runs.js";
+import type { TimelineItem } from "./folds.js";
+import { StoredText } from "./stored-text.js";
+import { type TimeScale, timeScale } from "./time-scale.js";
+import { tookText, triesOf } from "./timeline-rows.js";
+import { offsetText } from "./times.js";
+
+interface TimelineProps {
+  readonly items: readonly TimelineItem[];
+  /** The key of the selected item. */
+  readonly selected: string | undefined;
+  readonly onSelect: (item: TimelineItem) => void;
+}
+
+/** A task's turns and steps over time. Each turn has its own scale. */
+export function Timeline({ items, selected, onSelect }: TimelineProps) {
+  if (items.length === 0) {
+    return <p class="empty">No run is recorded. Tasks that manager.run runs show their steps here.</p>;
+  }
+  return (
+    <ol class="timeline">
+      {withScales(items).map(({ item, scale }) => (
+        <li key={item.key} class={toneOf(item)}>
+          <button
+            type="button"
+            data-key={item.key}
+            aria-current={item.key === selected ? "true" : undefined}
+            aria-expanded={item.kind === "fold" ? item.isOpen : undefined}
+            onClick={() => onSelect(item)}
+          >
+            <Content item={item} scale={scale} />
+          </button>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Content({ item, scale }: { readonly item: TimelineItem; readonly scale: TimeScale }) {
+  if (item.kind === "more") return <span class="soft">{item.title}</span>;
+  if (item.kind === "fold") {
+    return (
+      <>
+        <strong class="what">
+          {item.isOpen ? "▾" : "▸"} {item.title}
+          {item.hasFailed && !item.isOpen && <span class="bad"> ✗</span>}
+        </strong>
+        <span class="totals soft">{item.totals}</span>
+      </>
+    );
+  }
+  if (item.kind === "event") {
+    return (
+      <>
+        <span class="what">
+          {item.title}
+          {item.more !== undefined && (
+            <span class="soft">
+              {" "}
+              <StoredText text={item.more} />
+            </span>
+          )}
+        </span>
+        <span class="took soft">{offsetText(item.atMs - scale.startMs)}</span>
+        <span class="lane" aria-hidden="true" style={{ background: drawFolds(scale) }}>
+          <i class="mark" style={{ left: percent(scale.at(item.atMs)) }} />
+        </span>
+      </>
+    );
+  }
+  const { step, isOpen } = item;
+  const note = noteOf(step, isOpen);
+  return (
+    <>
+      <span class="what">
+        <StoredText text={step.title} />
+        {note !== "" && <span class="soft"> {note}</span>}
+      </span>
+      <span class="took soft">{tookText(item)}</span>
+      <span class="lane" aria-hidden="true" style={{ background: drawFolds(scale) }}>
+        {triesOf(item).map(({ startMs, endMs }) => (
+          <i
+            key={startMs}
+            class={`bar-of-step${isOpen ? " open" : ""}${step.from === "storage" ? " kept" : ""}`}
+            style={{ left: percent(scale.at(startMs)), width: percent(scale.at(endMs) - scale.at(startMs)) }}
+          />
+        ))}
+      </span>
+    </>
+  );
+}
+
+/** `failed`, `from storage`, `waits · attempt 2`; empty for a step that ran in the first attempt. */
+function noteOf({ status, from, waitsFor, hasTimedOut, runAttempt }: TimelineStep, isOpen: boolean): string {
+  const isWait = waitsFor !== undefined;
+  const state =
+    status === "failed"
+      ? "failed"
+      : isWait
+        ? isOpen
+          ? "waits"
+          : hasTimedOut
+            ? "timed out"
+            : "waited"
+        : from === "storage"
+          ? "from storage"
+          : "";
+  return [state, runAttempt > 1 ? `attempt ${runAttempt}` : ""].filter((part) => part !== "").join(" · ");
+}
+
+function toneOf(item: TimelineItem): string {
+  if (item.kind === "fold" || item.kind === "more") return item.kind;
+  if (item.kind === "event") return `event ${item.tone}`;
+  const { status, from } = item.step;
+  if (status === "failed" || status === "interrupted") return "failed";
+  return item.isOpen ? "paused" : from === "storage" ? "saved" : "completed";
+}
+
+/** The rows below each fold share a scale. */
+function withScales(items: readonly TimelineItem[]) {
+  let scale = timeScale([]);
+  return items.map((item, index) => {
+    const isFirst = index === 0 || items[index - 1]?.kind === "fold";
+    if (isFirst && item.kind !== "fold") {
+      const next = items.findIndex(({ kind }, other) => other > index && kind === "fold");
+      scale = timeScale(items.slice(index, next === -1 ? undefined : next).flatMap(spanOf));
+    }
+    return { item, scale };
+  });
+}
+
+function spanOf(item: TimelineItem): readonly { readonly startMs: number; readonly endMs: number }[] {
+  if (item.kind === "step") return [{ startMs: item.atMs, endMs: item.endMs }];
+  return item.kind === "event" ? [{ startMs: item.atMs, endMs: item.atMs }] : [];
+}
+
+/** The long pauses that the scale leaves out, as a background. */
+function drawFolds({ folds }: TimeScale): string {
+  const lines = "repeating-linear-gradient(90deg, var(--line) 0 1px, transparent 1px 4px)";
+  // A background at 100 % ends where its box ends.
+  return folds
+    .map(({ left, width }) => `${lines} ${percent(left / (1 - width))} / ${percent(width)} 100% no-repeat`)
+    .join();
+}
+
+function percent(part: number): string {
+  return `${(part * 100).toFixed(2)}%`;
+}
