@@ -14,7 +14,8 @@ export const WATCHDOG_POLL_MS = 20;
  * or another user's) are given up after ten seconds.
  *
  * Ended processes that nobody has collected don't count: in a container without an init they stay for ever. Only
- * Linux's /proc shows them. `kill` gets no `--`, because dash takes it for a number.
+ * Linux's /proc shows them. A killed process can look ended while some of its threads still hold its ports, so threads are
+ * checked as well. `kill` gets no `--`, because dash takes it for a number.
  */
 export const WATCHDOG = String.raw`
 PATH="$PATH:/usr/bin:/bin"
@@ -22,7 +23,7 @@ trap "" HUP INT QUIT TERM
 read -r group || exit 0
 runs() {
   kill -0 "-$group" || return 1
-  [ ! -e /proc/self/stat ] || grep -Eqs "\) [^ZX] [0-9]+ $group " /proc/[0-9]*/stat
+  [ ! -e /proc/self/stat ] || grep -Eqs "\) [^ZX] [0-9]+ $group " /proc/[0-9]*/stat /proc/[0-9]*/task/[0-9]*/stat
 }
 gone_within() {
   tries=$1
