@@ -124,7 +124,7 @@ function renderDrafts(taskId: string, records: readonly RecordDraft[], first: nu
 }
 
 /**
- * Yields a task's records and the summaries of its checkpoints, from one moment, page by page.
+ * Yields a task's records and the summaries of its checkpoints, from one snapshot, page by page.
  *
  * @param load - Loads the task's checkpoints; `undefined` if there is no folder.
  */

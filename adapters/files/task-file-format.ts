@@ -328,7 +328,7 @@ function parseDocument(
 /** Parses the head from a record's fields. @throws {UnreadableError} */
 function parseFields(fields: JsonObject): RecordHead {
   const { waymark, taskId, id, label, createdAt, error } = fields as CommonFields;
-  if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key doesn't hold an object");
+  if (!isJsonObject(waymark)) throw new UnreadableError("its `waymark` field isn't an object");
   return parseHead({ ...waymark, taskId, id, label, createdAt, error });
 }
 

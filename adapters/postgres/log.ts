@@ -56,7 +56,7 @@ export class PostgresLog implements LogTable {
     const values = toParameters(query, selected);
     const found = await this.#parts.connection.rows(statement, ...values, ...part);
     const items = found.map((row) => this.#parseItem(taskId, row, headersOnly));
-    // Without a limit, a page ends early if its bodies fill it.
+    // Bodies may end a page early, so a short page needn't be the last one.
     const bytes = headersOnly ? 0 : found.reduce((sum, row) => sum + Number(row[WIDTH - 1] ?? 0), 0);
     const [last] = found.at(-1) ?? [];
     return { items, next: found.length < rows && bytes < LOG_PAGE_BYTES ? undefined : Number(last) };

@@ -179,7 +179,7 @@ export function makeDamageError(taskId: string): StorageError {
   );
 }
 
-/** Makes a task's row agree after the checkpoints with these sequences were removed, in the same transaction. */
+/** Updates a task's row after the checkpoints with these sequences were removed, in the same transaction. */
 export async function shortenTask(
   run: Statements,
   changes: PostgresStatements["changes"],

@@ -86,7 +86,7 @@ const QUALITY = 3;
 /** To read a text, at most this many times its size may be decoded, not counting later texts in its bundle. */
 const MAX_DECODED = 2;
 /**
- * The most bytes of a bundle. It may contain the deltas that its texts need, {@link FOLD_BYTES}, and one more delta
+ * The maximum size of a bundle in bytes. It may contain the deltas that its texts need, {@link FOLD_BYTES}, and one more delta
  * that is no larger than the text before it. On PostgreSQL it may contain several more deltas, if several processes
  * save before one of them makes the bundle.
  */

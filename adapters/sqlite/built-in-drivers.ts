@@ -45,7 +45,7 @@ export function builtInDriver(name: BuiltInDriver): SqliteDriver | undefined {
   const loaded = loadQuietly(name);
   if (loaded === undefined) return undefined;
   if (name === "bun:sqlite" && "Database" in loaded) {
-    // Only Bun's declarations could prove these types, as below Node's.
+    // Unchecked, since Bun's declarations aren't here; likewise Node's below.
     return bunDriver(loaded.Database as new (path: string, options: object) => BunDatabase);
   }
   // Node 22.13 to 22.15 can't return rows as arrays.

@@ -86,7 +86,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
   // The leases that are held, or that ended without a release.
   waymark_leases_unreleased:
     "CREATE INDEX waymark_leases_unreleased ON waymark_leases (task_id) WHERE expires_at_ms <> renewed_at_ms",
-  // The columns have no types, so that a damaged value stays as it is. A damaged row of waymark_tasks is in `reason`.
+  // The columns have no types, so that a damaged value stays as it is. A damaged row of waymark_tasks is stored as text in `reason`.
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, due_at, state_version,

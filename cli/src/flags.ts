@@ -16,7 +16,7 @@ export async function namingFlags<Result>(
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
     const added = Object.hasOwn(flags, code) ? flags[code] : undefined;
     if (added === undefined || !(error instanceof Error)) throw error;
-    // If the same call may succeed later, no flag is missing.
+    // A retryable error isn't due to a missing flag.
     if (error instanceof CheckpointError && error.retryable) throw error;
     throw new CommandError(toExitCode(error), `${error.message.replace(/\.$/, "")} (${added}).`, { cause: error });
   }

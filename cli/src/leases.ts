@@ -175,7 +175,7 @@ export async function underLease<Result>(
     const until = timeText(new Date(Date.now() + error.remainingMs).toISOString());
     throw new CommandError(
       ExitCode.conflict,
-      `Task ${JSON.stringify(taskId)} is ${runningText(error)}, until ${until} UTC unless the lease is renewed. ` +
+      `Task ${JSON.stringify(taskId)} is ${runningText(error)}. Its lease ends at ${until} UTC unless it is renewed. ` +
         "Nothing was changed. Stop it first, or pass --force.",
       { cause: error },
     );

@@ -1,6 +1,6 @@
 import { CST, isScalar, LineCounter, Parser, parseDocument, visit } from "yaml";
 
-/** Up to this size, the library parses every text in a few seconds, also one that consists of errors only. */
+/** Up to this size, the library parses every text in a few seconds, even one full of errors. */
 const MAX_YAML_LENGTH = 128 * 1024;
 /** The library composes a text recursively. If that exhausts the stack, Node may end the process. */
 const MAX_DEPTH = 64;

@@ -273,7 +273,7 @@ export class Encoder implements Writing {
 
   #tooLarge(): Error {
     const path = formatPath(this.#steps);
-    const where = path === "$" ? undefined : `the limit was passed at ${shortPath(path)}`;
+    const where = path === "$" ? undefined : `the limit was exceeded at ${shortPath(path)}`;
     this.#thrown = tooLarge(this.#options.owner, this.#maxBytes, where);
     return this.#thrown;
   }

@@ -34,12 +34,12 @@ export function keyFromPassphrase(
   options: {
     /**
      * At least 16 random bytes or characters, made once for this key (`openssl rand -hex 16`). The salt isn't secret.
-     * Keep it with the configuration and never change it, since another salt gives another key.
+     * Keep it with the configuration and never change it, since a different salt makes a different key.
      */
     readonly salt: string | Uint8Array;
     /**
-     * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB of memory and some
-     * tenths of a second, a higher cost takes more of both. Never change it, since another cost gives another key.
+     * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB of memory and a few
+     * tenths of a second, a higher cost more of both. Never change it, since a different cost makes a different key.
      */
     readonly cost?: number | undefined;
   },

@@ -47,7 +47,7 @@ export function nextSequence(
   requireNoEvent(taskId, position.lastEvent ?? 0, condition);
   if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
     throw new StorageError(
-      `Task ${JSON.stringify(taskId)} has no sequence left: its last one, ${position.lastSequence}, is the highest possible. ` +
+      `Task ${JSON.stringify(taskId)} has run out of sequence numbers: its last one, ${position.lastSequence}, is the highest possible. ` +
         "Nothing was stored, and its checkpoints are intact. Check the storage with verify(), and save under another task.",
     );
   }
@@ -106,7 +106,7 @@ export function requireUnchangedTasks(
   const different = [...now.keys(), ...before.keys()].find((taskId) => now.get(taskId) !== before.get(taskId));
   if (different === undefined) return;
   throw new CheckpointConflictError(
-    `Task ${JSON.stringify(different)}, one of those with the prefix ${JSON.stringify(prefix)}, has changed since it was listed. ` +
+    `Task ${JSON.stringify(different)} (prefix ${JSON.stringify(prefix)}) has changed since it was listed. ` +
       "Nothing was removed; list the tasks again.",
   );
 }

@@ -44,7 +44,7 @@ export const realRuntime: Runtime = {
   randomUUID: () => randomUUID(),
 };
 
-/** By so much {@link monotonicMs} may differ between two processes. In Node it doesn't; Bun knows the time since the boot in seconds. */
+/** The most that {@link monotonicMs} can differ between two processes: 0 in Node; Bun knows the time since boot in seconds. */
 export const CLOCK_SKEW_MS = "bun" in process.versions ? 1000 : 0;
 
 /** In Bun, `hrtime` begins with the process; in Node, with the boot. */

@@ -135,7 +135,7 @@ function describeTask(task: StoredTask | undefined): string {
 
 function goneError(taskId: string, last: number): CheckpointNotFoundError {
   return new CheckpointNotFoundError(
-    `The log of task ${JSON.stringify(taskId)} hasn't come to the sequence ${last}: the task was removed, and perhaps begun again. ` +
+    `The log of task ${JSON.stringify(taskId)} ends before sequence ${last}: the task was removed, and perhaps begun again. ` +
       "To follow it from its beginning, call `follow` without `afterSequence`.",
     { taskId },
   );

@@ -149,7 +149,7 @@ export class RunJournal {
     const draft = this.#draftRecord(record, this.head.generation);
     // The write before it may take longer than the draft. Its failure is thrown by the flush.
     if (types.isPromise(draft)) draft.catch(() => undefined);
-    // A step that is killed each time may write chunks each time.
+    // Chunks aren't progress: a step that is killed in each attempt may still write some.
     if (record.kind !== "mark" && record.kind !== "chunk") this.#progress();
     this.#next ??= this.#newBatch();
     const { drafts, first } = this.#next;

@@ -159,7 +159,7 @@ export interface StepOptions<Schema extends StateSchema | undefined = StateSchem
   readonly timeoutMs?: number | undefined;
   /** Validates the result before it is stored, and again when it is reused. */
   readonly schema?: Schema | undefined;
-  /** A value that the step depends on. If a resume passes another one, this step and all recorded after it run again. */
+  /** A value that the step depends on. If a resume passes a different one, this step and all recorded after it run again. */
   readonly input?: unknown;
   /**
    * If true, the start of the step is recorded first. If a resume finds that the step started but didn't end, it throws

@@ -55,8 +55,8 @@ export class TaskEvents {
   }
 
   /**
-   * Appends an event. If the task waits for it, it is due in the same step. A run that is being suspended meanwhile sees
-   * the event, or this sees that the run waits.
+   * Appends an event, which makes a task that waits for it due in the same atomic step. If the run is just being
+   * suspended, either the run sees the event or this call sees its wait.
    */
   async #append(taskId: string, draft: RecordDraft, value: EncodedState, force: boolean): Promise<void> {
     for (;;) {

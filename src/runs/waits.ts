@@ -334,7 +334,7 @@ export class Waits {
     this.#parts.store.notifications.emit("waitStarted", details);
   }
 
-  /** Records the start of a wait, durably if the wait has an end. */
+  /** Records the start of a wait, synced if it has a time limit. */
   async #markStart({ name, occurrence, isMarked: _, ...mark }: OpenWait, { ask, schema }: WaitOptions): Promise<void> {
     const { journal, taskId } = this.#parts;
     const key = makeKey(taskId, journal.head, { name, occurrence });

@@ -55,7 +55,7 @@ const POLL_MS = 250;
 const MAX_PAUSE_MS = 10_000;
 /** How long a worker leaves a task that it couldn't run to others. */
 const REFUSED_MS = 30_000;
-/** The same, if the reason passes by itself. */
+/** The same, if the reason clears up by itself. */
 const REFUSED_BRIEFLY_MS = 1000;
 
 /** @internal Runs the tasks that are due, until it is drained. */
@@ -120,7 +120,7 @@ export class Worker {
           this.#slotIsFree = resolve;
         });
       }
-      // Lets timers and signals arrive, however fast the storage claims. Also, runs whose saves share a statement end
+      // Lets timers and signals arrive, even if claims never wait. Also, runs whose saves share a statement end
       // together, so one claim finds the next tasks for all of them.
       if (claimed.length > 0) await nextTurn(this.#store.options.runtime);
       if (signal.aborted) break;

@@ -376,7 +376,7 @@ function ancestorsNeeded(
   return Math.max(version < 4 ? 1 : 0, ...Object.values(counters).map(([, supersteps]) => supersteps));
 }
 
-/** The checkpoint that a subgraph was called from; `undefined` if its history isn't that of one call. */
+/** The checkpoint that a subgraph was called from; `undefined` if several calls share its history. */
 function callerOf({ namespace }: Thread, { parents = {} }: CheckpointMetadata): string | undefined {
   // `parents` goes from the outermost graph to the direct caller. A subgraph with a checkpointer of its own has one
   // namespace without a UUID for all its calls.

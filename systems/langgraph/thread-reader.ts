@@ -134,7 +134,7 @@ export class ThreadReader {
   ): Promise<CheckpointTuple> {
     const { id, parentId, checkpoint: rest, metadata, values, stateVersion } = whole;
     const asStored: Checkpoint = {
-      // As `put` was given it.
+      // In the form passed to `put`.
       ...(JSON.parse(rest) as RestOfCheckpoint),
       id,
       // fromEntries makes own properties, whatever the channels' names are.
@@ -147,7 +147,7 @@ export class ThreadReader {
     return {
       config: makeConfig(thread, id),
       checkpoint,
-      // As `put` was given it.
+      // In the form passed to `put`.
       metadata: (await loadedValue(this.#serde, metadata)) as CheckpointMetadata,
       ...(parentId === undefined ? undefined : { parentConfig: makeConfig(thread, parentId) }),
       pendingWrites: await pendingWrites(this.#serde, writes),

@@ -33,7 +33,7 @@ export interface FoundThread {
   readonly writtenAt: string;
   /** How many checkpoints it has, including its subgraphs'. */
   readonly checkpoints: number;
-  /** All tasks with its records; the graph's own comes first. */
+  /** All tasks that hold the thread's records; the graph's own comes first. */
   readonly tasks: readonly ThreadTask[];
   /** The interrupts that must be answered before the thread continues. */
   readonly interrupts: readonly StoredValue[];

@@ -16,7 +16,7 @@ export function isCheckpointFilename(name: string): boolean {
 }
 
 /**
- * The first millisecond from `nowMs` on that no file has yet, in ISO 8601. Each checkpoint of a folder has its own
+ * The first unused millisecond at or after `nowMs`, in ISO 8601. Each checkpoint of a folder has its own
  * time, so each has its own file, and `createdAt` orders them.
  */
 export function freeTimestamp(names: readonly string[], nowMs: number): string {

@@ -130,7 +130,7 @@ describe("a task that a process runs", () => {
     expect([refused.code, refused.stderr]).toEqual([
       6,
       expect.stringMatching(
-        /^waymark: Task "t2?" is run by worker-1, until \d{4}-.* UTC unless the lease is renewed\. Nothing was changed\. Stop it first, or pass --force\. \[LEASE_HELD\]\n$/,
+        /^waymark: Task "t2?" is run by worker-1\. Its lease ends at \d{4}-.* UTC unless it is renewed\. Nothing was changed\. Stop it first, or pass --force\. \[LEASE_HELD\]\n$/,
       ),
     ]);
     expect(await manager.list("t")).toEqual(before);

@@ -38,7 +38,7 @@ describe("waymark prp", () => {
     const refused = await run();
     expect(refused.code).toBe(6);
     expect(refused.stderr).toMatch(
-      /^waymark: Task "P1\.M1" has been started already: running at validation-gate-1, .* Nothing was changed; resume it to continue from there, or restart it to begin anew \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
+      /^waymark: Task "P1\.M1" has been started already: running at validation-gate-1, .* Nothing was changed; resume it to continue from there, or restart it to start over \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
     );
     expect((await run("--resume")).code).toBe(0);
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);

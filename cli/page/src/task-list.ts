@@ -32,7 +32,7 @@ export interface TaskList {
   readonly update: (tasks: readonly TaskRow[], gone: readonly string[]) => boolean;
 }
 
-/** The rows of one reading of the list. */
+/** The rows that were loaded since the last reload. */
 class Reading {
   readonly rows = new Map<number, TaskRow>();
   readonly places = new Map<string, number>();

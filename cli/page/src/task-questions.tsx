@@ -111,17 +111,17 @@ export function RetryQuestion({
   const [from, setFrom] = useState(first);
   return (
     <Question
-      title="Put the task back?"
+      title="Retry the task?"
       confirmText="Retry"
       onClose={onClose}
       onConfirm={async () => {
         await api.ask("retry", { taskId, ...(from !== "" && { from }) });
-        say("The task is put back: a worker or the next run continues it.");
+        say("The task is queued: a worker or the next run continues it.");
         onDone();
       }}
     >
       <p>
-        <StoredText text={name} /> gets the status “paused”. The step that failed is tried again.
+        <StoredText text={name} /> gets the status “queued”. The step that failed is tried again.
       </p>
       <label class="field">
         Also run the steps again from this one on (optional)

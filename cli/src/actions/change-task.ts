@@ -160,7 +160,7 @@ export async function findRemoval(session: QuerySession, task: string, id?: stri
 async function wholeTask(session: QuerySession, taskId: string): Promise<Removal> {
   const { manager } = session;
   const thread = wholeThread(taskId);
-  if (thread === undefined) refuseThread(taskId, "To remove the whole thread, name it.");
+  if (thread === undefined) refuseThread(taskId, "To remove the whole thread, pass its id.");
   const found = await readRecords(session, listTasks(session, taskId));
   const name = thread === undefined ? `task ${JSON.stringify(taskId)}` : `thread ${JSON.stringify(thread.id)}`;
   return {
@@ -254,7 +254,10 @@ function recordsText({ count, bytes, damaged, records }: FoundRecords, noun: str
 }
 
 async function findOne(session: QuerySession, taskId: string, word: string): Promise<Removal> {
-  refuseThread(taskId, "Without an ID, the whole thread is removed; WaymarkSaver.prune removes old checkpoints.");
+  refuseThread(
+    taskId,
+    "To remove the whole thread, leave out the checkpoint's id; WaymarkSaver.prune removes old checkpoints.",
+  );
   const { storage, manager } = session;
   const found = await findStored(session, taskId, word);
   // If damage destroyed the id, the word was the sequence.

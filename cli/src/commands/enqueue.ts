@@ -21,7 +21,7 @@ export const enqueue: CommandFile = {
       .argument("<task>", "its id, which begins with the worker's prefix")
       .argument("[input]", "the run's input, as JSON; default: none", jsonArgument(`waymark enqueue mail/42 '"ada"'`))
       .option("--due-at <time>", "not before: 2026-12-01T09:00Z", timeArgument)
-      .option("--json", "for programs: whether it is new")
+      .option("--json", "for programs: whether the task is new")
       .action((taskId, input, { dueAt, json }) =>
         cli.withStore(async (session) => {
           const known = await enqueueTask(session, { taskId, input, dueAt });

@@ -22,7 +22,7 @@ export const send: CommandFile = {
       .option("--id <id>", "sent again with this id, it counts once; default: a new one")
       .option("--by <name>", "who sends it; default: user@host")
       .option("--wait <key>", "only for this wait, as waymark show prints it; default: the next of the name")
-      .option("--force", "also to a task that is completed or cancelled, or a wait that is over")
+      .option("--force", "send even if the task is completed or cancelled, or the wait is over")
       .option("--json", "for programs: the event's id, and whether the run waited for it")
       .action((task, name, value, { by = sender(), json, ...options }) =>
         cli.withStore(async (session) => {

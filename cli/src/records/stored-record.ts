@@ -112,7 +112,7 @@ function isText(value: unknown): value is string {
 
 function bodyFrom({ body, base64 }: JsonObject): string | Uint8Array {
   if (typeof body === "string") return body;
-  if (typeof base64 !== "string") throw new Error("its body is no text");
+  if (typeof base64 !== "string") throw new Error("its body isn't text");
   return new Uint8Array(Buffer.from(base64, "base64"));
 }
 

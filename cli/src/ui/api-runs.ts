@@ -123,7 +123,7 @@ export interface WaitInfo {
   readonly question?: string;
   /** The JSON Schema of the answer. */
   readonly schema?: Json;
-  /** The command that answers a wait for an event. Its value stands for `…`. Missing if it is answered. */
+  /** The command that answers a wait for an event. `…` stands for the value. Missing if it is answered. */
   readonly command?: string;
 }
 

@@ -7,7 +7,7 @@ export type WorkEvent =
   | { readonly type: "paused"; readonly taskId: string; readonly reason: string }
   /**
    * `failed`: its function threw, which is recorded. `stopped`: it lost its lease, met another writer, or couldn't save.
-   * `refused`: it can't be begun, because its run has another version, for example.
+   * `refused`: it can't be started, because its run has another version, for example.
    */
   | {
       readonly type: "failed" | "stopped" | "refused";

@@ -265,6 +265,6 @@ function alreadyThere({ featureId, status, completedWs, currentWs, lastUpdate }:
   const age = describeAge(Math.max(0, nowMs - lastUpdate.getTime()));
   return new CheckpointConflictError(
     `Feature ${JSON.stringify(featureId)} has been started already: ${completedWs.length} completed${where}, ` +
-      `${status}, last update ${age} ago. Nothing was changed; resume it to continue from there, or restart it to begin anew.`,
+      `${status}, last update ${age} ago. Nothing was changed; resume it to continue from there, or restart it to start over.`,
   );
 }

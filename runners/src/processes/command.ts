@@ -85,7 +85,8 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
   if (!folder.isDirectory()) throw new ProcessStartError(`${cwd}, where it is to run, is not a folder`);
   const file = input === undefined ? undefined : await inputFile(input).catch(refused("its input can't be written"));
   const numbers =
-    nameStatement && (await unnamedFile("statements", "a+", "").catch(refused("its progress can't be written")));
+    nameStatement &&
+    (await unnamedFile("statements", "a+", "").catch(refused("the file for its progress can't be created")));
   const tries = String(Math.ceil(killGraceMs / WATCHDOG_POLL_MS));
   const started: ChildProcess[] = [];
   try {

@@ -78,7 +78,7 @@ export async function runCommand(line: CommandLine, options: RunOptions = {}): P
     const last = await command.lastStatement();
     if (endedBy === "timeout") {
       const running = last === undefined ? "" : `, while this was running: ${last}`;
-      stderr.note(`timed out after ${timeoutMs} ms; its process group was ended${running}`);
+      stderr.note(`timed out after ${timeoutMs} ms; its process group was killed${running}`);
     }
     if (endedBy === undefined && end.exitCode !== 0 && last !== undefined) {
       stderr.note(`${end.exitCode === null ? "no exit code" : `exit code ${end.exitCode}`}; this failed: ${last}`);

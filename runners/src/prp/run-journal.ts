@@ -165,7 +165,7 @@ function assertMayBegin(taskId: string, newest: RunJournal["newest"], resume: bo
     const where = state.stage === status ? status : `${status} at ${state.stage}`;
     throw new CheckpointConflictError(
       `${task} has been started already: ${where}, saved ${createdAt}. ` +
-        "Nothing was changed; resume it to continue from there, or restart it to begin anew.",
+        "Nothing was changed; resume it to continue from there, or restart it to start over.",
     );
   }
 }

@@ -136,7 +136,7 @@ describe("a command", () => {
 
     const { exitCode, timedOut, stderr } = await result;
     expect({ exitCode, timedOut }).toEqual({ exitCode: null, timedOut: true });
-    expect(stderr).toMatch(/\[waymark: timed out after 300 ms; its process group was ended\]\n$/);
+    expect(stderr).toMatch(/\[waymark: timed out after 300 ms; its process group was killed\]\n$/);
     await alive.closed;
   });
 

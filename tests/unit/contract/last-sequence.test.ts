@@ -39,7 +39,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (name, open) => {
       const refused = manager.save("t", { n: 1 });
       await expect(refused).rejects.toMatchObject({
         code: "STORAGE_FAILED",
-        message: expect.stringMatching(/has no sequence left.*intact/),
+        message: expect.stringMatching(/has run out of sequence numbers.*intact/),
       });
       expect((await Promise.all(saved)).map(({ sequence }) => sequence)).toEqual(others.map(() => 1));
     }
