@@ -27,9 +27,17 @@ function loadPg(): Pg {
   }
 }
 
+/** How long a server may take to accept a connection. */
+const LOGIN_MS = 10_000;
+const QUERY_MS = 120_000;
+
 export function makePool(url: string): PostgresPool {
   const pg = loadPg();
   class Client extends pg.Client {
+    constructor(options: object) {
+      super({ ...options, connectionTimeoutMillis: LOGIN_MS });
+    }
+
     /**
      * Closes the connection if the login fails. If no password is given, pg leaves it open, and the program would run
      * until the server closes it.
@@ -45,9 +53,10 @@ export function makePool(url: string): PostgresPool {
     Client,
     connectionString: url,
     fallback_application_name: "waymark",
-    connectionTimeoutMillis: 10_000,
+    // In pg's pool, this also limits how long a call waits while all connections are busy.
+    connectionTimeoutMillis: QUERY_MS,
     // Without this limit, the system would report a vanished host only after a quarter of an hour.
-    query_timeout: 120_000,
+    query_timeout: QUERY_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     // With this, a program that doesn't close its storage can still end.
