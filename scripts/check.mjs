@@ -15,9 +15,9 @@ process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 process.env["WAYMARK_SEED"] ??= String(Math.floor(Math.random() * 2 ** 31));
 console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${process.env["WAYMARK_CRASH_TENTH"]}`);
 
-// Every slow test with kills or stopped processes runs each time. The others take turns: a fifth of their files each time,
-// chosen by the tenth. `WAYMARK_TESTS=slow npx vitest run` runs all.
-const TURNS = 5;
+// Every slow test with kills or stopped processes runs each time. The others take turns: a tenth of their files each time.
+// `WAYMARK_TESTS=slow npx vitest run` runs all.
+const TURNS = 10;
 /** Takes minutes, so it runs beside steps that compute. */
 const PROGRAMS = "tests/programs/in-processes.slow.test.ts";
 const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % TURNS;
@@ -38,7 +38,7 @@ await runSteps([
   ...(process.argv.includes("--after-tests") ? [] : buildAndQuickTests),
   [
     {
-      name: "slow tests but the crash tests: every kill, and a fifth of the others",
+      name: "slow tests but the crash tests: every kill, and a tenth of the others",
       command: `npx vitest run ${TRIED.join(" ")}`,
       env: { ...process.env, WAYMARK_TESTS: "slow" },
     },

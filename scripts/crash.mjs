@@ -1,8 +1,8 @@
 // @ts-check
 // npm run crash: every test of tests/crash in full, and the hostile strings. Then it prints how much each
 // test tried, and what was lost.
-// `-- --every-call` kills at reads and locks as well, which takes some minutes more. Other arguments are vitest's, instead of
-// all tests: `-- tests/crash/kills.test.ts -t sqlite`.
+// `-- --every-call` kills at reads and locks as well, which takes some minutes more; `-- --tenth` tries a tenth of the kills.
+// Other arguments are vitest's, instead of all tests: `-- tests/crash/kills.test.ts -t sqlite`.
 // With WAYMARK_CRASH_TENTH, which is 0 to 9, every kill is tried, and that tenth of the faults, power losses and
 // damaged bytes.
 import { spawnSync } from "node:child_process";
@@ -32,7 +32,7 @@ const file = join(folder, "counts");
 const startedMs = Date.now();
 const tenth = process.env["WAYMARK_CRASH_TENTH"];
 try {
-  const named = process.argv.slice(2).filter((argument) => argument !== "--every-call");
+  const named = process.argv.slice(2).filter((argument) => !/^--(every-call|tenth)$/.test(argument));
   const tests = named.length > 0 ? named : ["tests/crash", "tests/hostile/naughty-strings"];
   const { status } = spawnSync("npx", ["vitest", "run", ...tests, "--testTimeout=600000"], {
     stdio: "inherit",
@@ -40,7 +40,7 @@ try {
     env: {
       ...process.env,
       WAYMARK_TESTS: "full",
-      WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
+      WAYMARK_CRASH_CALLS: /--(every|tenth)/.exec(process.argv.join(" "))?.[1] ?? "",
       WAYMARK_CRASH_COUNTS: file,
       // Some thousand processes load this program, and one file loads faster than twenty.
       WAYMARK_CRASH_PROGRAM: fileURLToPath(await bundled("tests/crash/program.mjs")),
@@ -52,7 +52,8 @@ try {
   // Skipped tests pass too: without strace, or if no disk can be mounted.
   if (missing.length > 0) console.log(`\nNOT TRIED, for the reasons above: ${missing.join("; ")}.`);
   if (tenth !== undefined) {
-    console.log(`\nAll kills, and a tenth of the rest (WAYMARK_CRASH_TENTH=${tenth}); npm run crash tries all.`);
+    const kills = process.argv.includes("--tenth") ? "A tenth of the kills" : "All kills";
+    console.log(`\n${kills}, and a tenth of the rest (WAYMARK_CRASH_TENTH=${tenth}); npm run crash tries all.`);
   }
   const passed = missing.length === 0 ? "Passed" : "Passed as far as it was tried";
   const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);

@@ -7,7 +7,7 @@ import { type Answer, noStrace, recorded } from "./crash-process.js";
 import { CrashSite, forAll } from "./crash-site.js";
 import { DiskModel } from "./disk-model.js";
 import type { Examined } from "./examiner.js";
-import { isFull } from "./extent.js";
+import { isFull, isTried } from "./extent.js";
 import { type Contents, keyOf, OPERATIONS, STORES } from "./operations.js";
 import { PowerLosses } from "./power-loss.js";
 import { CHANGING, changes, namesOf, OPENING, storeIn } from "./store-calls.js";
@@ -26,6 +26,8 @@ const QUICK = 6;
  * at the next changing call.
  */
 const isEvery = process.env["WAYMARK_CRASH_CALLS"] === "every";
+/** Whether a tenth of the kills is tried: `npm run crash -- --tenth`. */
+const isTenth = process.env["WAYMARK_CRASH_CALLS"] === "tenth";
 
 describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
   for (const kind of STORES) {
@@ -35,7 +37,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
         await using site = await CrashSite.make(kind, operation);
         const points = await rehearse(site);
         const losses = new PowerLosses(kind);
-        const tried = points.filter((_point, at) => isFull || at % QUICK === 0);
+        const tried = points.filter((_point, at) => (isTenth ? isTried(at) : isFull || at % QUICK === 0));
         const outcomes = await forAll(tried, (point) => killAt(site, point, losses));
 
         const lost = outcomes.filter(({ wrong }) => wrong.length > 0);
