@@ -44,6 +44,9 @@ export function* findWrongRefusals(known: Known): Generator<WrongRefusal, void, 
   }
 }
 
+/** Storages keep the end of a lease in whole milliseconds. */
+const ROUNDING_MS = 1;
+
 class Reasons {
   readonly #known: Known;
   readonly #checkpoints: readonly { readonly item: SeenItem; readonly write: Write }[];
@@ -104,7 +107,7 @@ class Reasons {
       if (action.is === "renew" && action.token === token && action.isRenewed && one.endMs < beginMs)
         untilMs = Math.max(untilMs, one.beginMs + action.ttlMs);
     }
-    return untilMs > endMs ? claim : undefined;
+    return untilMs - ROUNDING_MS > endMs ? claim : undefined;
   }
 
   /** Whether another checkpoint than the expected one may have been the newest. */

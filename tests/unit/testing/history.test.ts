@@ -86,6 +86,10 @@ const replace = (times: Times, of: string | number, from: string, to: string) =>
 const [a, b, c] = [saved("a"), saved("b"), saved("c")];
 
 it.each<readonly [string, readonly HistoryCall[]]>([
+  [
+    "a refusal in the last millisecond of a lease, whose end is a whole number",
+    [claim("p", [0.6, 10], 1), lost("p", [100.3, 100.5], 1)],
+  ],
   ["appends at the same time, in either order", [append("p", [1, 9], [a], 2), append("q", [2, 8], [b], 1)]],
   ["a read beside an append that sees it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [at(1, a)])]],
   ["a read beside an append that doesn't see it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [])]],
