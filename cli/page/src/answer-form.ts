@@ -4,7 +4,7 @@ import type { Json } from "../../src/ui/api-actions.js";
 export interface AnswerForm {
   /** False: the answer is the only field's value, or the chosen option itself. */
   readonly isObject: boolean;
-  /** What a button answers: a boolean or one of a few values. `name`: of the property that gets it. */
+  /** What a button answers: a boolean or one of a few values. `name` is the property that it sets. */
   readonly choice?: { readonly name: string; readonly options: readonly Option[] };
   readonly fields: readonly AnswerField[];
 }
@@ -18,7 +18,7 @@ export interface AnswerField {
   readonly name: string;
   readonly title: string;
   readonly kind: "text" | "number" | "option";
-  /** Of the kind `option`. */
+  /** The values to choose from, if `kind` is `option`. */
   readonly options: readonly Option[];
   readonly isRequired: boolean;
 }

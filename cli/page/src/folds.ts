@@ -21,7 +21,7 @@ export type TimelineItem =
 export interface Opened {
   /** Folds that were opened or closed by hand. */
   readonly toggled: ReadonlySet<string>;
-  /** Turns of which more rows are drawn than at first. */
+  /** Turns that were opened further: more than their first rows are drawn. */
   readonly shown: ReadonlyMap<string, number>;
   /** The keys of rows whose turns are open at first, besides the last one. */
   readonly pinned: readonly string[];

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { CheckpointStatus, CheckpointSummary } from "../../../src/contract/checkpoint.js";
-import { transientMetadata } from "../../../src/contract/transient.js";
 import { planRetention, type RetentionPlan, type RetentionPolicy } from "../../../src/manager/retention-plan.js";
 import { casesOf } from "../../support/seeded.js";
 
@@ -10,37 +9,10 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const NOW = Date.parse("2026-11-21T12:00:00.000Z");
 
-interface Given {
-  readonly at?: string | number;
-  readonly status?: CheckpointStatus;
-  readonly stage?: string;
-  readonly bytes?: number;
-  readonly transient?: true;
-}
-
-/** Checkpoints of task `t`, sequences 1, 2, 3 …; `at` is a date, or an age before NOW. */
-function _task(...given: readonly Given[]): CheckpointSummary[] {
-  return given.map(({ at = 0, status = "running", stage, bytes = 100, transient }, index) => ({
-    taskId: "t",
-    id: `c${index + 1}`,
-    sequence: index + 1,
-    createdAt: typeof at === "string" ? at : new Date(NOW - at).toISOString(),
-    ...(stage === undefined ? undefined : { stage }),
-    ...(transient && { metadata: transientMetadata(undefined) }),
-    status,
-    stateVersion: 1,
-    sizeBytes: bytes,
-  }));
-}
-
 const plan = (summaries: readonly CheckpointSummary[], policy: RetentionPolicy) =>
   planRetention("t", summaries, policy, NOW);
 
 const sequences = (list: RetentionPlan["keep"]) => list.map(({ checkpoint }) => checkpoint.sequence);
-
-/** `{ sequence: reasons }`, so that a plan reads as a table. */
-const _reasons = (list: RetentionPlan["keep"]) =>
-  Object.fromEntries(list.map(({ checkpoint, reasons }) => [checkpoint.sequence, reasons]));
 
 describe("for any task and policy", () => {
   it("agrees with the obvious, slow model", () => {
