@@ -14,10 +14,9 @@ const LOST = [
   ...["ECONNRESET", "EPIPE", "ETIMEDOUT", ...UNREACHABLE],
 ];
 /** Messages of pg's errors about a lost connection that have no code. */
-const LOST_MESSAGE =
-  /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
-/** The messages of pg and its pool if no connection could be made in time. */
-const CONNECT_TIMEOUT = /^timeout e(xceeded|xpired) when trying to connect/;
+const LOST_MESSAGE = /^(Connection terminated|Client has encountered a connection error|Query read timeout)/;
+/** The messages of pg's pool and its client if no connection could be made in time. */
+const CONNECT_TIMEOUT = /^(timeout exceeded when trying to connect|timeout expired)$/;
 /** Messages of pg's errors about a login or TLS that have no code. */
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** Codes which mean that the server undid the transaction, or never began it. */
@@ -30,7 +29,8 @@ const MISSING = ["42P01", "3F000", "42703"];
 /** Whether the connection is lost, so that nobody knows whether a COMMIT was carried out. */
 export function isLost(error: unknown): boolean {
   if (LOST.includes(readCode(error))) return true;
-  return isError(error) && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
+  if (!isError(error) || error instanceof CheckpointError) return false;
+  return LOST_MESSAGE.test(error.message) || CONNECT_TIMEOUT.test(error.message);
 }
 
 /** Whether the connection is lost after the call may have been carried out. */

@@ -22,8 +22,8 @@ it(
       places.map((place) => ({ ...place, program, seed: SEED, seconds: SECONDS })),
     );
     for (const [at, { violations, counts, seen }] of outcomes.entries()) {
-      // No other run is the same, so the message has everything.
-      const lines = [counts, ...seen].map((line) => JSON.stringify(line)).join("\n");
+      // No other run is the same, so the message has everything, the violations first: a log may show only its start.
+      const lines = [violations, counts, ...seen].map((line) => JSON.stringify(line)).join("\n");
       expect(violations, `${STORAGES[at]}: ${lines}`).toEqual([]);
       expect(counts.lives).toBeGreaterThan(SECONDS);
     }
