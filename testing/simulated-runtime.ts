@@ -143,7 +143,9 @@ export class SimulatedRuntime implements Runtime {
     return new Proxy(target, {
       get: (_, key) => {
         const member: unknown = Reflect.get(target, key);
-        return isObject(member) && !isFixed(target, key) ? this.#watched(member, target) : member;
+        // `bind`, `call` and `apply` are to call the proxy.
+        const isOfFunctions = typeof target === "function" && key in Function.prototype;
+        return isObject(member) && !isOfFunctions && !isFixed(target, key) ? this.#watched(member, target) : member;
       },
       apply: (_, given, args) => {
         const result: unknown = typeof target === "function" && Reflect.apply(target, owner ?? given, args);

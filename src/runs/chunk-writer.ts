@@ -1,4 +1,5 @@
 import type { EncodedState } from "../codec/json.js";
+import { RunPausedError } from "../contract/errors.js";
 import type { AttemptParts, NamedStep } from "./turn-calls.js";
 
 /** Chunks are stored together: after so many milliseconds, or once they have so many characters. */
@@ -33,7 +34,8 @@ export class ChunkWriter {
         ),
       );
     }
-    if (stop.signal.aborted) return refused(stop.signal.reason);
+    // A run that pauses stores what its steps write, as it stores their results.
+    if (stop.signal.aborted && !(stop.signal.reason instanceof RunPausedError)) return refused(stop.signal.reason);
     let encoded: EncodedState;
     try {
       encoded = values.encodeChunk(this.#step, chunk);

@@ -144,7 +144,8 @@ export interface StepCall {
    * once unless 64 KB aren't stored yet.
    *
    * @param chunk - Any storable value; redacted as the step's result.
-   * @returns Rejects once the run has stopped, or the step's function has ended; nobody needs to handle that.
+   * @returns Rejects once the run is cancelled or has lost its lease, or the step's function has ended; nobody needs to
+   *   handle that.
    * @throws As for a result that can't be stored.
    */
   write(this: void, chunk: unknown): Promise<void>;

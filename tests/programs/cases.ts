@@ -33,6 +33,8 @@ export interface Case {
   readonly hasInput: boolean;
   /** Whether the storage tells of its changes. Otherwise waits poll. */
   readonly isWatched: boolean;
+  /** Whether another process follows the task. */
+  readonly isFollowed: boolean;
   /** Whether a fork is made of the completed run. */
   readonly forksEnd: boolean;
   readonly lives: readonly Life[];
@@ -76,6 +78,7 @@ export const cases: fc.Arbitrary<Case> = fc
     program: programs,
     hasInput: fc.boolean(),
     isWatched: fc.boolean(),
+    isFollowed: fc.boolean(),
     forksEnd: fc.constantFrom(false, false, false, true),
     lives: fc.array(life, { maxLength: 6 }),
   })

@@ -13,6 +13,8 @@ type Made = Line & Extract<SeenInTurn, { readonly is: "made" }>;
 /** An answer that a run's function got. */
 interface Answer {
   readonly value: string;
+  /** What is kept of an error. */
+  readonly error: string | undefined;
   /** Of the call: a result that another input has made is no answer. */
   readonly input: number | undefined;
 }
@@ -106,7 +108,7 @@ export class TurnCheck {
   /** A fork or a rewind took these answers along. */
   carry(carried: readonly (readonly [title: string, value: string])[]): void {
     for (const [title, value] of carried) {
-      this.#agreed.set(title, { value, input: this.#rules.findMade(value)?.input });
+      this.#agreed.set(title, { value, error: undefined, input: this.#rules.findMade(value)?.input });
       if (title === LEFT) this.#left = value;
     }
   }
@@ -150,12 +152,14 @@ export class TurnCheck {
     this.#onceBegan.set(title, { life, input });
   }
 
-  #got({ title, kind, value, code }: Got, input: number | undefined, got: Set<string>, isInTime: boolean): void {
+  #got({ title, kind, value, error, code }: Got, input: number | undefined, got: Set<string>, isInTime: boolean): void {
     const before = this.#agreed.get(title);
     if (before !== undefined && before.value !== value) this.#dropWith(title);
     const agreed = this.#agreed.get(title);
     if (agreed !== undefined && agreed.value !== value)
       this.#rules.report(`"${title}" answered ${JSON.stringify(value)}, and ${JSON.stringify(agreed.value)} before`);
+    if (error !== agreed?.error && agreed?.error !== undefined)
+      this.#rules.report(`"${title}" threw ${error}, and ${agreed.error} before`);
     // What ends once the function has ended, or the run has stopped, may be answered or not, in each life.
     if (isInTime) this.#assertOrder(title, code, got);
     if (agreed === undefined) {
@@ -166,7 +170,7 @@ export class TurnCheck {
       // A child run's error is one of its own steps'.
       if (made?.title === title && made.input !== input)
         this.#rules.report(`"${title}" answered ${value}, which it made with the input ${made.input}, not ${input}`);
-      this.#agreed.set(title, { value, input });
+      this.#agreed.set(title, { value, error, input });
       // What may have been dropped before was an earlier answer.
       this.#mayBeDropped = this.#mayBeDropped.map((titles) => new Set([...titles].filter((other) => other !== title)));
       this.#onceBegan.delete(title);

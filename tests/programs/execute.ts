@@ -4,7 +4,7 @@ import { z } from "zod";
 import { nextTurn } from "../../src/contract/runtime.js";
 import { onAbort } from "../../src/manager/abort-signals.js";
 import { errorCode } from "./error-code.js";
-import { type Body, LEFT, type Part, PLAIN, type Program, type Wait } from "./program.js";
+import { type Body, type ErrorKind, LEFT, type Part, PLAIN, type Program, type Wait } from "./program.js";
 import type { Kind, Seen, SeenInTurn, SeenWhere, WaitPlace } from "./seen.js";
 import { type Calls, isPlanned, type ProgramState, Titles, turnsOf, walkChild, walkTurn } from "./walk.js";
 
@@ -139,7 +139,7 @@ class RunCalls implements Calls {
           throw error;
         });
         const value = `child made ${trace.join(", ")}`;
-        this.note({ is: "made", title, value, input: undefined });
+        this.note({ is: "made", title, value, input: undefined, chunks: 0 });
         return value;
       }),
     );
@@ -174,8 +174,9 @@ class RunCalls implements Calls {
   }
 
   /** The function of a step. */
-  async #work(title: string, { key, attempt }: StepCall, body: Body, input: number | undefined): Promise<string> {
-    const { fails, slow, atMostOnce, sends } = body;
+  async #work(title: string, call: StepCall, body: Body, input: number | undefined): Promise<string> {
+    const { key, attempt } = call;
+    const { fails, slow, atMostOnce, sends, error, chunks } = body;
     this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
     for (let turn = 0; turn < slow; turn++) await nextTurn(this.#world.runtime);
     if (sends !== undefined) {
@@ -185,8 +186,9 @@ class RunCalls implements Calls {
     this.#world.made += 1;
     // No other call makes it, so that an answer tells which call it is of.
     const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#world.made}`;
-    this.note({ is: "made", title, value, input });
-    if (attempt <= fails) throw new RangeError(value);
+    for (let number = 0; number < chunks; number++) void call.write({ of: value, number });
+    this.note({ is: "made", title, value, input, chunks });
+    if (attempt <= fails) throw plannedError(error, value);
     return value;
   }
 
@@ -203,12 +205,34 @@ class RunCalls implements Calls {
       (error: unknown) => {
         if (isPlanned(error) && error instanceof Error) {
           this.#errors.set(error, title);
-          this.note({ is: "got", title, kind, value: error.message, isError: true });
+          this.note({ is: "got", title, kind, value: error.message, isError: true, error: shapeOf(error) });
         } else this.note({ is: "refused", title, isStopped: !(error instanceof TypeError) });
         throw error;
       },
     );
   }
+}
+
+/** An error as libraries throw it, with a property that can't be stored. */
+function plannedError(kind: ErrorKind, message: string): Error {
+  const socket = { close: () => undefined };
+  if (kind === "timeout") return Object.assign(new DOMException(message, "TimeoutError"), { socket });
+  if (kind === "several")
+    return Object.assign(new AggregateError([new TypeError("planned part"), new Error("planned part 2")], message), {
+      socket,
+    });
+  if (kind === "plain") return new RangeError(message);
+  const cause = Object.assign(new SyntaxError("planned cause"), { code: "E_CAUSE", socket });
+  return Object.assign(new RangeError(message, { cause }), { code: "E_PLANNED", details: { tries: 2 }, socket });
+}
+
+/** What an error keeps in all lives, as text. */
+function shapeOf(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error;
+  const { name, message, cause } = error;
+  const errors = error instanceof AggregateError ? error.errors.map(shapeOf) : [];
+  const properties = { code: Reflect.get(error, "code"), details: Reflect.get(error, "details") };
+  return JSON.stringify([name, message, properties, cause === undefined ? "" : shapeOf(cause), ...errors]);
 }
 
 /** A thrown error, its causes, and the errors of an AggregateError. */

@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { CheckpointManager, type Run, type Runtime, type StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { recordHistory, SimulatedRuntime } from "waymark/testing";
+import { hasEnded } from "../../src/contract/transient.js";
 import { recordingLogger } from "../support/recording-logger.js";
 import { withMembers } from "../support/with-members.js";
 import { changeBetween } from "./between-lives.js";
@@ -12,6 +13,7 @@ import { type Disturbed, disturbed, ENDS } from "./disturbed.js";
 import { errorCode } from "./error-code.js";
 import { EventSender } from "./events.js";
 import { executeTurn, type World } from "./execute.js";
+import { FollowedTask } from "./followed.js";
 import { misinterpreted } from "./interpret.js";
 import { changed, eventNames, type Program } from "./program.js";
 import { contest, isCancelled, offerToWorkers, rob } from "./rivals.js";
@@ -87,6 +89,7 @@ export class Execution {
   readonly #forksEnd: boolean;
   readonly #input: typeof INPUT | undefined;
   readonly #events: EventSender;
+  readonly #followed: FollowedTask | undefined;
   #program: Program;
   #code = 1;
   readonly #programs = new Map<number, Program>();
@@ -104,7 +107,7 @@ export class Execution {
   readonly #nowMs: (() => number) | undefined;
 
   constructor(
-    { program, lives, hasInput, isWatched, forksEnd }: Case,
+    { program, lives, hasInput, isWatched, isFollowed, forksEnd }: Case,
     storage: StorageAdapter | undefined,
     runtime: SimulatedRuntime,
   ) {
@@ -120,6 +123,7 @@ export class Execution {
     this.#manager = manager;
     this.#recorded = recorded;
     this.#events = new EventSender(manager, this.#runtime, eventNames(program), this.seen);
+    this.#followed = isFollowed ? new FollowedTask(manager, "t") : undefined;
   }
 
   async run(): Promise<void> {
@@ -128,6 +132,8 @@ export class Execution {
     if (this.#forksEnd) await this.#prepare("t", { ...UNDISTURBED, first: "fork", at: LAST_RECORD }, forks);
     for (const fork of forks) await this.#untilEnded(fork, [], []);
     await this.#thaw();
+    const end = await this.#manager.latest("t");
+    this.violations.push(...((await this.#followed?.check(end !== undefined && hasEnded(end))) ?? []));
   }
 
   /** What is wrong with all that was noted. */
@@ -151,6 +157,7 @@ export class Execution {
         this.#code += 1;
       }
       const seenBefore = this.seen.length;
+      if (task === "t") this.#followed?.follow();
       const end = await this.#live(task, life, number > 0 && life.first === "restart");
       if (this.violations.length > 0) return;
       if (end.how === "completed") {

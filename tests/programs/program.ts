@@ -13,9 +13,15 @@ export interface Body {
   readonly hasSchema: boolean;
   /** Its `input` is the one of the life. */
   readonly hasInput: boolean;
+  readonly error: ErrorKind;
+  /** How many chunks each of its calls writes. */
+  readonly chunks: number;
   /** It sends an event with this name. */
   readonly sends?: string;
 }
+
+/** What the function of a step throws: a RangeError, one with a code and a cause, a DOMException or an AggregateError. */
+export type ErrorKind = "plain" | "detailed" | "timeout" | "several";
 
 export type Part =
   | { readonly is: "step"; readonly name: string; readonly body: Body }
@@ -80,6 +86,8 @@ const body: fc.Arbitrary<Body> = fc.record({
   atMostOnce: fc.constantFrom(false, false, false, true),
   hasSchema: fc.constantFrom(false, false, true),
   hasInput: fc.constantFrom(false, false, false, true),
+  error: fc.constantFrom("plain", "detailed", "timeout", "several"),
+  chunks: fc.constantFrom(0, 0, 0, 2),
 });
 const wait: fc.Arbitrary<Wait> = fc.record({
   timeoutMs: fc.constantFrom(undefined, undefined, 0, 5),
@@ -181,7 +189,16 @@ export function changed([first, ...rest]: Program, { is, at }: Change): Program 
   return [{ ...first, parts }, ...rest];
 }
 
-export const PLAIN: Body = { fails: 0, retries: 0, slow: 0, atMostOnce: false, hasSchema: false, hasInput: false };
+export const PLAIN: Body = {
+  fails: 0,
+  retries: 0,
+  slow: 0,
+  atMostOnce: false,
+  hasSchema: false,
+  hasInput: false,
+  error: "plain",
+  chunks: 0,
+};
 
 /** The names of the events for which the program waits. */
 export function eventNames(program: Program): readonly string[] {

@@ -114,7 +114,14 @@ export type SeenInTurn =
       readonly input: number | undefined;
     }
   /** A step's function returned or threw this. */
-  | { readonly is: "made"; readonly title: string; readonly value: string; readonly input: number | undefined }
+  | {
+      readonly is: "made";
+      readonly title: string;
+      readonly value: string;
+      readonly input: number | undefined;
+      /** How many chunks the call has written. */
+      readonly chunks: number;
+    }
   /** The function got the answer of a call. `nowMs`: at this time, if it is a wait or a sleep. */
   | {
       readonly is: "got";
@@ -122,6 +129,8 @@ export type SeenInTurn =
       readonly kind: Kind;
       readonly value: string;
       readonly isError: boolean;
+      /** What the error keeps in all lives. */
+      readonly error?: string;
       readonly nowMs?: number;
     }
   /** The function is about to save a milestone. */

@@ -2,6 +2,7 @@
 import type { CheckpointManager } from "waymark";
 import { isTransient } from "waymark/adapter";
 import { checkHistory, parseHistory } from "waymark/testing";
+import { chunkViolations } from "./followed.js";
 import type { Seen } from "./seen.js";
 
 /** What is wrong, in words. Notes what has become of the events. */
@@ -30,7 +31,7 @@ export async function storedViolations(
   }
   // A fork gets the answers of its origin, and not its milestones.
   if (saved.size > 0 && !task.includes("fork")) violations.push(`${task} lacks ${saved.size} milestones`);
-  return violations;
+  return [...violations, ...(await chunkViolations(manager, task, seen))];
 }
 
 /** What is wrong with the calls of the storage, in words. */

@@ -57,6 +57,7 @@ interface Place {
 }
 
 const TICK = "tick";
+const SUMMARY = "planned summary";
 const UNLIMITED: Wait = { timeoutMs: undefined, hasSignal: false, hasDeadline: false, hasSchema: false };
 
 /** Executes the turn that begins with this state. */
@@ -197,7 +198,7 @@ async function settle({ branches, throws }: Extract<Part, { is: "settled" }>, { 
       place.trace.push(`failed ${describe(end.reason)}`);
     }
   }
-  if (throws && errors.length > 0) throw new AggregateError(errors, "planned summary");
+  if (throws && errors.length > 0) throw new AggregateError(errors, SUMMARY);
 }
 
 async function race(part: Extract<Part, { is: "race" | "any" }>, place: Place): Promise<void> {
@@ -222,7 +223,7 @@ export function isPlanned(error: unknown): boolean {
 }
 
 function describe(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(describe).join(" and ");
+  if (error instanceof AggregateError && error.message === SUMMARY) return error.errors.map(describe).join(" and ");
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -1,4 +1,5 @@
 // What steps write while they run.
+import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { type StepCall, StorageError } from "waymark";
@@ -168,7 +169,7 @@ it("a chunk that can't be stored fails the step, and the log has what `redact` l
   expect(await chunksOf(manager, "u")).toEqual([{ attempt: 1, chunk: { token: "[redacted]" } }]);
 });
 
-it("a write after its attempt, or after the run has stopped, is refused, and ends no process", async () => {
+it("a write after its attempt, or once the run is cancelled, is refused, and ends no process", async () => {
   const { manager } = managerOn();
   const writes: StepCall["write"][] = [];
   await manager.run("t", (run) =>
@@ -196,19 +197,32 @@ it("a write after its attempt, or after the run has stopped, is refused, and end
   );
   void writes[1]?.("late");
   expect(await chunksOf(manager)).toEqual([]);
+  const cancelled = manager.run("u", (run) =>
+    run.step("model", async ({ write, signal }) => {
+      await manager.cancel("u", "by the test");
+      if (!signal.aborted) await once(signal, "abort");
+      void write("late");
+      await write("late");
+    }),
+  );
+  await expect(cancelled).rejects.toMatchObject({ code: "RUN_CANCELLED" });
+  expect(await chunksOf(manager, "u")).toEqual([]);
+});
+
+it("a run that pauses stores what its step writes, as it stores the step's result", async () => {
+  const { manager } = managerOn();
   const stop = new AbortController();
-  const stopped = manager.run(
-    "u",
+  const paused = manager.run(
+    "t",
     (run) =>
       run.step("model", async ({ write }) => {
         stop.abort();
-        void write("late");
-        await write("late");
+        void write("last words");
       }),
     { signal: stop.signal },
   );
-  await expect(stopped).rejects.toMatchObject({ code: "RUN_PAUSED" });
-  expect(await chunksOf(manager, "u")).toEqual([]);
+  await expect(paused).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  expect(await chunksOf(manager)).toEqual([{ attempt: 1, chunk: "last words" }]);
 });
 
 it.each(["chunk", "step"])("only a step counts as progress of a worker's run: %s", async (kind) => {

@@ -124,6 +124,7 @@ it("`outside` keeps an object as it is: members, private fields, iterators, erro
   expect(client.fixed).toEqual({ inner: { n: 1 } });
   expect(await client.nested.call()).toBe("secret");
   expect(client.sync()).toBe("secret");
+  expect(client.sync.bind(client)()).toBe("secret");
   await expect(client.fail()).rejects.toThrow(TypeError);
   const items: number[] = [];
   for await (const item of client.items()) items.push(item);

@@ -1,0 +1,90 @@
+// Follows a task through all of its lives, from another process, and compares what came with what is stored.
+import type { CheckpointManager } from "waymark";
+import { z } from "zod";
+import type { FollowedItem } from "../../src/runs/follower.js";
+import { collect } from "../support/collect.js";
+import type { Seen } from "./seen.js";
+
+export class FollowedTask {
+  readonly #manager: CheckpointManager;
+  readonly #task: string;
+  readonly #items: FollowedItem[] = [];
+  readonly #over = new AbortController();
+  #following: Promise<void> | undefined;
+
+  constructor(manager: CheckpointManager, task: string) {
+    this.#manager = manager;
+    this.#task = task;
+  }
+
+  /** Call it before each life, since a failure ends what follows a task. */
+  follow(): void {
+    this.#following ??= this.#take(this.#over.signal).finally(() => {
+      this.#following = undefined;
+    });
+  }
+
+  /** Ends it. Resolves to what is wrong, in words. @param isOver - Whether the task has ended. */
+  async check(isOver: boolean): Promise<readonly string[]> {
+    this.#over.abort();
+    await this.#following;
+    if (isOver) await this.#take(undefined);
+    const violations: string[] = [];
+    const sequences = this.#items.map(({ sequence }) => sequence);
+    if (sequences.some((sequence, at) => at > 0 && sequence <= (sequences[at - 1] ?? 0)))
+      violations.push(`${this.#task} was followed in the order ${sequences.join(", ")}`);
+    const came = new Map(this.#items.map((item) => [item.sequence, JSON.stringify(item)]));
+    const last = isOver ? Number.POSITIVE_INFINITY : (sequences.at(-1) ?? 0);
+    const stored = await collect(this.#manager.records(this.#task));
+    for (const record of stored.filter(({ sequence }) => sequence <= last)) {
+      // A checkpoint's status may change, and the value of a received event is removed.
+      const mayChange = record.kind === "checkpoint" || record.kind === "event";
+      const item = came.get(record.sequence);
+      if (item === undefined || (!mayChange && item !== JSON.stringify(record)))
+        violations.push(`${this.#task} was followed without its record ${record.sequence}`);
+    }
+    const isKnown = new Set(stored.map(({ sequence }) => sequence));
+    // An automatic checkpoint may have been replaced.
+    for (const { sequence, kind } of this.#items)
+      if (kind !== "checkpoint" && !isKnown.has(sequence))
+        violations.push(`${this.#task} was followed to a ${kind} ${sequence} that isn't stored`);
+    return violations;
+  }
+
+  async #take(signal: AbortSignal | undefined): Promise<void> {
+    const afterSequence = this.#items.at(-1)?.sequence;
+    try {
+      for await (const item of this.#manager.follow(this.#task, { afterSequence, signal })) this.#items.push(item);
+    } catch (error) {
+      if (!signal?.aborted) throw error;
+    }
+  }
+}
+
+/** What a step has written is stored before its result: all chunks, in order. */
+export async function chunkViolations(
+  manager: CheckpointManager,
+  task: string,
+  seen: readonly Seen[],
+): Promise<readonly string[]> {
+  // A fork takes results along without their chunks.
+  const made = seen.flatMap((line) => (line.is === "made" && line.task === task ? line : []));
+  const written = new Map(made.map(({ value, chunks }) => [value, chunks]));
+  const stored = new Map<string, number[]>();
+  const violations: string[] = [];
+  for await (const record of manager.records(task, { kinds: ["chunk", "step"] })) {
+    const chunk = CHUNK.safeParse(record).data?.value.chunk;
+    if (chunk) stored.set(chunk.of, [...(stored.get(chunk.of) ?? []), chunk.number]);
+    const result = STEP.safeParse(record).data?.value.result ?? "";
+    const expected = Array.from({ length: written.get(result) ?? 0 }, (_, number) => number).join(", ");
+    const before = (stored.get(result) ?? []).join(", ");
+    if (before !== expected)
+      violations.push(
+        `${result} of ${task} wrote the chunks ${expected}, and "${before}" are stored before its result`,
+      );
+  }
+  return violations;
+}
+
+const CHUNK = z.object({ value: z.object({ chunk: z.object({ of: z.string(), number: z.number() }) }) });
+const STEP = z.object({ kind: z.literal("step"), value: z.object({ result: z.string() }) });
