@@ -74,11 +74,10 @@ export const groups = [
       ),
       page(
         "docs/plans.md",
-        "Plans",
-        "Run spec-kit's, Kiro's, OpenSpec's and other lists of items with a coder and gates.",
+        "Plans and PRPs",
+        "Run PRPs, and the lists of spec-kit, Kiro, OpenSpec and others, with a coder and gates.",
       ),
-      page("docs/prps.md", "PRPs", "Check a PRP, run it with a coder, kill it, and resume it."),
-      page("docs/systems.md", "PRPs, plans, builds, phases", "The four systems that run on Waymark, in detail."),
+      page("docs/systems.md", "Gates, builds, phases", "The four systems that run on Waymark, in detail."),
       page(
         "docs/AGENTS-template.md",
         "An AGENTS.md to copy",

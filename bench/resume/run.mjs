@@ -1,6 +1,6 @@
 // @ts-check
 // One program on Waymark and on its peers, killed at every boundary and in every step, then changed: `npm run bench:resume`.
-// With `--write`, the table goes to docs/runs.md. Needs a build.
+// With `--write`, the table goes to bench/README.md. Needs a build.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -54,7 +54,7 @@ const table = tableOf(
 const report = `${table}\n\n${new Date().toISOString().slice(0, 10)}, ${machine().replaceAll("\n", ", ")}; ${versions.join(", ")}.\n`;
 console.log(`\n${report}`);
 if (options.write) {
-  const path = join(root, "docs/runs.md");
+  const path = join(root, "bench/README.md");
   const text = readFileSync(path, "utf8");
   writeFileSync(
     path,

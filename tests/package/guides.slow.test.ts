@@ -45,10 +45,6 @@ describe("docs/getting-started.md", () => {
     expect(waymark("list", "report-42", "--timeline").trim().split("\n")).toHaveLength(1 + 5);
   });
 
-  it("skips the phases that were saved", () => {
-    expect([run("phases.mjs"), run("phases.mjs")]).toEqual(["compile\ntest\npack\n", ""]);
-  });
-
   /** The lines that the program printed before it was killed. */
   async function killedAfter(line: string): Promise<string[]> {
     const child = spawn(process.execPath, ["report.mjs"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });

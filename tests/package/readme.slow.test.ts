@@ -26,7 +26,7 @@ const PAGES = [
   "storages",
   "retention",
   "recipes",
-  "prps",
+  "plans",
   "coming-from",
   "AGENTS-template",
 ].map((page) => readFileSync(join(root, "docs", `${page}.md`), "utf8"));

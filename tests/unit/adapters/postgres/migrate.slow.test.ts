@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
@@ -10,11 +9,6 @@ import { bodyOf, saveTurns } from "../../../support/histories.js";
 import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 
 describe("the tables", () => {
-  it("are those that docs/scaling.md shows", async () => {
-    const page = await readFile(new URL("../../../../docs/scaling.md", import.meta.url), "utf8");
-    expect(page).toContain(`\`\`\`sql\n${postgresDdl().trimEnd()}\n\`\`\``);
-  });
-
   it("are made once, even if fifty programs save at once into an empty database", async () => {
     const place = await newSchema();
     const adapters = Array.from({ length: 50 }, () => openAdapter({ ...place, retryForMs: 60_000 }));
