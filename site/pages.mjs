@@ -35,7 +35,7 @@ export const groups = [
       page(
         "docs/coming-from.md",
         "Coming from …",
-        "LangGraph's savers, DBOS, conf, lowdb and a JSON file of your own, each beside Waymark.",
+        "LangGraph's savers, DBOS, Temporal, conf, lowdb and a JSON file of your own, each beside Waymark.",
       ),
     ],
   },

@@ -1,5 +1,5 @@
 // @ts-check
-// Waymark beside its peers: `npm run bench:peers`. With `--write`, the table goes to docs/performance.md and the plot to
+// Waymark beside its peers: `npm run bench:peers`. With `--write`, the table goes to bench/README.md and the plot to
 // docs/pictures/peers.svg. Needs a build.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ const AT_ONCE = 64;
 const IN_A_ROW = 10;
 const LISTED = 1000;
 const TASKS = 10_000;
-const TABLE = /(?<=<!-- npm run bench:peers -- --write -->\n).*(?=<!-- end -->)/s;
+const TABLE = /(?<=<!-- npm run bench:peers -- --write -->\n).*(?=<!-- end of bench:peers -->)/s;
 
 const root = join(import.meta.dirname, "../..");
 const { values: options } = parseArgs({ options: { write: { type: "boolean", default: false } } });
@@ -197,7 +197,7 @@ function report() {
     join(root, "docs/pictures/peers.svg"),
     plotOf(new Map([...histories].filter(([name]) => !name.includes("bare")))),
   );
-  const page = join(root, "docs/performance.md");
+  const page = join(root, "bench/README.md");
   writeFileSync(page, readFileSync(page, "utf8").replace(TABLE, `${lines.join("\n")}\n`));
 }
 

@@ -13,10 +13,11 @@ import { newPlace, waymark } from "./waymark.js";
 const root = join(import.meta.dirname, "..", "..");
 const page = readFileSync(join(root, "docs", "command-output.md"), "utf8");
 const shapes = /```ts\n(.*?)```/s.exec(page)?.[1] ?? "";
-const rows = [...page.matchAll(/^\| `waymark (.*?)` \| `(.*?)`.* \| (yes|no) \|$/gm)].map(([, line, type, ndjson]) => ({
-  line: line!,
+const table = /```text\n(.*?)```/s.exec(page)?.[1] ?? "";
+const rows = [...table.matchAll(/^(.*?) {2,}(.*)$/gm)].map(([, line, type]) => ({
+  line: `${line} --json`,
   type: type!,
-  hasNdjson: ndjson === "yes",
+  hasNdjson: type!.endsWith("[]"),
 }));
 /** A program of the sources can't be loaded by a configuration. */
 const SDK = pathToFileURL(join(root, "dist", "src", "index.js")).href;

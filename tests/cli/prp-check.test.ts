@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
@@ -55,29 +55,6 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     expect([code, stderr]).toEqual([1, ""]);
     expect(stdout).toMatch(message);
     expect(stdout).toMatch(/\n\nIt can't be run: 1 error\.\n$/);
-  });
-
-  it("prints the output in docs/systems.md, and reads the JSON of that page", async () => {
-    const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "systems.md"), "utf8");
-    const shown = /```text\n(PRP\.md: .*?)```/s.exec(page)?.[1];
-    const intro = "# A\n\n**PRP ID**: P1.M1.T2.S1\n\n## Goal\n\nG\n\n## Validation Loop\n\n";
-    const gates = [
-      "### Level 1: Style\n\n```bash\nnpm run lint\nrm -rf coverage\n```",
-      "### Level 2: Tests\n\n```bash\ncd app && npm test\n```",
-      "### Level 3: A look at the page\n\nOpen it.\n",
-    ];
-    const { check } = await folderWith({
-      "PRP.md": intro + gates.join("\n\n"),
-      "PRP.json": /```json\n(.*?)```/s.exec(page)?.[1] ?? "",
-    });
-    expect((await check("PRP.md")).stdout).toBe(shown);
-    const { gates: stages } = JSON.parse((await check("PRP.json", "--json")).stdout).prps[0];
-    expect(stages.map(({ stage }: { stage: string }) => stage)).toEqual([
-      "validation-gate-1",
-      "validation-gate-1-2",
-      "validation-gate-2",
-      "validation-gate-5",
-    ]);
   });
 
   it("offers to skip the gates that can't be run, and --skip and --only choose", async () => {

@@ -1,18 +1,15 @@
 // Follows the guides that tell a story: what they say is printed, is printed.
 import { execFileSync, spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import ts from "typescript";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
-import { administer, serverUrl } from "../support/postgres.js";
 
 const root = join(import.meta.dirname, "..", "..");
-const peers = join(root, "bench", "peers");
 const start = readFileSync(join(root, "site", "index.md"), "utf8");
 const guide = readFileSync(join(root, "docs", "getting-started.md"), "utf8");
 const following = readFileSync(join(root, "docs", "following.md"), "utf8");
@@ -152,76 +149,38 @@ describe("docs/testing.md", () => {
   });
 });
 
-describe("docs/coming-from.md", () => {
-  /** The programs of a section on Waymark: the one that saves, and the one that imports. */
-  function programsOf(section: string): void {
-    const [, text = ""] = new RegExp(`^## ${section}\\n(.*?)(?=^## |(?![^]))`, "ms").exec(comingFrom) ?? [];
+describe("docs/coming-from.md, for a JSON file of your own", () => {
+  const storage = () => openStorage(`files:${join(folder, ".waymark", "state")}`);
+
+  /** The programs on Waymark: the one that saves, and the one that imports. */
+  beforeEach(() => {
+    const [, text = ""] = /^## A JSON file of your own\n(.*)/ms.exec(comingFrom) ?? [];
     const own = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
     const [program = "", importing = ""] = own.filter((code) => code.includes("waymark"));
     writeFileSync(join(folder, "program.mjs"), withoutTypes(program));
     writeFileSync(join(folder, "import.mjs"), withoutTypes(importing));
-  }
+  });
 
-  it.each([
-    ["conf", "config.json", { done: ["compile"] }, "files:.waymark/conf", { done: ["compile", "test"] }],
-    ["lowdb", "db.json", { builds: { "build-42": { phase: 1 } } }, "sqlite:.waymark/builds.db", { phase: 2 }],
-    [
-      "A JSON file of your own",
-      "state.json",
-      { done: ["compile"] },
-      "files:.waymark/state",
-      { done: ["compile", "test"] },
-    ],
-  ])("%s: the program continues from what the import has stored", async (section, file, data, storage, state) => {
-    programsOf(section);
-    writeFileSync(join(folder, file), JSON.stringify(data));
+  it("shows a program that continues from what the import has stored", async () => {
+    writeFileSync(join(folder, "state.json"), JSON.stringify({ done: ["compile"] }));
     // Importing twice stores nothing twice.
     for (const script of ["import.mjs", "import.mjs", "program.mjs"]) run(script);
 
-    const manager = new CheckpointManager({ storage: openStorage(inFolder(storage)) });
-    const [task] = await manager.tasks();
-    const saved = await manager.list(task?.taskId ?? "");
+    const manager = new CheckpointManager({ storage: storage() });
+    const saved = await manager.list("build");
     expect([saved.length, saved.at(-1)?.stage]).toEqual([2, "imported"]);
-    expect((await manager.latest(task?.taskId ?? ""))?.state).toEqual(state);
+    expect((await manager.latest("build"))?.state).toEqual({ done: ["compile", "test"] });
     await manager.close();
   });
 
-  it("says which file is cut short, and stores nothing of it", async () => {
-    programsOf("A JSON file of your own");
+  it("shows an import that names a file cut short, and stores nothing of it", async () => {
     writeFileSync(join(folder, "state.json"), '{"done":["comp');
 
     expect(() => run("import.mjs")).toThrow(/state\.json is no JSON, so nothing was imported/);
-    const manager = new CheckpointManager({ storage: openStorage(inFolder("files:.waymark/state")) });
+    const manager = new CheckpointManager({ storage: storage() });
     expect(await manager.tasks()).toEqual([]);
     await manager.close();
   });
-
-  /** A storage's URL with its path in the folder. */
-  function inFolder(url: string): string {
-    const [scheme = "", path = ""] = url.split(":");
-    return `${scheme}:${join(folder, path)}`;
-  }
-
-  for (const [, code = ""] of comingFrom.matchAll(/```js\n(.*?)```/gs)) {
-    const [, name = ""] = /from "((?:@[^/]+\/)?[^/"]+)/.exec(code) ?? [];
-    // `npm run bench:peers` installs them: they are no dependencies of the project.
-    const isInstalled = existsSync(join(peers, "node_modules", name));
-
-    it.skipIf(!isInstalled)(`shows a program of ${name} that runs, where bench:peers has installed it`, async () => {
-      const server = await serverUrl();
-      const database = `guide_${randomUUID().replaceAll("-", "")}`;
-      await administer(server, `CREATE DATABASE ${database}`);
-      const place = mkdtempSync(join(peers, ".guide-"));
-      try {
-        const url = Object.assign(new URL(server), { pathname: database }).href;
-        writeFileSync(join(place, "theirs.mjs"), code.replaceAll("postgres://app:password@localhost:5432/app", url));
-        for (const _run of [1, 2]) execFileSync(process.execPath, ["theirs.mjs"], { cwd: place, stdio: "pipe" });
-      } finally {
-        rmSync(place, { recursive: true, force: true });
-        await administer(server, `DROP DATABASE ${database} WITH (FORCE)`);
-      }
-    });
-  }
 });
 
 function run(...args: string[]): string {

@@ -50,19 +50,15 @@ beforeAll(async () => {
   await administer(server, `CREATE DATABASE ${database}`);
   mkdirSync(join(root, "coverage"), { recursive: true });
   folder = mkdtempSync(join(root, "coverage", "readme-"));
-  // The PRP and the plan that the page has to copy, and the coder that its executor calls.
-  writeFileSync(join(folder, "PRP.md"), /````markdown\n(.*?)````/s.exec(systems)?.[1] ?? "");
-  writeFileSync(join(folder, "plan.yaml"), /```yaml\n(.*?)```/s.exec(systems)?.[1] ?? "");
+  // A PRP, and the plan that docs/systems.md has to copy.
   writeFileSync(
-    join(folder, "my-agent"),
-    '#!/bin/sh\ncat >/dev/null\necho \'{"result":"success","message":"done"}\'\n',
-    { mode: 0o700 },
+    join(folder, "PRP.md"),
+    "# Add it up\n\n## Validation Loop\n\n### Level 1\n\n```sh\ntest 1 -eq 1\n```\n",
   );
+  writeFileSync(join(folder, "plan.yaml"), /```yaml\n(.*?)```/s.exec(systems)?.[1] ?? "");
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
-  // docs/coming-from.md reads these files, and has a program copied.
+  // docs/coming-from.md reads this file, and has a program copied.
   writeFileSync(join(folder, "state.json"), JSON.stringify({ done: ["compile"] }));
-  writeFileSync(join(folder, "config.json"), JSON.stringify({ done: ["compile"] }));
-  writeFileSync(join(folder, "db.json"), JSON.stringify({ builds: { "build-42": { phase: 2 } } }));
   const imports = readFileSync(join(root, "examples/langgraph-agent/src/import-threads.ts"), "utf8");
   writeFileSync(join(folder, "import-threads.ts"), imports);
   writeFileSync(join(folder, "import-threads.js"), withoutTypes(imports));
