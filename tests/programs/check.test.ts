@@ -12,7 +12,7 @@ const refused = (title: string) => ({ is: "refused", title, isStopped: true }) a
 it.each([
   {
     title: "A stop may refuse one call before another gets its stored result",
-    stop: [{ is: "stopped" }] as const,
+    stop: [{ is: "stopped", reason: "RUN_PAUSED" }] as const,
     reported: [],
   },
   {
@@ -32,7 +32,13 @@ it.each([
 
 it("Nothing that a function returns after a stop is stored", () => {
   const seen: Seen[] = [
-    ...inLife("life-1", [began, called("a"), { is: "stopped" }, got("a"), { is: "returned", result: [] }]),
+    ...inLife("life-1", [
+      began,
+      called("a"),
+      { is: "stopped", reason: "RUN_PAUSED" },
+      got("a"),
+      { is: "returned", result: [] },
+    ]),
     { is: "ended", life: "life-1", task: "t", how: "completed" },
   ];
   expect(violationsIn(seen)).toEqual([

@@ -80,7 +80,7 @@ class RunCalls implements Calls {
 
   /** Notes when the run stops, and of which calls the thrown error contains errors. */
   async watch<Result>(work: () => Promise<Result>): Promise<Result> {
-    const forget = onAbort(this.#run.signal, () => this.note({ is: "stopped" }));
+    const forget = onAbort(this.#run.signal, (reason) => this.note({ is: "stopped", reason: errorCode(reason) }));
     try {
       return await work();
     } catch (error) {

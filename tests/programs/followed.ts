@@ -67,8 +67,10 @@ export async function chunkViolations(
   task: string,
   seen: readonly Seen[],
 ): Promise<readonly string[]> {
+  const isRefused = (life: string) =>
+    seen.some((line) => line.is === "stopped" && line.life === life && line.reason !== "RUN_PAUSED");
   // A fork takes results along without their chunks.
-  const made = seen.flatMap((line) => (line.is === "made" && line.task === task ? line : []));
+  const made = seen.flatMap((line) => (line.is === "made" && line.task === task && !isRefused(line.life) ? line : []));
   const written = new Map(made.map(({ value, chunks }) => [value, chunks]));
   const stored = new Map<string, number[]>();
   const violations: string[] = [];
@@ -76,9 +78,10 @@ export async function chunkViolations(
     const chunk = CHUNK.safeParse(record).data?.value.chunk;
     if (chunk) stored.set(chunk.of, [...(stored.get(chunk.of) ?? []), chunk.number]);
     const result = STEP.safeParse(record).data?.value.result ?? "";
-    const expected = Array.from({ length: written.get(result) ?? 0 }, (_, number) => number).join(", ");
+    const count = written.get(result);
+    const expected = Array.from({ length: count ?? 0 }, (_, number) => number).join(", ");
     const before = (stored.get(result) ?? []).join(", ");
-    if (before !== expected)
+    if (count !== undefined && before !== expected)
       violations.push(
         `${result} of ${task} wrote the chunks ${expected}, and "${before}" are stored before its result`,
       );

@@ -101,7 +101,7 @@ export type SeenInTurn =
       readonly input: number | undefined;
     }
   /** The run's signal has aborted. A call is refused a turn of the event loop later, after results that are stored. */
-  | { readonly is: "stopped" }
+  | { readonly is: "stopped"; readonly reason: string }
   /** It was refused, since the turn was over, or rejected, since the run has stopped. */
   | { readonly is: "refused"; readonly title: string; readonly isStopped: boolean }
   /** A step's function has begun. */
