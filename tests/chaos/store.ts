@@ -7,10 +7,14 @@ import { nowMs, type Observation } from "./ledger.js";
 
 export type StorageName = "postgres" | "sqlite" | "json-file";
 
+/** A process that is stopped may hold a lock, on a busy machine for longer than a call waits by default. */
+const LOCK_MS = 60_000;
+
 /** @param place - A URL, or a path. */
 export function openStorage(name: StorageName, place: string): StorageAdapter {
   if (name === "postgres") return new PostgresAdapter({ url: place });
-  return name === "sqlite" ? new SqliteAdapter({ path: place }) : new JsonFileAdapter({ path: place });
+  if (name === "sqlite") return new SqliteAdapter({ path: place, busyTimeoutMs: LOCK_MS });
+  return new JsonFileAdapter({ path: place, lockTimeoutMs: LOCK_MS });
 }
 
 /**

@@ -15,7 +15,7 @@ import { recordingLogger } from "../support/recording-logger.js";
 import { violationsIn } from "./check.js";
 import { errorCode } from "./error-code.js";
 import { misinterpreted } from "./interpret.js";
-import { countBodies, openSeen, readSeen } from "./ledger.js";
+import { countBodies, openSeen, SeenReader } from "./ledger.js";
 import { eventNames } from "./program.js";
 import type { Seen } from "./seen.js";
 import { CALLED, chance, isOuter, programOf, type Told, WORKED } from "./told.js";
@@ -71,6 +71,7 @@ export async function executeInProcesses(all: readonly Given[]) {
 class Fleet {
   readonly #given: Given;
   readonly #seen: string;
+  readonly #reader: SeenReader;
   readonly #histories: string;
   readonly #manager: CheckpointManager;
   readonly #note: (seen: Seen, atMs?: number) => void;
@@ -93,6 +94,7 @@ class Fleet {
     this.#given = given;
     this.#seen = join(given.folder, "seen");
     this.#histories = join(given.folder, "histories");
+    this.#reader = new SeenReader(this.#seen);
     this.#note = openSeen(this.#seen, "parent");
     this.#chance = chance(given.seed);
     const storage = recorded(openStorage(given.storage, given.place), this.#histories, "parent");
@@ -115,7 +117,7 @@ class Fleet {
   }
 
   async check() {
-    const noted = readSeen(this.#seen);
+    const noted = this.#reader.read();
     const seen = [...noted, ...(await this.#compare(noted))];
     const history = historyIn(this.#histories);
     const code = (task: string) => (version: number) => programOf(this.#given.seed, task, version);
@@ -195,7 +197,7 @@ class Fleet {
 
   /** Answers the waits that have begun since the last time. */
   async #answer(): Promise<void> {
-    for (const line of readSeen(this.#seen)) {
+    for (const line of this.#reader.read()) {
       const key = JSON.stringify(line);
       if (line.is !== "asked" || this.#answered.has(key)) continue;
       this.#answered.add(key);
@@ -210,7 +212,7 @@ class Fleet {
   /** The tasks that haven't ended, without those that fail for ever. */
   async #unfinished(): Promise<readonly string[]> {
     const listed = (await this.#manager.tasks()).filter(({ newest }) => newest.status !== "completed");
-    const stuck = new Set(readSeen(this.#seen).flatMap((line) => (line.is === "stuck" ? line.task : [])));
+    const stuck = new Set(this.#reader.read().flatMap((line) => (line.is === "stuck" ? line.task : [])));
     return listed.map(({ taskId }) => taskId).filter((task) => isOuter(task) && !stuck.has(task));
   }
 
@@ -226,7 +228,7 @@ class Fleet {
   /** Puts the failed tasks of workers back, some from an earlier step on. Resolves to the tasks that are left. */
   async #retryFailed(): Promise<readonly string[]> {
     const left = await this.#unfinished();
-    const bodies = countBodies(readSeen(this.#seen));
+    const bodies = countBodies(this.#reader.read());
     for (const { taskId, newest } of await this.#manager.tasks({ prefix: WORKED, status: ["failed"] })) {
       if (!left.includes(taskId)) continue;
       const { count, idle } = this.#retried.get(taskId) ?? { count: -1, idle: 0 };
@@ -262,7 +264,7 @@ class Fleet {
       await this.#answer();
       const left = await this.#retryFailed();
       if (left.length === 0 || this.#violations.length > 0) return;
-      const now = `${readSeen(this.#seen).filter(({ is }) => is !== "asked").length}`;
+      const now = `${this.#reader.read().filter(({ is }) => is !== "asked").length}`;
       if (now !== before) lastMs = nowMs() + STILL_MS;
       before = now;
       if (nowMs() > lastMs) {

@@ -12,15 +12,29 @@ export function openSeen(folder: string, name: string): (seen: Seen, atMs?: numb
   return (seen, atMs = nowMs()) => void writeSync(file, `${JSON.stringify({ ...seen, atMs })}\n`);
 }
 
-/** What all processes have seen until now, in the order in which they saw it. */
-export function readSeen(folder: string): readonly Seen[] {
-  const lines = readdirSync(folder).flatMap((name) => {
-    const text = readFileSync(join(folder, name), "utf8");
-    // The last line of a process that is writing may be half a line.
-    return text.slice(0, text.lastIndexOf("\n") + 1).split("\n");
-  });
-  const seen = lines.flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Seen & { readonly atMs: number }]));
-  return seen.sort((a, b) => a.atMs - b.atMs);
+/** Reads what all processes have seen until now, each line once. */
+export class SeenReader {
+  readonly #folder: string;
+  /** How many bytes of each file are read. */
+  readonly #read = new Map<string, number>();
+  readonly #seen: (Seen & { readonly atMs: number })[] = [];
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** In the order in which they saw it. */
+  read(): readonly Seen[] {
+    for (const name of readdirSync(this.#folder)) {
+      const bytes = readFileSync(join(this.#folder, name));
+      // The last line of a process that is writing may be half a line.
+      const end = bytes.lastIndexOf("\n") + 1;
+      const lines = bytes.toString("utf8", this.#read.get(name) ?? 0, end).split("\n");
+      this.#read.set(name, end);
+      for (const line of lines) if (line !== "") this.#seen.push(JSON.parse(line));
+    }
+    return this.#seen.sort((a, b) => a.atMs - b.atMs);
+  }
 }
 
 /** How many steps have run, by task, those of its child runs included. */
