@@ -30,11 +30,7 @@ const FILES = [
 const CACHES = new Set([".cache", ".vite", ".vitest"]);
 
 const SLOW = { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1" };
-const IN_MEMORY = {
-  name: "random programs",
-  command: "npx vitest run tests/programs/random-programs.test.ts",
-  env: { WAYMARK_RUN_PROGRAMS: "300", WAYMARK_SEED: "1" },
-};
+const IN_MEMORY = { name: "random programs", command: "node tests/mutants/programs.mjs", env: {} };
 const ON_DISK = {
   name: "on files and SQLite",
   command: "npx vitest run --bail=1 tests/programs/random-programs.slow.test.ts",
