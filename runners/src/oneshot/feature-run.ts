@@ -1,11 +1,11 @@
 import { setMaxListeners } from "node:events";
 import { ProcessStartError } from "../processes/command.js";
-import { CommandOutput } from "../processes/command-output.js";
+import { CommandOutput, type OutputSink } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import type { OneshotListener, WorkstreamFailure } from "./events.js";
 import type { FeatureJournal } from "./feature-journal.js";
 import type { Settings } from "./oneshot-options.js";
-import { OutputLines, OutputTail } from "./output-lines.js";
+import { lineSink, OutputTail } from "./output-lines.js";
 import type { CheckedWorkstream } from "./plan.js";
 
 export interface RunContext {
@@ -139,8 +139,8 @@ export class FeatureRun {
     this.#context.tell({ type: "workstreamFailed", ...failure });
   }
 
-  #makeLines(workstream: string, stream: "stdout" | "stderr", tail: OutputTail): OutputLines {
-    return new OutputLines((line) => {
+  #makeLines(workstream: string, stream: "stdout" | "stderr", tail: OutputTail): OutputSink {
+    return lineSink((line) => {
       tail.push(line);
       this.#context.tell({ type: "output", workstream, stream, line });
     });

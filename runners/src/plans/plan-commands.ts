@@ -1,8 +1,7 @@
-import { StringDecoder } from "node:string_decoder";
 import type { Logger, StepCall } from "waymark";
 import { coderCommand } from "../coders/coder-command.js";
 import { type CoderReport, quoteEnd, REPORT_BYTES, reportOf } from "../coders/coder-report.js";
-import { CommandOutput, type OutputSink } from "../processes/command-output.js";
+import { CommandOutput, type OutputSink, textSink } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { gateLine } from "../prp/gates/gate-line.js";
 import { openSink, type PrpOutput } from "../prp/output.js";
@@ -73,20 +72,19 @@ async function run(
 
 /** Also writes the output to the step's log, up to a bound. */
 function streaming(shown: OutputSink, write: StepCall["write"]): OutputSink {
-  const decoder = new StringDecoder("utf8");
   let left = MAX_STREAMED;
-  const pass = (text: string): void => {
+  const log = textSink((text) => {
     if (text === "" || left <= 0) return;
     left -= text.length;
     void write(left > 0 ? text : "[waymark: the rest of this output isn't kept]");
-  };
+  });
   return {
     write(chunk) {
-      pass(decoder.write(chunk));
+      void log.write(chunk);
       return shown.write(chunk);
     },
     end() {
-      pass(decoder.end());
+      log.end();
       shown.end();
     },
   };

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import { relative, resolve, sep } from "node:path";
+import { existsSync } from "node:fs";
+import { delimiter, join, relative, resolve, sep } from "node:path";
 import { checkTaskId, checkText, describeCause } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { z } from "zod";
@@ -7,7 +8,6 @@ import { checkOptions, nonEmpty } from "../options.js";
 import { RunnerError, readDocument } from "../runner-error.js";
 import { type GateInspection, inspectGate } from "./gates/inspect-gate.js";
 import { readScripts } from "./gates/servers.js";
-import { isInstalled } from "./gates/shells.js";
 import { type ParsedGate, parsePrp } from "./parse-prp.js";
 import { type CheckedDocument, checkDocument, type PrpDocument } from "./prp-document.js";
 
@@ -172,7 +172,9 @@ async function checkGates(
   options: CheckPrpOptions,
 ): Promise<Pick<PrpCheck, "gates" | "problems" | "offer">> {
   const scripts = await readScripts(options.cwd ?? ".");
-  const whyNoShell = (await isInstalled("bash")) ? undefined : "there is no bash in the folders of PATH";
+  const folders = (process.env["PATH"] ?? "/usr/bin:/bin").split(delimiter);
+  const hasShell = folders.some((folder) => existsSync(join(folder, "bash")));
+  const whyNoShell = hasShell ? undefined : "there is no bash in the folders of PATH";
   const seen = new Map<number, number>();
   const gates = parsed.map((gate): GateCheck => {
     const nth = (seen.get(gate.level) ?? 0) + 1;
