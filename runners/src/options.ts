@@ -17,6 +17,11 @@ export const milliseconds = (min: 0 | 1) => z.int().min(min).max(MAX_DELAY_MS);
 export function checkOptions<Checked>(name: string, options: unknown, schema: z.ZodType<Checked>): Checked {
   const { success, data, error } = schema.safeParse(options);
   if (success) return data;
-  const issues = error.issues.map(({ path, message }) => `${[name, ...path].join(".")}: ${message}`);
-  throw new TypeError(issues.join("; "));
+  throw new TypeError(describeIssues(error, name));
+}
+
+/** Returns all issues on one line: `PrpExecutorOptions.coder: must be …; …`. */
+export function describeIssues({ issues }: z.ZodError, ...name: readonly string[]): string {
+  const texts = issues.map(({ path, message }) => [[...name, ...path].join("."), message].filter(Boolean).join(": "));
+  return texts.join("; ");
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { describeIssues } from "../options.js";
 import { RunnerError } from "../runner-error.js";
 import { numberIn } from "./reading/outline.js";
 
@@ -54,7 +55,7 @@ export type CheckedDocument = z.output<typeof PrpDocumentSchema>;
 export function checkDocument(prp: unknown, what: string): CheckedDocument {
   const checked = PrpDocumentSchema.safeParse(prp);
   if (checked.success) return checked.data;
-  const message = `${what} is no PRP document. Nothing was run.\n${z.prettifyError(checked.error)}`;
+  const message = `${what} is no PRP document: ${describeIssues(checked.error)}. Nothing was run.`;
   throw new RunnerError("PRP_INVALID", message, { cause: checked.error });
 }
 
