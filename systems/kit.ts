@@ -8,8 +8,6 @@ export { describeCause } from "../adapters/files/failure.js";
 export { toFileName } from "../adapters/files/names.js";
 export { compareTasks, hasCheckpoint } from "../src/contract/adapter.js";
 export {
-  checkFunction,
-  checkInteger,
   checkKeys,
   checkSignal,
   checkTaskId,
@@ -32,7 +30,7 @@ export { listEventHeaders, listOpenWaits } from "../src/runs/event-headers.js";
 export { readRun } from "../src/runs/run-view.js";
 export { collectSteps, readLastSteps, readTurns } from "../src/runs/step-view.js";
 export { isRecord } from "./json-object.js";
-export { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS, describeAge } from "./oneshot/staleness.js";
+export { assertFresh, DEFAULT_MAX_AGE_MS, describeAge } from "./oneshot/staleness.js";
 export type { FeatureCheckpoints, StoredFeature } from "./oneshot/storage.js";
 export type { SessionCheckpoints } from "./prp/storage.js";
 export { isStillBeingRun, RunLock, runLockPath } from "./run-lock.js";

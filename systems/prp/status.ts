@@ -14,7 +14,7 @@ export interface PrpTaskStatus {
   readonly prpPath: string;
   readonly stage: PrpStage;
   readonly status: CheckpointStatus;
-  /** The checkpoint's label: `Gate 2 passed`, `The coder so far: 12 KB in 3 min`. */
+  /** The checkpoint's label: `Gate 2 passed`, `The coder so far: 12,345 bytes in 3 minutes`. */
   readonly label: string;
   readonly checkpointId: string;
   /** When the checkpoint was saved. */

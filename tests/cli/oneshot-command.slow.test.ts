@@ -489,13 +489,13 @@ describe("waymark oneshot", () => {
       "a plan that isn't there",
       ["F01", "--plan", "none.yaml"],
       3,
-      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run; fix that, or name another file \(--plan, --workstreams\)\.\n$/,
+      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run \(--plan, --workstreams\)\.\n$/,
     ],
     [
       "a plan that is a folder",
       ["F01", "--plan", ".sdp"],
       3,
-      /^waymark: The plan \.sdp can't be read: EISDIR: illegal operation on a directory\. Nothing was run; fix that, or name another file \(--plan, --workstreams\)\.\n$/,
+      /^waymark: The plan \.sdp can't be read: it is a folder, and a plan is a file\. Nothing was run \(--plan, --workstreams\)\.\n$/,
     ],
     [
       "a feature without a plan",

@@ -10,10 +10,9 @@ import { CommandError } from "../../cli/src/exit-code.js";
 import { readPlanFile } from "../../cli/src/prune/plan-file.js";
 import { readExport } from "../../cli/src/records/stored-record.js";
 import { checkConfig } from "../../config/config.js";
-import { OneshotError } from "../../runners/src/oneshot/errors.js";
 import { parsePlan } from "../../runners/src/oneshot/plan-file.js";
-import { PrpError } from "../../runners/src/prp/errors.js";
 import { parsePrp } from "../../runners/src/prp/parse-prp.js";
+import { RunnerError } from "../../runners/src/runner-error.js";
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
 import { CheckpointError, CheckpointManager, gzip, UnsupportedOperationError } from "../../src/index.js";
 import { toCheckpoint } from "../../systems/builds/rows.js";
@@ -130,7 +129,7 @@ export const DECODERS = {
   "oneshot-plan": {
     // The YAML library keeps half a kilobyte for each error, so many errors take a worker's time and memory.
     decode: (bytes) => void parsePlan(bytes.toString("utf8", 0, 16_384), "plan.yaml"),
-    expected: [OneshotError],
+    expected: [RunnerError],
   },
   "oneshot-feature": {
     async decode(bytes) {
@@ -145,7 +144,7 @@ export const DECODERS = {
   },
   prp: {
     decode: (bytes) => void parsePrp(bytes.toString("utf8", 0, 65_536), "PRP.md"),
-    expected: [PrpError],
+    expected: [RunnerError],
   },
   "prp-checkpoints": {
     async decode(bytes) {

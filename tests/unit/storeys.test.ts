@@ -52,9 +52,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["runners/src", "runners/src/coders", "runners/src/processes"],
     ...["waymark", "waymark/adapters/task-file", "waymark/kit", "waymark/prp"],
   ],
-  "runners/src/coders": ["waymark/kit"],
+  "runners/src/coders": ["runners/src/processes", "waymark/kit"],
   "runners/src/plans": [
-    ...["runners/src/coders", "runners/src/processes", "runners/src/prp", "waymark", "waymark/kit"],
+    ...["runners/src", "runners/src/coders", "runners/src/processes", "runners/src/prp", "waymark", "waymark/kit"],
   ],
   "runners/src/oneshot": ["runners/src", "runners/src/processes", "waymark", "waymark/kit", "waymark/oneshot"],
   "cli/src": [

@@ -5,8 +5,8 @@ import {
   findScript,
   gatesFor,
   type Plan,
-  PlanError,
   type PlanItem,
+  RunnerError,
   readPlan,
   readScripts,
   scriptGates,
@@ -64,7 +64,7 @@ export async function checkPlans(
       const bare = rows.some(({ item, gates, isRun }) => isRun && !item.isGroup && gates.length === 0);
       if (bare && options.gates !== "none") cli.exitCode = ExitCode.failed;
     } catch (error) {
-      if (!(error instanceof PlanError)) throw error;
+      if (!(error instanceof RunnerError)) throw error;
       cli.exitCode = ExitCode.failed;
       checked.push({ path: resolve(path), items: [], problem: error.message, code: error.code });
       if (!options.json) await cli.output.line(printable(error.message));

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { checkPrp, type GateCheck, PrpError } from "waymark-runners/prp";
+import { checkPrp, type GateCheck, RunnerError } from "waymark-runners/prp";
 import type { Cli } from "../cli.js";
 import type { JsonEvents } from "../event-lines.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -61,7 +61,7 @@ export async function checkPrps(
  * Shows the warnings about a PRP before it is run: on standard error, or as events. If the PRP can't be run, nothing is
  * shown, because running it says why.
  *
- * @throws {PrpError} The PRP can't be read.
+ * @throws {RunnerError} The PRP can't be read.
  */
 export async function warnOfPrp(
   cli: Cli,
@@ -88,7 +88,7 @@ async function checkedPrp(path: string, { section, skip, only }: ReadingOptions)
     const check = await checkPrp(path, { section, skip, only });
     return { path, check, problems: check.problems };
   } catch (error) {
-    if (!(error instanceof PrpError)) throw error;
+    if (!(error instanceof RunnerError)) throw error;
     return { path, problems: [error.message.replaceAll(resolve(path), path)], code: error.code };
   }
 }

@@ -1,5 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import { isRecord } from "waymark/kit";
+import type { CommandResult } from "../processes/run-command.js";
 import { findUsageLimit, type UsageLimit } from "./usage-limit.js";
 
 /** What a coder says of itself, in any of the forms of Claude Code, Codex and other commands. */
@@ -17,6 +18,28 @@ export interface CoderReport {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+/** How much of the end of a coder's stdout is searched for its report, even if less is kept, in bytes. */
+export const REPORT_BYTES = 1024 * 1024;
+/** How much of a coder's words is recorded, and repeated in errors. */
+const MAX_QUOTED = 2_000;
+
+/** Reads what a coder's command reported. If the command failed, `error` also says how it ended. */
+export function reportOf({ exitCode, timedOut, stdoutEnd, stderr }: CommandResult): CoderReport {
+  const failed = timedOut || exitCode !== 0;
+  const output = failed || stdoutEnd.trim() === "" ? `${stdoutEnd}\n${stderr}` : stdoutEnd;
+  const report = readReport(output, failed, new Date());
+  if (!failed && report.error === undefined) return report;
+  const exit = exitCode === null ? "was ended by a signal" : `exited with ${exitCode}`;
+  const how = timedOut ? "timed out" : failed ? exit : "reports an error";
+  const words = quoteEnd(report.error ?? (stderr.trim() === "" ? stdoutEnd : stderr));
+  return { ...report, error: `The coder ${how}${words === "" ? "" : `: ${words}`}` };
+}
+
+export function quoteEnd(text: string): string {
+  const trimmed = stripVTControlCharacters(text).trim();
+  return trimmed.length > MAX_QUOTED ? `… ${trimmed.slice(-MAX_QUOTED)}` : trimmed;
+}
 
 /**
  * Reads a coder's output: prose, `--output-format json` or `stream-json` of Claude Code, `exec --json` of Codex. An envelope may

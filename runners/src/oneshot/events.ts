@@ -1,5 +1,4 @@
 import type { Logger } from "waymark";
-import { safeLogger } from "waymark/kit";
 
 /** A workstream in the list at the beginning of a run. */
 export interface ListedWorkstream {
@@ -70,7 +69,7 @@ export type OneshotListener = (event: OneshotEvent) => void;
 export function safeListener(listener: OneshotListener | undefined, logger: Logger): OneshotListener {
   let hasThrown = false;
   const report = (error: unknown, { type }: OneshotEvent) => {
-    if (!hasThrown) safeLogger(logger).error({ error }, `The listener threw at ${type}; the run continues`);
+    if (!hasThrown) logger.error({ error }, `The listener threw at ${type}; the run continues`);
     hasThrown = true;
   };
   return (event) => {

@@ -1,21 +1,22 @@
 import { CheckpointConflictError } from "waymark";
 import type { FeatureCheckpoints } from "waymark/kit";
-import type { OneshotCheckpoint, OneshotRunState, OneshotStatus } from "waymark/oneshot";
+import type { OneshotCheckpoint } from "waymark/oneshot";
 import type { CheckedWorkstream } from "./plan.js";
+
+/** What all entries of a run have in common. */
+type EntryBase = Pick<OneshotCheckpoint, "featureId" | "agentId" | "startTime" | "waymark">;
 
 /** The start of a run. */
 export interface JournalStart {
-  readonly featureId: string;
-  readonly agentId: string;
-  readonly startTime: Date;
   readonly completed: readonly string[];
   /** In the plan's order. */
   readonly workstreams: readonly CheckedWorkstream[];
-  /** The plan's origin. */
-  readonly plan: OneshotRunState;
   /** The revision of the checkpoint that this run continues; `undefined` if there is none. */
   readonly revision: string | undefined;
 }
+
+/** Where a workstream is in this run. One that was stopped will be started again by the next run. */
+export type WorkstreamState = "running" | "completed" | "failed" | "stopped";
 
 /**
  * The journal of one run of a feature. It writes an entry only if the entry before it is still the newest. If somebody
@@ -23,64 +24,45 @@ export interface JournalStart {
  */
 export class FeatureJournal {
   readonly #checkpoints: FeatureCheckpoints;
-  readonly #start: JournalStart;
+  readonly #base: EntryBase;
+  readonly #workstreams: readonly CheckedWorkstream[];
   readonly #clock: () => number;
-  /**
-   * The workstreams that runs have completed; they are stored in the checkpoint. Those that authors have completed
-   * aren't stored, since an author may undo that.
-   */
-  readonly #completed: Set<string>;
   readonly #byAuthors: ReadonlySet<string>;
-  readonly #running = new Set<string>();
-  /** The workstreams that failed or were stopped. */
-  readonly #undone = new Set<string>();
-  #status: OneshotStatus = "running";
+  /** Completed ones are in the order of their completion. They include those that the plan no longer has. */
+  readonly #states = new Map<string, WorkstreamState>();
   #revision: string | undefined;
+  #ended: "paused" | "failed" | undefined;
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
 
-  constructor(checkpoints: FeatureCheckpoints, start: JournalStart, clock: () => number) {
+  constructor(checkpoints: FeatureCheckpoints, base: EntryBase, start: JournalStart, clock: () => number) {
     this.#checkpoints = checkpoints;
-    this.#start = start;
+    this.#base = base;
+    this.#workstreams = start.workstreams;
     this.#clock = clock;
-    this.#completed = new Set(start.completed);
     this.#byAuthors = new Set(start.workstreams.filter(({ isCompleted }) => isCompleted).map(({ id }) => id));
     this.#revision = start.revision;
+    for (const id of start.completed) this.#states.set(id, "completed");
   }
 
   /** First the workstreams that their authors completed, then the others in the order of their completion. */
   get completed(): string[] {
-    const byAuthors = [...this.#byAuthors].filter((id) => !this.#completed.has(id));
-    return [...byAuthors, ...[...this.#completed].filter((id) => this.#isPlanned(id))];
+    const byRuns = this.#completedByRuns().filter((id) => this.#isPlanned(id));
+    return [...[...this.#byAuthors].filter((id) => !byRuns.includes(id)), ...byRuns];
   }
 
   /** Workstreams that an earlier run completed and the plan no longer has. They stay recorded in case they return. */
   get unplanned(): string[] {
-    return [...this.#completed].filter((id) => !this.#isPlanned(id));
+    return this.#completedByRuns().filter((id) => !this.#isPlanned(id));
   }
 
   hasCompleted(workstream: string): boolean {
-    return this.#completed.has(workstream) || this.#byAuthors.has(workstream);
+    return this.#states.get(workstream) === "completed" || this.#byAuthors.has(workstream);
   }
 
-  markStarted(workstream: string): void {
-    this.#running.add(workstream);
-    this.#undone.delete(workstream);
-  }
-
-  markCompleted(workstream: string): void {
-    this.#running.delete(workstream);
-    this.#completed.add(workstream);
-  }
-
-  markFailed(workstream: string): void {
-    this.markStopped(workstream);
-    this.#status = "failed";
-  }
-
-  markStopped(workstream: string): void {
-    this.#running.delete(workstream);
-    this.#undone.add(workstream);
+  mark(workstream: string, state: WorkstreamState): void {
+    this.#states.delete(workstream);
+    this.#states.set(workstream, state);
   }
 
   /**
@@ -98,28 +80,40 @@ export class FeatureJournal {
 
   /** Writes the last entry of the run. */
   async close(status: "paused" | "failed"): Promise<void> {
-    this.#status = status;
+    this.#ended = status;
     await this.save();
   }
 
   /** Removes the file once everything is completed. */
   async complete(): Promise<void> {
     await this.#last;
-    await this.#checkpoints.remove(this.#start.featureId, { revision: this.#revision });
+    await this.#checkpoints.remove(this.#base.featureId, { revision: this.#revision });
   }
 
   #isPlanned(workstream: string): boolean {
-    return this.#start.workstreams.some(({ id }) => id === workstream);
+    return this.#workstreams.some(({ id }) => id === workstream);
+  }
+
+  /** Only these are stored: an author may undo what an author has completed. */
+  #completedByRuns(): string[] {
+    return [...this.#states].flatMap(([id, state]) => (state === "completed" ? [id] : []));
   }
 
   async #write(): Promise<void> {
-    const { featureId } = this.#start;
+    const states = [...this.#states.values()];
+    const checkpoint: OneshotCheckpoint = {
+      ...this.#base,
+      status: this.#ended ?? (states.includes("failed") ? "failed" : "running"),
+      completedWs: this.#completedByRuns(),
+      currentWs: this.#current(),
+      lastUpdate: new Date(this.#clock()),
+    };
     try {
-      this.#revision = await this.#checkpoints.save(this.#checkpoint(), { revision: this.#revision });
+      this.#revision = await this.#checkpoints.save(checkpoint, { revision: this.#revision });
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
-        `The checkpoint of feature ${JSON.stringify(featureId)} in ${this.#checkpoints.folder} was changed or removed by ` +
+        `The checkpoint of feature ${JSON.stringify(this.#base.featureId)} in ${this.#checkpoints.folder} was changed or removed by ` +
           "another run or program. It was left untouched, and the workstreams that ran here were ended; look at it, " +
           "then resume or restart.",
         { cause },
@@ -127,28 +121,11 @@ export class FeatureJournal {
     }
   }
 
-  #checkpoint(): OneshotCheckpoint {
-    const { featureId, agentId, startTime, plan } = this.#start;
-    return {
-      featureId,
-      agentId,
-      status: this.#status,
-      completedWs: [...this.#completed],
-      currentWs: this.#current(),
-      startTime,
-      lastUpdate: new Date(this.#clock()),
-      ...(Object.keys(plan).length === 0 ? undefined : { waymark: plan }),
-    };
-  }
-
   #current(): string {
-    const { workstreams } = this.#start;
-    const first = (isIt: (id: string) => boolean) => workstreams.find(({ id }) => isIt(id))?.id;
-    return (
-      first((id) => this.#running.has(id)) ??
-      first((id) => this.#undone.has(id)) ??
-      first((id) => !this.hasCompleted(id)) ??
-      ""
-    );
+    const isOpen = (id: string) => !this.hasCompleted(id);
+    const isUndone = (id: string) => isOpen(id) && this.#states.has(id);
+    const isRunning = (id: string) => this.#states.get(id) === "running";
+    const ids = this.#workstreams.map(({ id }) => id);
+    return ids.find(isRunning) ?? ids.find(isUndone) ?? ids.find(isOpen) ?? "";
   }
 }

@@ -1,19 +1,12 @@
 import { setMaxListeners } from "node:events";
 import { ProcessStartError } from "../processes/command.js";
-import { CommandOutput } from "../processes/command-output.js";
+import { CommandOutput, type OutputSink } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import type { OneshotListener, WorkstreamFailure } from "./events.js";
 import type { FeatureJournal } from "./feature-journal.js";
-import { OutputLines, OutputTail } from "./output-lines.js";
+import type { Settings } from "./oneshot-options.js";
+import { lineSink, OutputTail } from "./output-lines.js";
 import type { CheckedWorkstream } from "./plan.js";
-
-export interface RunSettings {
-  readonly jobs: number;
-  /** The folder where the commands run. */
-  readonly cwd: string;
-  readonly killGraceMs: number;
-  readonly tailLines: number;
-}
 
 export interface RunContext {
   /** Ends the running commands. */
@@ -27,7 +20,7 @@ export interface RunContext {
 export class FeatureRun {
   readonly #workstreams: readonly CheckedWorkstream[];
   readonly #journal: FeatureJournal;
-  readonly #settings: RunSettings;
+  readonly #settings: Settings;
   readonly #context: RunContext;
   /** Aborts with the caller's signal, or once the run can't continue. */
   readonly #ending: AbortSignal;
@@ -38,7 +31,7 @@ export class FeatureRun {
   constructor(
     workstreams: readonly CheckedWorkstream[],
     journal: FeatureJournal,
-    settings: RunSettings,
+    settings: Settings,
     context: RunContext,
   ) {
     this.#workstreams = workstreams;
@@ -91,9 +84,9 @@ export class FeatureRun {
   async #run(workstream: CheckedWorkstream): Promise<void> {
     const { id } = workstream;
     const startedMs = performance.now();
-    this.#journal.markStarted(id);
+    this.#journal.mark(id, "running");
     await this.#journal.save();
-    if (this.#ending.aborted) return this.#journal.markStopped(id);
+    if (this.#ending.aborted) return this.#journal.mark(id, "stopped");
     this.#context.tell({ type: "workstreamStarted", workstream: id });
     const tail = new OutputTail(this.#settings.tailLines);
     const result = await this.#runCommand(workstream, tail);
@@ -102,10 +95,10 @@ export class FeatureRun {
       const reason = `could not be started: ${result.reason}`;
       await this.#fail({ workstream: id, exitCode: null, signal: null, reason, outputTail: [], durationMs });
     } else if (result.aborted) {
-      this.#journal.markStopped(id);
+      this.#journal.mark(id, "stopped");
       this.#context.tell({ type: "workstreamStopped", workstream: id, durationMs });
     } else if (result.exitCode === 0) {
-      this.#journal.markCompleted(id);
+      this.#journal.mark(id, "completed");
       await this.#journal.save();
       this.#context.tell({ type: "workstreamFinished", workstream: id, durationMs });
     } else {
@@ -141,13 +134,13 @@ export class FeatureRun {
 
   async #fail(failure: WorkstreamFailure): Promise<void> {
     this.#failures.push(failure);
-    this.#journal.markFailed(failure.workstream);
+    this.#journal.mark(failure.workstream, "failed");
     await this.#journal.save();
     this.#context.tell({ type: "workstreamFailed", ...failure });
   }
 
-  #makeLines(workstream: string, stream: "stdout" | "stderr", tail: OutputTail): OutputLines {
-    return new OutputLines((line) => {
+  #makeLines(workstream: string, stream: "stdout" | "stderr", tail: OutputTail): OutputSink {
+    return lineSink((line) => {
       tail.push(line);
       this.#context.tell({ type: "output", workstream, stream, line });
     });

@@ -1,4 +1,4 @@
-export { OneshotError, type OneshotErrorCode } from "./errors.js";
+export { RunnerError, type RunnerErrorCode } from "../runner-error.js";
 export type { ListedWorkstream, OneshotEvent, OneshotListener, WorkstreamFailure } from "./events.js";
 export type { OneshotOptions } from "./oneshot-options.js";
 export type { CheckedWorkstream, OneshotPlan, Workstream, WorkstreamFolder } from "./plan.js";

@@ -1,19 +1,9 @@
 import { resolve } from "node:path";
 import { type Logger, UnsupportedOperationError } from "waymark";
-import {
-  checkFunction,
-  checkInteger,
-  checkKeys,
-  checkMaxAge,
-  checkSignal,
-  checkText,
-  DEFAULT_MAX_AGE_MS,
-  listKeys,
-  MAX_DELAY_MS,
-  warningLogger,
-} from "waymark/kit";
+import { checkSignal, DEFAULT_MAX_AGE_MS, safeLogger, warningLogger } from "waymark/kit";
+import { z } from "zod";
+import { callback, checkOptions, milliseconds, nonEmpty } from "../options.js";
 import type { OneshotListener } from "./events.js";
-import type { RunSettings } from "./feature-run.js";
 import type { OneshotPlan, WorkstreamFolder } from "./plan.js";
 
 export interface OneshotOptions {
@@ -56,96 +46,48 @@ export interface OneshotOptions {
   readonly clock?: (() => number) | undefined;
 }
 
+const OptionsSchema = z.strictObject({
+  plan: z
+    .custom<OneshotPlan | WorkstreamFolder | string>(
+      (plan) => (typeof plan === "object" && plan !== null) || (typeof plan === "string" && plan !== ""),
+      "must be a plan, or the path of its file",
+    )
+    .optional(),
+  baseDir: nonEmpty.default("."),
+  checkpointDir: nonEmpty.optional(),
+  cwd: nonEmpty.optional(),
+  jobs: z.int().min(1).default(1),
+  resume: z.boolean().default(false),
+  restart: z.boolean().default(false),
+  maxAgeMs: z.union([z.number().min(0), z.literal(Number.POSITIVE_INFINITY)]).default(DEFAULT_MAX_AGE_MS),
+  force: z.boolean().default(false),
+  agentId: z.string().optional(),
+  killGraceMs: milliseconds(0).default(5_000),
+  tailLines: z.int().min(0).default(20),
+  signal: z.custom<AbortSignal>().optional(),
+  onEvent: callback<OneshotListener>().optional(),
+  logger: z.custom<Logger>().optional(),
+  clock: callback<() => number>().default(() => Date.now),
+} satisfies Record<keyof OneshotOptions, z.ZodType>);
+
 /** The options with their defaults. */
-export interface Settings
-  extends RunSettings,
-    Pick<OneshotOptions, "checkpointDir" | "agentId" | "signal" | "onEvent"> {
-  readonly baseDir: string;
-  readonly resume: boolean;
-  readonly restart: boolean;
-  readonly maxAgeMs: number;
+export interface Settings extends z.output<typeof OptionsSchema> {
+  readonly cwd: string;
   readonly logger: Logger;
-  readonly clock: () => number;
 }
 
 /**
- * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
+ * @throws {TypeError} An option is misspelled or out of range; the message names it.
  * @throws {UnsupportedOperationError} On Windows, which has no process groups.
  */
 export function resolveOptions(options: OneshotOptions): Settings {
-  checkKeys("OneshotOptions", options, OPTION_KEYS);
-  const {
-    plan,
-    baseDir = ".",
-    cwd = baseDir,
-    checkpointDir,
-    jobs,
-    agentId,
-    maxAgeMs,
-    killGraceMs,
-    tailLines,
-  } = options;
-  const { signal } = options;
-  if (plan !== undefined && typeof plan !== "string" && (typeof plan !== "object" || plan === null)) {
-    throw new TypeError("OneshotOptions.plan must be a plan, or the path of its file.");
-  }
-  if (typeof plan === "string") checkText("OneshotOptions.plan", plan, 1);
-  checkText("OneshotOptions.baseDir", baseDir, 1);
-  checkText("OneshotOptions.cwd", cwd, 1);
-  if (checkpointDir !== undefined) checkText("OneshotOptions.checkpointDir", checkpointDir, 1);
-  if (agentId !== undefined) checkText("OneshotOptions.agentId", agentId);
-  checkInteger("OneshotOptions.jobs", jobs, 1);
-  checkInteger("OneshotOptions.tailLines", tailLines, 0);
-  checkInteger("OneshotOptions.killGraceMs", killGraceMs, 0);
-  if (killGraceMs !== undefined && killGraceMs > MAX_DELAY_MS) {
-    throw new RangeError(`OneshotOptions.killGraceMs can be at most ${MAX_DELAY_MS} ms; it is ${killGraceMs}.`);
-  }
-  checkMaxAge("OneshotOptions.maxAgeMs", maxAgeMs);
-  checkFunction("OneshotOptions.onEvent", options.onEvent);
-  checkFunction("OneshotOptions.clock", options.clock);
-  checkSignal("OneshotOptions.signal", signal);
-  const [resume, restart, force] = (["resume", "restart", "force"] as const).map((name) => {
-    const value = options[name] ?? false;
-    if (typeof value !== "boolean") throw new TypeError(`OneshotOptions.${name} must be true or false.`);
-    return value;
-  });
-  if (resume && restart) throw new TypeError("OneshotOptions.resume and restart exclude each other.");
+  const checked = checkOptions("OneshotOptions", options, OptionsSchema);
+  const { baseDir, cwd = baseDir, force, maxAgeMs, logger = warningLogger } = checked;
+  checkSignal("OneshotOptions.signal", checked.signal);
+  if (checked.resume && checked.restart) throw new TypeError("OneshotOptions.resume and restart exclude each other.");
   if (process.platform === "win32") {
     throw new UnsupportedOperationError("Workstreams need process groups, which Windows doesn't have.");
   }
-  return {
-    baseDir: resolve(baseDir),
-    cwd: resolve(cwd),
-    checkpointDir,
-    jobs: jobs ?? 1,
-    resume: resume ?? false,
-    restart: restart ?? false,
-    maxAgeMs: force ? Number.POSITIVE_INFINITY : (maxAgeMs ?? DEFAULT_MAX_AGE_MS),
-    agentId,
-    killGraceMs: killGraceMs ?? 5_000,
-    tailLines: tailLines ?? 20,
-    signal,
-    onEvent: options.onEvent,
-    logger: options.logger ?? warningLogger,
-    clock: options.clock ?? Date.now,
-  };
+  const accepted = force ? Number.POSITIVE_INFINITY : maxAgeMs;
+  return { ...checked, baseDir: resolve(baseDir), cwd: resolve(cwd), maxAgeMs: accepted, logger: safeLogger(logger) };
 }
-
-const OPTION_KEYS = listKeys<OneshotOptions>({
-  plan: true,
-  baseDir: true,
-  cwd: true,
-  checkpointDir: true,
-  jobs: true,
-  resume: true,
-  restart: true,
-  maxAgeMs: true,
-  force: true,
-  agentId: true,
-  killGraceMs: true,
-  tailLines: true,
-  signal: true,
-  onEvent: true,
-  logger: true,
-  clock: true,
-});

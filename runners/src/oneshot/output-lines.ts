@@ -1,39 +1,25 @@
-import { StringDecoder } from "node:string_decoder";
-import type { OutputSink } from "../processes/command-output.js";
+import { type OutputSink, textSink } from "../processes/command-output.js";
 
 /** Longer lines come in pieces, so that memory stays bounded. */
 const MAX_LINE_LENGTH = 64 * 1024;
 const MAX_TAIL_LINE_LENGTH = 2_000;
 
-/** Splits one stream of a command into lines as they arrive. */
-export class OutputLines implements OutputSink {
-  readonly #decoder = new StringDecoder("utf8");
-  readonly #tell: (line: string) => void;
-  #begun = "";
-
-  constructor(tell: (line: string) => void) {
-    this.#tell = tell;
-  }
-
-  write(chunk: Buffer): undefined {
-    this.#push(this.#decoder.write(chunk));
-  }
-
-  end(): void {
-    this.#push(this.#decoder.end());
-    if (this.#begun !== "") this.#tell(this.#begun);
-    this.#begun = "";
-  }
-
-  #push(text: string): void {
-    const lines = `${this.#begun}${text}`.split("\n");
-    this.#begun = lines.pop() ?? "";
-    for (const line of lines) this.#tell(line.endsWith("\r") ? line.slice(0, -1) : line);
-    while (this.#begun.length > MAX_LINE_LENGTH) {
-      this.#tell(this.#begun.slice(0, MAX_LINE_LENGTH));
-      this.#begun = this.#begun.slice(MAX_LINE_LENGTH);
-    }
-  }
+/** Returns a sink that splits one stream of a command into lines as they arrive. */
+export function lineSink(tell: (line: string) => void): OutputSink {
+  let begun = "";
+  const sink = textSink((text) => {
+    const lines = `${begun}${text}`.split("\n");
+    begun = lines.pop() ?? "";
+    for (const line of lines) tell(line.endsWith("\r") ? line.slice(0, -1) : line);
+    for (; begun.length > MAX_LINE_LENGTH; begun = begun.slice(MAX_LINE_LENGTH)) tell(begun.slice(0, MAX_LINE_LENGTH));
+  });
+  return {
+    write: sink.write,
+    end() {
+      sink.end();
+      if (begun !== "") tell(begun);
+    },
+  };
 }
 
 /** The last lines of a command's output, stdout and stderr together. */

@@ -1,11 +1,18 @@
+import { isUtf8 } from "node:buffer";
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { describeCause, isError, toFileName } from "waymark/kit";
 import type { OneshotRunState } from "waymark/oneshot";
+import { RunnerError, readDocument } from "../runner-error.js";
 import { parseYaml } from "../yaml-text.js";
-import { invalidPlan, OneshotError } from "./errors.js";
-import { type CheckedWorkstream, checkPlan, type OneshotPlan, type WorkstreamFolder } from "./plan.js";
+import {
+  type CheckedWorkstream,
+  checkPlan,
+  invalidPlan,
+  type OneshotPlan,
+  type PlanForm,
+  type WorkstreamFolder,
+} from "./plan.js";
 import { readWorkstreams } from "./workstream-folder.js";
 
 /** A plan that is ready to run. */
@@ -15,7 +22,7 @@ export interface LoadedPlan {
   /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
   readonly file?: string;
   /** The folder of the workstreams, if the plan was passed as an object that names one. */
-  readonly folder?: WorkstreamFolder;
+  readonly folder?: WorkstreamFolder | undefined;
 }
 
 /** The possible sources of a plan. */
@@ -34,16 +41,16 @@ const EXTENSIONS = [".yaml", ".yml", ".json"];
 /**
  * Finds, reads and checks a plan.
  *
- * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with all issues.
+ * @throws {RunnerError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with all issues.
  */
 export async function loadPlan(source: PlanSource): Promise<LoadedPlan> {
   const { featureId, baseDir, recorded } = source;
   const plan = source.plan ?? recordedPlan(recorded, baseDir) ?? findPlan(source);
   const isFile = typeof plan === "string";
-  const form = isFile ? parsePlan(await readPlan(plan), plan) : checked(plan, "The plan");
-  const workstreams = isFolder(form) ? await readWorkstreams(featureId, form, baseDir) : form;
-  if (isFile) return { workstreams, file: relative(baseDir, resolve(plan)) };
-  return { workstreams, ...(isFolder(form) ? { folder: form } : undefined) };
+  const form = isFile ? parsePlan(await readText(plan), plan) : checkPlan(plan, "The plan");
+  const folder = "command" in form ? form : undefined;
+  const workstreams = "command" in form ? await readWorkstreams(featureId, form, baseDir) : form;
+  return isFile ? { workstreams, file: relative(baseDir, resolve(plan)) } : { workstreams, folder };
 }
 
 /**
@@ -62,16 +69,10 @@ function recordedPlan(
   return workstreams === undefined || command === undefined ? undefined : { workstreams, command };
 }
 
-type PlanForm = readonly CheckedWorkstream[] | WorkstreamFolder;
-
-function isFolder(form: PlanForm): form is WorkstreamFolder {
-  return "command" in form;
-}
-
 /**
  * Reads a plan from YAML, or from JSON if the file's name ends in `.json`.
  *
- * @throws {OneshotError} `PLAN_INVALID`.
+ * @throws {RunnerError} `PLAN_INVALID`.
  */
 export function parsePlan(source: string, path: string): PlanForm {
   if (/\.(?:md|mdx|markdown)$/i.test(path)) {
@@ -88,35 +89,27 @@ export function parsePlan(source: string, path: string): PlanForm {
     }
     throw invalidPlan(`The plan ${path}`, [describeCause(cause).replaceAll("\n", " ")], cause);
   }
-  return checked(plan, `The plan ${path}`);
+  return checkPlan(plan, `The plan ${path}`);
 }
 
 const FOLDER_ADVICE =
   'If workstreams are described in Markdown files, give their folder as "workstreams" and a "command" (on the command ' +
   "line: --workstreams <folder> --command <template>)";
 
-function checked(plan: unknown, what: string): PlanForm {
-  const check = checkPlan(plan);
-  if ("issues" in check) throw invalidPlan(what, check.issues);
-  return "folder" in check ? check.folder : check.workstreams;
-}
-
 function findPlan({ featureId, baseDir }: PlanSource): string {
   const stem = join(baseDir, ".sdp", "plans", toFileName(featureId));
   const found = EXTENSIONS.map((extension) => `${stem}${extension}`).find((path) => existsSync(path));
   if (found !== undefined) return found;
-  throw new OneshotError(
+  throw new RunnerError(
     "PLAN_UNREADABLE",
     `No plan was given for feature ${JSON.stringify(featureId)}, and there is no ${stem}${EXTENSIONS.join(", ")}. ` +
       "Nothing was run; make one there, or name the plan's file or the folder of its workstreams.",
   );
 }
 
-async function readPlan(path: string): Promise<string> {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
-  } catch (cause) {
-    const message = `The plan ${path} can't be read: ${describeCause(cause)}. Nothing was run; fix that, or name another file.`;
-    throw new OneshotError("PLAN_UNREADABLE", message, { cause });
-  }
+/** @throws {RunnerError} `PLAN_UNREADABLE`, or `PLAN_INVALID`. */
+async function readText(path: string): Promise<string> {
+  const bytes = await readDocument("plan", path);
+  if (!isUtf8(bytes)) throw invalidPlan(`The plan ${path}`, ["it isn't UTF-8"]);
+  return bytes.toString("utf8").replace(/^\ufeff/, "");
 }

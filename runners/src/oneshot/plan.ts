@@ -1,5 +1,6 @@
 import { isRecord } from "waymark/kit";
 import { z } from "zod";
+import { RunnerError } from "../runner-error.js";
 
 /** A piece of a feature's work. */
 export interface Workstream {
@@ -39,32 +40,32 @@ export interface CheckedWorkstream extends Workstream {
   readonly isCompleted?: boolean;
 }
 
-/** The workstreams of a plan, the folder that holds them, or the issues of the plan. */
-export type PlanCheck =
-  | { readonly workstreams: readonly CheckedWorkstream[] }
-  | { readonly folder: WorkstreamFolder }
-  | { readonly issues: readonly string[] };
+/** A checked plan: its workstreams, or the folder that holds them. */
+export type PlanForm = readonly CheckedWorkstream[] | WorkstreamFolder;
 
-/** Checks a plan: first its form, then the dependencies. */
-export function checkPlan(plan: unknown): PlanCheck {
-  if (isRecord(plan) && typeof plan["workstreams"] === "string") return checkFolder(plan);
-  const { success, data, error } = planSchema.safeParse(plan);
-  if (!success) return { issues: error.issues.map(({ path, message }) => `${nameOfPart(path)}: ${message}`) };
+/** Checks a plan: first its form, then the dependencies. @throws {RunnerError} `PLAN_INVALID`, with all issues. */
+export function checkPlan(plan: unknown, what: string): PlanForm {
+  const isFolder = isRecord(plan) && typeof plan["workstreams"] === "string";
+  if (isFolder && plan["command"] === undefined)
+    throw invalidPlan(what, ["workstreams: must be a list of workstreams, or a folder with a command beside it"]);
+  const { data, error } = isFolder ? folderSchema.safeParse(plan) : planSchema.safeParse(plan);
+  if (data === undefined)
+    throw invalidPlan(
+      what,
+      error.issues.map(({ path, message }) => `${nameOfPart(path)}: ${message}`),
+    );
+  if ("command" in data) return data;
   const { workstreams } = data;
   const issues = [...repeatedIds(workstreams), ...unknownIds(workstreams)];
-  if (issues.length > 0) return { issues };
-  const cycle = findCycle(workstreams).map((id) => JSON.stringify(id));
-  if (cycle.length > 0) return { issues: [`workstreams wait for each other: ${cycle.join(" depends on ")}`] };
-  return { workstreams };
+  if (issues.length > 0) throw invalidPlan(what, issues);
+  assertNoCycle(workstreams, what);
+  return workstreams;
 }
 
-function checkFolder(plan: Record<string, unknown>): PlanCheck {
-  const { success, data, error } = folderSchema.safeParse(plan);
-  if (success) return { folder: data };
-  if (plan["command"] === undefined) {
-    return { issues: ["workstreams: must be a list of workstreams, or a folder with a command beside it"] };
-  }
-  return { issues: error.issues.map(({ path, message }) => `${nameOfPart(path)}: ${message}`) };
+/** Makes a `PLAN_INVALID` error with each issue on a line of the message. */
+export function invalidPlan(what: string, issues: readonly string[], cause?: unknown): RunnerError {
+  const message = `${what} is not valid; nothing was run.\n${issues.map((issue) => `  ${issue}`).join("\n")}`;
+  return new RunnerError("PLAN_INVALID", message, { issues, ...(cause === undefined ? undefined : { cause }) });
 }
 
 const text = z.string({
@@ -126,8 +127,8 @@ function unknownIds(workstreams: readonly CheckedWorkstream[]): string[] {
   );
 }
 
-/** Returns the ids of one cycle, with the first one repeated at the end. Empty if there is no cycle. */
-export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
+/** @throws {RunnerError} `PLAN_INVALID`: workstreams wait for each other. */
+export function assertNoCycle(workstreams: readonly CheckedWorkstream[], what: string): void {
   const left = new Map(workstreams.map((workstream) => [workstream.id, workstream]));
   const dependents = new Map<string, string[]>(workstreams.map(({ id }) => [id, []]));
   for (const { id, dependsOn } of workstreams) for (const other of dependsOn) dependents.get(other)?.push(id);
@@ -150,8 +151,10 @@ export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
     path.add(next);
     next = left.get(next)?.dependsOn.find((id) => left.has(id));
   }
+  if (next === undefined) return;
   const ids = [...path];
-  return next === undefined ? [] : [...ids.slice(ids.indexOf(next)), next];
+  const cycle = [...ids.slice(ids.indexOf(next)), next].map((id) => JSON.stringify(id));
+  throw invalidPlan(what, [`workstreams wait for each other: ${cycle.join(" depends on ")}`]);
 }
 
 /** `workstreams[2].command`; `the plan` for the whole plan. */

@@ -10,11 +10,10 @@ import {
   RunLock,
   runLockPath,
   type StoredFeature,
-  safeLogger,
 } from "waymark/kit";
 import type { OneshotCheckpoint } from "waymark/oneshot";
 import { interruptibly } from "../interruption.js";
-import { OneshotError } from "./errors.js";
+import { RunnerError } from "../runner-error.js";
 import { safeListener, type WorkstreamFailure } from "./events.js";
 import { FeatureJournal } from "./feature-journal.js";
 import { FeatureRun } from "./feature-run.js";
@@ -73,7 +72,7 @@ export interface OneshotResult {
  *
  * @param feature - Any non-empty string of at most 512 UTF-16 units.
  * @returns The result, even if a workstream failed: then `success` is false, and `failed` says why.
- * @throws {OneshotError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
+ * @throws {RunnerError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
  *   listens to the signal itself.
  * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given. Or the
  *   feature is already being run: that run continues, and the error is `retryable`. Or somebody else changed the
@@ -85,7 +84,7 @@ export interface OneshotResult {
  * @throws {UnsupportedFormatError} Another program wrote the file of that name. Even `restart` leaves it untouched:
  *   use another `checkpointDir`.
  * @throws {StorageError} A checkpoint could not be saved; running workstreams were ended.
- * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
+ * @throws {TypeError} An option is misspelled or out of range; the message names it.
  * @throws The signal's reason, once it aborts.
  */
 export async function runOneshot(feature: string, options: OneshotOptions = {}): Promise<OneshotResult> {
@@ -96,13 +95,13 @@ export async function runOneshot(feature: string, options: OneshotOptions = {}):
   const checkpoints = await openFeatureCheckpoints(baseDir, settings.checkpointDir);
   const lockPath = runLockPath(checkpoints.lockFolder, feature);
   const found = await findStart(feature, checkpoints, { ...settings, lockPath });
-  const plan = await loadPlan({ featureId: feature, baseDir, plan: options.plan, recorded: found?.state.waymark });
+  const plan = await loadPlan({ featureId: feature, baseDir, plan: settings.plan, recorded: found?.state.waymark });
   const lock = await RunLock.take(lockPath);
   if (lock === undefined) throw alreadyRun(feature, found?.state);
   try {
     return await interruptibly((ending) => run({ feature, settings, checkpoints, found, plan, lock }, ending), {
       signal,
-      reason: (name) => new OneshotError("INTERRUPTED", `${name} paused the run of feature ${feature}.`),
+      reason: (name) => new RunnerError("INTERRUPTED", `${name} paused the run of feature ${feature}.`),
     });
   } finally {
     lock.release();
@@ -151,29 +150,25 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   const tell = safeListener(settings.onEvent, logger);
   const resumed = settings.resume;
   const agentId = settings.agentId ?? (resumed ? found?.state.agentId : undefined) ?? randomUUID();
+  const startTime = (resumed ? found?.state.startTime : undefined) ?? new Date(clock());
+  const source = { ...(plan.file === undefined ? undefined : { plan: plan.file }), ...plan.folder };
+  const waymark = Object.keys(source).length === 0 ? undefined : source;
+  const completed = (resumed ? found?.state.completedWs : undefined) ?? [];
   const journal = new FeatureJournal(
     checkpoints,
-    {
-      featureId: feature,
-      agentId,
-      startTime: (resumed ? found?.state.startTime : undefined) ?? new Date(clock()),
-      completed: (resumed ? found?.state.completedWs : undefined) ?? [],
-      workstreams,
-      plan: { ...(plan.file === undefined ? undefined : { plan: plan.file }), ...plan.folder },
-      revision: found?.revision,
-    },
+    { featureId: feature, agentId, startTime, waymark },
+    { completed, workstreams, revision: found?.revision },
     clock,
   );
   if (settings.restart && found === undefined) await setDamagedAside(parts);
   // From now on this run owns the feature: of two runs that start at once, only one gets here.
   await journal.save();
-  await lock.claim(() => safeLogger(logger).info({ feature }, waitText(feature)));
-  if (journal.unplanned.length > 0)
-    safeLogger(logger).warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
+  await lock.claim(() => logger.info({ feature }, waitText(feature)));
+  if (journal.unplanned.length > 0) logger.warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
   if (namesNoWorkstream(plan)) {
     const message =
       "The command names neither $WS nor $WS_FILE, so it is the same for each workstream. Put it in single quotes, or the shell replaces them";
-    safeLogger(logger).warn({ command: plan.workstreams[0]?.command }, message);
+    logger.warn({ command: plan.workstreams[0]?.command }, message);
   }
   tell({
     type: "runStarted",
@@ -202,7 +197,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
       await journal.close(status);
       runEnded(status);
     } catch (error) {
-      safeLogger(logger).warn({ error }, `The run of feature ${feature} could not be marked as ${status}`);
+      logger.warn({ error }, `The run of feature ${feature} could not be marked as ${status}`);
     }
   };
   try {
@@ -232,7 +227,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
 async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Promise<void> {
   const aside = await checkpoints.setAside(feature);
   if (aside === undefined) return;
-  safeLogger(settings.logger).warn(
+  settings.logger.warn(
     { ...aside },
     `The checkpoint of feature ${JSON.stringify(feature)} can't be read: ${aside.reason}. It is set aside as ${aside.movedTo}, ` +
       "and the feature begins anew.",

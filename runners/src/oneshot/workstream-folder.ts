@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { describeCause } from "waymark/kit";
-import { invalidPlan, OneshotError } from "./errors.js";
-import { type CheckedWorkstream, findCycle, type WorkstreamFolder } from "./plan.js";
+import { RunnerError } from "../runner-error.js";
+import { assertNoCycle, type CheckedWorkstream, invalidPlan, type WorkstreamFolder } from "./plan.js";
 import { parseWorkstreamFile, type UnreadableWorkstreamFile, type WorkstreamFile } from "./workstream-file.js";
 
 const isCompleted = ({ status }: WorkstreamFile): boolean => status === "completed" || status === "done";
@@ -14,7 +14,7 @@ const BY_NUMBER = new Intl.Collator("en", { numeric: true });
  * Reads the workstreams of a feature from the front matter of the Markdown files in a folder and its subfolders,
  * ordered by id. It never changes the files.
  *
- * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with all issues.
+ * @throws {RunnerError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with all issues.
  */
 export async function readWorkstreams(
   featureId: string,
@@ -34,7 +34,9 @@ export async function readWorkstreams(
   const open = own.filter((file) => !isCompleted(file));
   const needed = [featureId, ...open.flatMap(({ dependsOn }) => dependsOn)];
   const issues = [
-    ...unreadable.filter(({ text }) => needed.some((word) => text.includes(word))).map(unreadableIssue),
+    ...unreadable
+      .filter(({ text }) => needed.some((word) => text.includes(word)))
+      .map(({ name, reason }) => `${name}: ${reason}`),
     ...(own.length === 0 ? [noneIssue(featureId, files)] : []),
     ...[...ids].flatMap((id) => repeatedIssue(id, known.get(id) ?? [])),
     ...open.filter(({ status }) => !OPEN.includes(status)).map(statusIssue),
@@ -52,8 +54,10 @@ export async function readWorkstreams(
     file: file.path,
     isCompleted: isCompleted(file),
   }));
-  const cycle = findCycle(workstreams.filter(({ isCompleted }) => !isCompleted));
-  if (cycle.length > 0) throw invalidPlan(what, [`workstreams wait for each other: ${quoted(cycle, " depends on ")}`]);
+  assertNoCycle(
+    workstreams.filter(({ isCompleted }) => !isCompleted),
+    what,
+  );
   return workstreams;
 }
 
@@ -74,13 +78,9 @@ async function readFiles(folder: string, baseDir: string) {
     }
   } catch (cause) {
     const message = `The workstreams in ${folder} can't be read: ${describeCause(cause)}. Nothing was run; name another folder.`;
-    throw new OneshotError("PLAN_UNREADABLE", message, { cause });
+    throw new RunnerError("PLAN_UNREADABLE", message, { cause });
   }
   return { files, unreadable };
-}
-
-function unreadableIssue({ name, reason }: UnreadableWorkstreamFile): string {
-  return `${name}: ${reason}`;
 }
 
 function noneIssue(featureId: string, files: readonly WorkstreamFile[]): string {
@@ -113,8 +113,4 @@ function missingIssue({ name, id }: WorkstreamFile, other: string, found: readon
       const state = status === "" ? "has no status" : `has the status ${JSON.stringify(status)}`;
       return `${which}, which is not completed: ${name} ${whose} and ${state}`;
     });
-}
-
-function quoted(ids: readonly string[], between: string): string {
-  return ids.map((id) => JSON.stringify(id)).join(between);
 }

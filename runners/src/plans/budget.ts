@@ -1,4 +1,4 @@
-import { PlanError } from "./errors.js";
+import { RunnerError } from "../runner-error.js";
 import { addSpent, type ItemWork, NOTHING, type Spent, spentText } from "./item-work.js";
 import type { PlanState, RunPlanOptions } from "./plan-options.js";
 
@@ -14,7 +14,7 @@ export class Budget {
     this.#limits = limits ?? {};
   }
 
-  /** @throws {PlanError} `BUDGET_SPENT` */
+  /** @throws {RunnerError} `BUDGET_SPENT` */
   assert({ items }: PlanState): void {
     this.before = Object.values(items).reduce(addSpent, NOTHING);
     const spent = this.#total();
@@ -25,7 +25,7 @@ export class Budget {
     } = this.#limits;
     if (spent.costUsd < usd && spent.tokens < tokens && spent.minutes < minutes) return;
     const message = `The budget is spent: ${spentText(spent)}, ${spent.minutes.toFixed(1)} minutes. What is done is recorded; run the plan again with a larger one (--max-usd, --max-tokens, --max-minutes).`;
-    throw new PlanError("BUDGET_SPENT", message);
+    throw new RunnerError("BUDGET_SPENT", message);
   }
 
   /** How long a call may take. */

@@ -1,9 +1,9 @@
 import { open, realpath, rename, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { describeCause } from "waymark/kit";
-import { PlanError } from "./errors.js";
+import { RunnerError, readDocument } from "../runner-error.js";
 import type { Mark, PlanItem } from "./plan.js";
-import { parsePlan, type ReadPlanOptions, readBytes } from "./read-plan.js";
+import { parsePlan, type ReadPlanOptions } from "./read-plan.js";
 
 /** A file beside the plan, which replaces it by a rename. */
 export function draftName(path: string): string {
@@ -14,7 +14,7 @@ export function draftName(path: string): string {
  * Marks an item as done or open in its plan's file. Reads the file again, so that edits made meanwhile stay, and replaces it in one
  * atomic step. Every other byte stays. Does nothing if the mark is right already.
  *
- * @throws {PlanError} `PLAN_CHANGED`: the file no longer has the item, or can't be written; it is left as it was.
+ * @throws {RunnerError} `PLAN_CHANGED`: the file no longer has the item, or can't be written; it is left as it was.
  */
 export async function writeMark(
   plan: ReadPlanOptions & { readonly path: string },
@@ -22,10 +22,10 @@ export async function writeMark(
   isDone: boolean,
 ): Promise<void> {
   for (;;) {
-    const before = await readBytes(plan.path);
+    const before = await readDocument("plan", plan.path);
     const item = findItem(parsePlan(before, plan.path, plan).items, { id, title });
     if (item === undefined) {
-      throw new PlanError(
+      throw new RunnerError(
         "PLAN_CHANGED",
         `Item ${id} (${title}) is no longer in ${plan.path}, so it can't be marked as ${isDone ? "done" : "open"}. The file is ` +
           "left as it is. Put the item back, or mark it yourself, and run the plan again.",
@@ -36,7 +36,7 @@ export async function writeMark(
     try {
       if (await replaceFile(plan.path, before, after)) return;
     } catch (cause) {
-      throw new PlanError(
+      throw new RunnerError(
         "PLAN_CHANGED",
         `${plan.path} can't be written: ${describeCause(cause)}. It is left as it was.`,
         { cause },
@@ -80,7 +80,7 @@ async function replaceFile(path: string, before: Buffer, after: Buffer): Promise
   } finally {
     await file.close();
   }
-  if (!(await readBytes(target)).equals(before)) return false;
+  if (!(await readDocument("plan", target)).equals(before)) return false;
   await rename(draft, target);
   return true;
 }

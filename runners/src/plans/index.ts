@@ -1,5 +1,5 @@
 export { readScripts } from "../prp/gates/servers.js";
-export { PlanError, type PlanErrorCode } from "./errors.js";
+export { RunnerError, type RunnerErrorCode } from "../runner-error.js";
 export { findPlans } from "./find-plans.js";
 export { findScript, gatesFor, scriptGates } from "./item-gates.js";
 export { type Spent, spentText } from "./item-work.js";

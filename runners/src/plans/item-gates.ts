@@ -1,4 +1,4 @@
-import { findingsIn } from "../prp/gates/gate-findings.js";
+import { inspectGate } from "../prp/gates/inspect-gate.js";
 import type { PlanItem } from "./plan.js";
 
 /** What a text names as its checks. */
@@ -88,5 +88,5 @@ function isAsserted(line: string): boolean {
 /** Whether a text is a command that checks, can be run as it is, and ends. */
 function isCheck(command: string): boolean {
   if (!PROGRAM.test(command) || !CHECKS.test(command) || OTHER.test(command)) return false;
-  return findingsIn({ command, lines: [] }).every(({ kind }) => kind !== "error");
+  return inspectGate({ command, lines: [] }).findings.every(({ kind }) => kind !== "error");
 }

@@ -3,9 +3,9 @@ import { readdir } from "node:fs/promises";
 import { basename, dirname, relative } from "node:path";
 import type { Run, StepCall } from "waymark";
 import { readWorkState } from "../prp/work-state.js";
+import { RunnerError } from "../runner-error.js";
 import type { Budget } from "./budget.js";
 import { findItem, writeMark } from "./done-mark.js";
-import { PlanError } from "./errors.js";
 import type { CoderCall, ItemWork } from "./item-work.js";
 import { callCoder, runGate } from "./plan-commands.js";
 import { commitAll, commitSubject, commitsSince, isAbout, readHead } from "./plan-git.js";
@@ -27,7 +27,7 @@ interface GateRun {
 /** How the work on an item ended. */
 export interface Ending {
   readonly commit?: string;
-  readonly failure?: PlanError;
+  readonly failure?: RunnerError;
 }
 
 /** What a finish found: the item is finished, or the gates must run again. */
@@ -174,7 +174,7 @@ export class ItemRun {
       `is${left}, and the items before it are done. Run the plan again to ${left === "" ? "continue with" : "begin"} this item.`;
     // A coder may have marked it itself.
     await this.#run.step(`${id} not done`, () => this.#mark(false));
-    return { failure: new PlanError("ITEM_FAILED", message) };
+    return { failure: new RunnerError("ITEM_FAILED", message) };
   }
 
   /** Runs the gates up to the first that fails. */
@@ -188,7 +188,7 @@ export class ItemRun {
         const result = await runGate(command, gateTimeoutMs, this.#task(), step, this.#commands());
         if (result.timedOut) {
           const message = `The gate ${command} of item ${item.id} took longer than ${gateTimeoutMs} ms. The coder wasn't asked to fix that. Give it more time (--gate-timeout), and run the plan again.`;
-          throw new PlanError("GATE_TIMED_OUT", message);
+          throw new RunnerError("GATE_TIMED_OUT", message);
         }
         const { exitCode, stdout, stderr } = result;
         const passed = exitCode === 0;

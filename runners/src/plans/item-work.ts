@@ -86,8 +86,7 @@ export class ItemWork {
     // A session that failed may be what failed.
     if (call.error === undefined || call.limitedUntil !== undefined) this.session = call.session ?? this.session;
     else this.session = undefined;
-    this.failure =
-      call.error === undefined || call.limitedUntil !== undefined ? this.failure : `It failed: ${call.error}`;
+    this.failure = call.limitedUntil === undefined ? (call.error ?? this.failure) : this.failure;
   }
 
   spent(): Spent {

@@ -43,7 +43,7 @@ function readStories(stories: readonly Fields[], places: Places): readonly PlanI
     const parts = [textIn(story, "description"), ...criteria.map((each) => `- ${each}`), textIn(story, "notes")];
     const isDone = story["passes"] === true;
     const priority = typeof story["priority"] === "number" ? story["priority"] : Number.POSITIVE_INFINITY;
-    const mark = places.mark(["userStories", index], "passes", { done: "true", open: "false", isDone });
+    const mark = findMark(places, ["userStories", index], "passes", { done: "true", open: "false", isDone });
     const after = listIn(story, "dependsOn").map(String);
     const item = { id, title: textIn(story, "title"), text: parts.filter(Boolean).join("\n"), after, gates, checks };
     return { item: { ...item, ...PLAIN, status: toStatus(isDone ? "done" : ""), marks: [mark] }, priority };
@@ -92,7 +92,7 @@ function toItem(task: Fields, id: string, path: Path, places: Places): PlanItem 
   const strategy = textIn(task, "testStrategy");
   const texts = [textIn(task, "description"), textIn(task, "details"), strategy && `Test strategy: ${strategy}`];
   const status = toStatus(textIn(task, "status"));
-  const mark = places.mark(path, "status", { done: '"done"', open: '"pending"', isDone: status === "done" });
+  const mark = findMark(places, path, "status", { done: '"done"', open: '"pending"', isDone: status === "done" });
   const text = texts.filter(Boolean).join("\n\n");
   return {
     id,
@@ -125,21 +125,20 @@ function listIn(fields: Fields, name: string): readonly unknown[] {
 }
 
 /** Where each value of a JSON text stands, in bytes. */
-class Places {
-  readonly #places: ReadonlyMap<string, readonly [start: number, end: number]>;
+type Places = ReadonlyMap<string, readonly [start: number, end: number]>;
 
-  constructor(places: ReadonlyMap<string, readonly [start: number, end: number]>) {
-    this.#places = places;
-  }
-
-  /** The mark in a field of an object. If the object lacks the field, the mark is an empty place at its beginning. */
-  mark(object: Path, field: string, { done, open, isDone }: Omit<Mark, "start" | "end">): Mark {
-    const place = this.#places.get(JSON.stringify([...object, field]));
-    if (place !== undefined) return { start: place[0], end: place[1], done, open, isDone };
-    const start = (this.#places.get(JSON.stringify(object))?.[0] ?? 0) + 1;
-    const inserted = (value: string) => ` ${JSON.stringify(field)}: ${value},`;
-    return { start, end: start, done: inserted(done), open: inserted(open), isDone };
-  }
+/** The mark in a field of an object. If the object lacks the field, the mark is an empty place at its beginning. */
+function findMark(
+  places: Places,
+  object: Path,
+  field: string,
+  { done, open, isDone }: Omit<Mark, "start" | "end">,
+): Mark {
+  const place = places.get(JSON.stringify([...object, field]));
+  if (place !== undefined) return { start: place[0], end: place[1], done, open, isDone };
+  const start = (places.get(JSON.stringify(object))?.[0] ?? 0) + 1;
+  const inserted = (value: string) => ` ${JSON.stringify(field)}: ${value},`;
+  return { start, end: start, done: inserted(done), open: inserted(open), isDone };
 }
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs;
@@ -167,7 +166,7 @@ function findPlaces(text: string): Places {
     if (first && last) places.set(JSON.stringify(path), [first.index, last.index + last.token.length]);
   };
   readValue([]);
-  return new Places(places);
+  return places;
 }
 
 function readKey(token: string): string {

@@ -1,9 +1,7 @@
-import { StringDecoder } from "node:string_decoder";
-import { stripVTControlCharacters } from "node:util";
 import type { Logger, StepCall } from "waymark";
 import { coderCommand } from "../coders/coder-command.js";
-import { type CoderReport, readReport } from "../coders/coder-report.js";
-import { CommandOutput, type OutputSink } from "../processes/command-output.js";
+import { type CoderReport, quoteEnd, REPORT_BYTES, reportOf } from "../coders/coder-report.js";
+import { CommandOutput, type OutputSink, textSink } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { gateLine } from "../prp/gates/gate-line.js";
 import { openSink, type PrpOutput } from "../prp/output.js";
@@ -23,13 +21,10 @@ export interface CoderLine {
   readonly timeoutMs: number | undefined;
 }
 
-/** How much of a coder's output is read for its report, and how much of a command's is kept and shown to the coder. */
-const REPORT_BYTES = 1024 * 1024;
+/** How much of a command's output is kept and shown to the coder. */
 const KEPT_BYTES = 16 * 1024;
 /** How much of a command's output is streamed into the log, in characters. */
 const MAX_STREAMED = 1024 * 1024;
-/** How much of a coder's words are recorded and repeated in errors. */
-const QUOTED = 2_000;
 
 /** Calls a coder. If its session is gone, begins a new one. */
 export async function callCoder(
@@ -41,26 +36,12 @@ export async function callCoder(
   const { command, continues } = coderCommand(line.coder, line.session);
   const output = new CommandOutput(KEPT_BYTES, REPORT_BYTES);
   const shell = { command, cwd: settings.cwd, env: line.env, input: line.prompt };
-  const result = await run(shell, { taskId, kind: "coder" }, output, line.timeoutMs, step, settings);
-  const { exitCode, timedOut, stdoutEnd, stderr } = result;
-  const failed = timedOut || exitCode !== 0;
-  const report = readReport(
-    stdoutEnd.trim() === "" || failed ? `${stdoutEnd}\n${stderr}` : stdoutEnd,
-    failed,
-    new Date(),
-  );
-  const text = endOf(report.text);
-  if (!failed && report.error === undefined) return { ...report, text };
-  const how = timedOut
-    ? `timed out after ${line.timeoutMs} ms`
-    : failed
-      ? `exited with ${exitCode ?? "a signal"}`
-      : "reports an error";
-  const said = endOf(report.error ?? (stderr.trim() === "" ? stdoutEnd : stderr));
+  const report = reportOf(await run(shell, { taskId, kind: "coder" }, output, line.timeoutMs, step, settings));
   const isGone =
     /(?:session|conversation|thread|rollout)\b.*\b(?:not found|missing|unknown|does not exist|expired)|no (?:conversation|session|thread|rollout)\b/i;
-  if (continues && isGone.test(said)) return callCoder({ ...line, session: undefined }, taskId, step, settings);
-  return { ...report, text, error: `the coder ${how}${said === "" ? "" : `: ${said}`}` };
+  if (continues && report.error !== undefined && isGone.test(report.error))
+    return callCoder({ ...line, session: undefined }, taskId, step, settings);
+  return { ...report, text: quoteEnd(report.text) };
 }
 
 /** Runs a gate as those of PRPs are run. */
@@ -91,26 +72,20 @@ async function run(
 
 /** Also writes the output to the step's log, up to a bound. */
 function streaming(shown: OutputSink, write: StepCall["write"]): OutputSink {
-  const decoder = new StringDecoder("utf8");
   let left = MAX_STREAMED;
-  const pass = (text: string): void => {
+  const log = textSink((text) => {
     if (text === "" || left <= 0) return;
     left -= text.length;
     void write(left > 0 ? text : "[waymark: the rest of this output isn't kept]");
-  };
+  });
   return {
     write(chunk) {
-      pass(decoder.write(chunk));
+      void log.write(chunk);
       return shown.write(chunk);
     },
     end() {
-      pass(decoder.end());
+      log.end();
       shown.end();
     },
   };
-}
-
-function endOf(text: string): string {
-  const trimmed = stripVTControlCharacters(text).trim();
-  return trimmed.length > QUOTED ? `… ${trimmed.slice(-QUOTED)}` : trimmed;
 }

@@ -2,7 +2,7 @@ import { realpath } from "node:fs/promises";
 import { relative } from "node:path";
 import { describeCause, isError } from "waymark/kit";
 import { git } from "../prp/work-state.js";
-import { PlanError } from "./errors.js";
+import { RunnerError } from "../runner-error.js";
 import type { PlanItem } from "./plan.js";
 
 /** A commit, with the first line of its message. */
@@ -41,7 +41,7 @@ export async function commitsSince(cwd: string, since: string | undefined, signa
 /**
  * Commits all changes, or adds them to the newest commit. If there are none, returns the newest commit.
  *
- * @throws {PlanError} `GIT_FAILED`
+ * @throws {RunnerError} `GIT_FAILED`
  */
 export async function commitAll(
   cwd: string,
@@ -56,7 +56,7 @@ export async function commitAll(
   return readHead(cwd, signal);
 }
 
-/** @throws {PlanError} `TREE_DIRTY`: files other than the plan are changed. */
+/** @throws {RunnerError} `TREE_DIRTY`: files other than the plan are changed. */
 export async function assertClean(cwd: string, path: string, signal: AbortSignal): Promise<void> {
   const root = (await runGit(cwd, signal, "rev-parse", "--show-toplevel")).replace(/\n$/, "");
   const plan = relative(root, await realpath(path));
@@ -67,7 +67,7 @@ export async function assertClean(cwd: string, path: string, signal: AbortSignal
   const message =
     `Not committed in ${root}: ${names}. They would land in the commit of the plan's first item. Nothing was run. Commit or stash them, ` +
     "or add them to .gitignore; or pass --allow-dirty.";
-  throw new PlanError("TREE_DIRTY", message);
+  throw new RunnerError("TREE_DIRTY", message);
 }
 
 /** Returns what git prints; `undefined` if it fails. */
@@ -75,7 +75,7 @@ export async function tryGit(cwd: string, signal: AbortSignal, ...args: string[]
   return git(cwd, signal, ...args).catch(() => undefined);
 }
 
-/** @throws {PlanError} `GIT_FAILED` */
+/** @throws {RunnerError} `GIT_FAILED` */
 export async function runGit(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string> {
   try {
     return await git(cwd, signal, ...args);
@@ -83,6 +83,6 @@ export async function runGit(cwd: string, signal: AbortSignal, ...args: string[]
     signal.throwIfAborted();
     const said = isError(cause) && "stderr" in cause ? String(cause.stderr).trim() : "";
     const message = `git ${args[0]} failed in ${cwd}: ${said === "" ? describeCause(cause) : said}. The work is left as it is; fix this, and run the plan again.`;
-    throw new PlanError("GIT_FAILED", message, { cause });
+    throw new RunnerError("GIT_FAILED", message, { cause });
   }
 }

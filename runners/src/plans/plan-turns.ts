@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Run } from "waymark";
+import { RunnerError } from "../runner-error.js";
 import { Budget } from "./budget.js";
-import { PlanError } from "./errors.js";
 import { gatesFor } from "./item-gates.js";
 import { ItemRun, type PlanWork } from "./item-run.js";
 import { addSpent, ItemWork, NOTHING, type Spent, spentText } from "./item-work.js";
@@ -25,7 +25,7 @@ export class PlanTurns {
   readonly #scripts: Readonly<Record<string, unknown>>;
   readonly #plan: PlanWork;
   readonly #options: RunPlanOptions;
-  #failure: PlanError | undefined;
+  #failure: RunnerError | undefined;
   #isFirst = true;
   #changed: Promise<unknown> = Promise.resolve();
 
@@ -41,7 +41,7 @@ export class PlanTurns {
     };
   }
 
-  /** @throws {PlanError} `PLAN_INVALID`: the plan lacks an item that was asked for, or an item has no gate. */
+  /** @throws {RunnerError} `PLAN_INVALID`: the plan lacks an item that was asked for, or an item has no gate. */
   check(plan: Plan): void {
     const { only = [], gates, allowsNoGates } = this.#options;
     const missing = only.filter((id) => plan.items.every((item) => item.id !== id));
@@ -139,6 +139,6 @@ export class PlanTurns {
   }
 }
 
-function invalid({ path }: Plan, why: string): PlanError {
-  return new PlanError("PLAN_INVALID", `${path} can't be run: ${why}. Nothing was run.`);
+function invalid({ path }: Plan, why: string): RunnerError {
+  return new RunnerError("PLAN_INVALID", `${path} can't be run: ${why}. Nothing was run.`);
 }

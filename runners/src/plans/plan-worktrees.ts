@@ -71,7 +71,7 @@ export class PlanWorktrees {
   /**
    * Brings a worktree to a commit, and the work of another one onto it. Returns the files in conflict; then the work is taken back.
    *
-   * @throws {PlanError} `GIT_FAILED`
+   * @throws {RunnerError} `GIT_FAILED`
    */
   async move({ worktree = "" }: WorkPlace, work: string | undefined, head: string, signal: AbortSignal) {
     await runGit(worktree, signal, "reset", "--quiet", "--hard", head);

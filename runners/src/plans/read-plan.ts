@@ -1,8 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { describeCause } from "waymark/kit";
+import { RunnerError, readDocument } from "../runner-error.js";
 import { readCheckBoxes } from "./check-boxes.js";
-import { PlanError } from "./errors.js";
 import { readJsonList } from "./json-lists.js";
 
 import type { Plan } from "./plan.js";
@@ -15,33 +13,18 @@ export interface ReadPlanOptions {
 /**
  * Reads a plan: Markdown with check boxes, a `prd.json`, or Taskmaster's `tasks.json`.
  *
- * @throws {PlanError} `PLAN_UNREADABLE`; or `PLAN_INVALID`: the file is none of these, and the message names what it is.
+ * @throws {RunnerError} `PLAN_UNREADABLE`; or `PLAN_INVALID`: the file is none of these, and the message names what it is.
  */
 export async function readPlan(path: string, options: ReadPlanOptions = {}): Promise<Plan> {
-  const bytes = await readBytes(resolve(path));
+  const bytes = await readDocument("plan", resolve(path));
   return parsePlan(bytes, resolve(path), options);
 }
 
-/** @throws {PlanError} As for {@link readPlan}. */
-export async function readBytes(path: string): Promise<Buffer> {
-  try {
-    return await readFile(path);
-  } catch (cause) {
-    throw new PlanError(
-      "PLAN_UNREADABLE",
-      `The plan ${path} can't be read: ${describeCause(cause)}. Nothing was run.`,
-      {
-        cause,
-      },
-    );
-  }
-}
-
-/** Reads a plan from the bytes of its file. @throws {PlanError} `PLAN_INVALID`. */
+/** Reads a plan from the bytes of its file. @throws {RunnerError} `PLAN_INVALID`. */
 export function parsePlan(bytes: Buffer, path: string, { tag }: ReadPlanOptions = {}): Plan {
   const read = /\.json$/i.test(path) ? readJsonList(bytes, tag) : readCheckBoxes(bytes, path);
   if (typeof read !== "string") return { path, ...read };
-  throw new PlanError("PLAN_INVALID", `${path} is no plan that Waymark can run: it is ${read}. ${SUPPORTED}`);
+  throw new RunnerError("PLAN_INVALID", `${path} is no plan that Waymark can run: it is ${read}. ${SUPPORTED}`);
 }
 
 const SUPPORTED =

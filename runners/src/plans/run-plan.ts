@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { CheckpointManager, Run } from "waymark";
 import { readScripts } from "../prp/gates/servers.js";
-import { PlanError } from "./errors.js";
+import { RunnerError } from "../runner-error.js";
 import { NOTHING } from "./item-work.js";
 import { readHead, runGit } from "./plan-git.js";
 import { type PlanResult, type PlanState, planTask, type RunPlanOptions } from "./plan-options.js";
@@ -13,7 +13,7 @@ import { readPlan } from "./read-plan.js";
  * then the done-mark. It is a run of the task {@link planTask}: kill it anywhere, and call it again to resume. An item that was
  * finished before the kill, but not recorded, isn't done again.
  *
- * @throws {PlanError} The plan can't be run (nothing was done), an item failed, or the budget is spent.
+ * @throws {RunnerError} The plan can't be run (nothing was done), an item failed, or the budget is spent.
  * @throws {LeaseHeldError} Another process runs this plan.
  */
 export async function runPlan(manager: CheckpointManager, path: string, options: RunPlanOptions): Promise<PlanResult> {
@@ -43,9 +43,9 @@ export async function runPlan(manager: CheckpointManager, path: string, options:
   return { success: true, done: running.done, open: left, spent: running.spent };
 }
 
-/** @throws {PlanError} `PLAN_INVALID`: the options exclude each other. `GIT_FAILED`: git lacks what they need. */
+/** @throws {RunnerError} `PLAN_INVALID`: the options exclude each other. `GIT_FAILED`: git lacks what they need. */
 async function assertGit(path: string, { jobs = 1, worktrees, commits, cwd = "." }: RunPlanOptions): Promise<void> {
-  const refuse = (why: string) => new PlanError("PLAN_INVALID", `${path} can't be run: ${why}. Nothing was run.`);
+  const refuse = (why: string) => new RunnerError("PLAN_INVALID", `${path} can't be run: ${why}. Nothing was run.`);
   if (jobs > 1 && !worktrees)
     throw refuse(
       `${jobs} coders in one folder would overwrite each other's work, and no gate could tell whose work it judges. Pass --worktrees to have a git worktree for each`,
@@ -54,5 +54,5 @@ async function assertGit(path: string, { jobs = 1, worktrees, commits, cwd = "."
   const { signal } = new AbortController();
   if (commits) await runGit(cwd, signal, "rev-parse", "--show-toplevel");
   if (worktrees && (await readHead(cwd, signal)) === undefined)
-    throw new PlanError("GIT_FAILED", "A worktree needs a commit to begin with, and there is none. Nothing was run.");
+    throw new RunnerError("GIT_FAILED", "A worktree needs a commit to begin with, and there is none. Nothing was run.");
 }

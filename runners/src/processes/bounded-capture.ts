@@ -1,3 +1,5 @@
+import { StringDecoder } from "node:string_decoder";
+
 /**
  * Keeps the output of a process, up to a bound: its beginning and its end, because errors may be in either. Between
  * them, the text says how much was cut. Memory stays below twice the bound.
@@ -39,13 +41,12 @@ export class BoundedCapture {
     this.#trimTail();
     const head = Buffer.concat(this.#head);
     const tail = Buffer.concat(this.#tail);
-    const isWhole = head.length + tail.length === this.#total;
-    const start = isWhole ? Buffer.concat([head, tail]) : head;
-    const first = start.subarray(0, lastBoundary(start));
-    if (isWhole) return first.toString("utf8");
-    const last = tail.subarray(firstBoundary(tail), lastBoundary(tail));
-    const cut = this.#total - first.length - last.length;
-    return `${first.toString("utf8")}\n[… ${cut.toLocaleString("en-US")} bytes cut …]\n${last.toString("utf8")}`;
+    const cut = this.#total - head.length - tail.length;
+    if (cut === 0) return wholeCharacters(Buffer.concat([head, tail]));
+    // No character has more than three bytes after its first one.
+    const start = tail.subarray(0, 3).findIndex((byte) => (byte & 0xc0) !== 0x80);
+    const end = wholeCharacters(tail.subarray(start === -1 ? 3 : start));
+    return `${wholeCharacters(head)}\n[… ${cut.toLocaleString("en-US")} bytes cut …]\n${end}`;
   }
 
   #trimTail(): void {
@@ -68,24 +69,6 @@ export function boundText(text: string, maxBytes: number): string {
   return capture.text();
 }
 
-/** Returns where the first whole character begins. */
-function firstBoundary(bytes: Buffer): number {
-  let at = 0;
-  while (at < Math.min(3, bytes.length) && isContinuation(bytes.readUInt8(at))) at += 1;
-  return at;
-}
-
-/** Returns where the last character begins if it is incomplete; otherwise the length. */
-function lastBoundary(bytes: Buffer): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
-    const byte = bytes.readUInt8(bytes.length - back);
-    if (isContinuation(byte)) continue;
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return back < length ? bytes.length - back : bytes.length;
-  }
-  return bytes.length;
-}
-
-function isContinuation(byte: number): boolean {
-  return (byte & 0xc0) === 0x80;
+function wholeCharacters(bytes: Buffer): string {
+  return new StringDecoder("utf8").write(bytes);
 }

@@ -1,3 +1,4 @@
+import { StringDecoder } from "node:string_decoder";
 import { BoundedCapture } from "./bounded-capture.js";
 
 /** Shows one stream of a command. A chunk may end within a character. */
@@ -34,4 +35,16 @@ export class CommandOutput {
     this.bytes += chunk.length;
     this.lastAt = new Date();
   }
+}
+
+/** Returns a sink that passes on whole characters. The last call of `pass` may have no text. */
+export function textSink(pass: (text: string) => void): OutputSink {
+  const decoder = new StringDecoder("utf8");
+  return {
+    write(chunk) {
+      pass(decoder.write(chunk));
+      return undefined;
+    },
+    end: () => pass(decoder.end()),
+  };
 }

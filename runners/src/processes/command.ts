@@ -83,7 +83,10 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
   const { killGraceMs = 5_000, holds } = options;
   const folder = await stat(cwd).catch(refused(`its folder ${cwd} can't be entered`));
   if (!folder.isDirectory()) throw new ProcessStartError(`${cwd}, where it is to run, is not a folder`);
-  const file = input === undefined ? undefined : await inputFile(input).catch(refused("its input can't be written"));
+  const file =
+    input === undefined
+      ? undefined
+      : await unnamedFile("input", "r", input).catch(refused("its input can't be written"));
   const numbers =
     nameStatement &&
     (await unnamedFile("statements", "a+", "").catch(refused("the file for its progress can't be created")));
@@ -205,13 +208,9 @@ function pathFrom(cwd: string): string {
 }
 
 /**
- * Returns the text as an open file without a name. It isn't a pipe, because a pipe breaks if the command doesn't read
- * it. Also, /dev/stdin can be opened for a file, but not for Node's pipes, which are sockets.
+ * Returns an open file without a name. For input, it is better than a pipe, which breaks if the command doesn't read it. Also,
+ * /dev/stdin can be opened for a file, but not for Node's pipes, which are sockets.
  */
-async function inputFile(text: string): Promise<FileHandle> {
-  return unnamedFile("input", "r", text);
-}
-
 async function unnamedFile(what: string, flags: "r" | "a+", text: string): Promise<FileHandle> {
   const path = join(tmpdir(), `waymark-${what}-${randomUUID()}`);
   try {
@@ -229,6 +228,7 @@ function refused(what: string): (cause: unknown) => never {
   };
 }
 
+/** The kit's function of this name leaves out the path. */
 function describeCause(cause: unknown): string {
   return types.isNativeError(cause) ? cause.message : String(cause);
 }

@@ -1,8 +1,6 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { isError, onAbort } from "waymark/kit";
 import type { ValidationGateResult } from "waymark/prp";
-import type { CommandResult } from "../processes/run-command.js";
-import { type CoderReply, parseCoderReply, toCoderReply } from "./coder-reply.js";
+import { type CoderReply, toCoderReply } from "./coder-reply.js";
 
 /** The request to a coder. */
 export interface CoderRequest {
@@ -38,9 +36,6 @@ export type CoderAnswer =
  */
 export type Coder = string | ((request: CoderRequest) => CoderAnswer | Promise<CoderAnswer>);
 
-/** How many bytes at the end of a command's stdout are searched for its result, even if fewer are kept. */
-export const REPLY_BYTES = 1024 * 1024;
-
 /** The result of a coder's turn. */
 export interface CoderOutcome {
   /** The coder's output, bounded. */
@@ -68,34 +63,20 @@ export async function callCoder(
 ): Promise<CoderOutcome | undefined> {
   const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
   const signal = timeout === undefined ? request.signal : AbortSignal.any([request.signal, timeout]);
-  // Never rejects, so an abandoned coder causes no unhandled rejection.
-  const answered = askCoder(coder, { ...request, signal });
   let unfollow = (): void => undefined;
-  const aborted = new Promise<undefined>((resolve) => {
-    unfollow = onAbort(signal, () => resolve(undefined));
-  });
-  const late = await Promise.race([answered, aborted]);
-  unfollow();
-  if (late !== undefined) return late;
+  let timer: NodeJS.Timeout | undefined;
   // A coder that heeds the signal gets time to end. If a successful result comes by then, it still counts.
-  const patience = new AbortController();
-  const last = await Promise.race([answered, delay(graceMs, undefined, { signal: patience.signal })]);
-  patience.abort();
-  if (last?.reply.result === "success") return last;
-  return request.signal.aborted ? undefined : timedOut(timeoutMs);
-}
-
-/** Reads the outcome of a coder that is a command. */
-export function toCoderOutcome(result: CommandResult): CoderOutcome {
-  const { stdout, stdoutEnd, stderr, exitCode, timedOut: late } = result;
-  if (late || exitCode !== 0) {
-    const how = late ? "timed out" : exitCode === null ? "was ended by a signal" : `exited with ${exitCode}`;
-    const said = stderr.trim() === "" ? stdoutEnd : stderr;
-    const last = said.trimEnd().split("\n").slice(-5).join("\n");
-    const message = `The coder ${how}${last === "" ? "" : `: ${last}`}`;
-    return { response: stdout, reply: { result: "error", message, artifacts: [] } };
-  }
-  return { response: stdout, reply: parseCoderReply(stdoutEnd) };
+  const givenUp = new Promise<undefined>((resolve) => {
+    unfollow = onAbort(signal, () => {
+      timer = setTimeout(() => resolve(undefined), graceMs);
+    });
+  });
+  // `askCoder` never rejects, so an abandoned coder causes no unhandled rejection.
+  const outcome = await Promise.race([askCoder(coder, { ...request, signal }), givenUp]);
+  unfollow();
+  clearTimeout(timer);
+  if (!signal.aborted || outcome?.reply.result === "success") return outcome;
+  return request.signal.aborted ? undefined : failed(`The coder timed out after ${timeoutMs} ms.`);
 }
 
 async function askCoder(coder: Exclude<Coder, string>, request: CoderRequest): Promise<CoderOutcome> {
@@ -106,12 +87,10 @@ async function askCoder(coder: Exclude<Coder, string>, request: CoderRequest): P
       reply: toCoderReply(answer),
     };
   } catch (error) {
-    const message = isError(error) ? error.message : String(error);
-    return { response: "", reply: { result: "error", message, artifacts: [] }, error };
+    return { ...failed(isError(error) ? error.message : String(error)), error };
   }
 }
 
-function timedOut(timeoutMs: number | undefined): CoderOutcome {
-  const message = `The coder timed out after ${timeoutMs} ms.`;
+function failed(message: string): CoderOutcome {
   return { response: "", reply: { result: "error", message, artifacts: [] } };
 }

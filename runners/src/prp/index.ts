@@ -1,10 +1,11 @@
-export { type CheckPrpOptions, checkPrp, type GateCheck, type PrpCheck } from "./check-prp.js";
+export { RunnerError, type RunnerErrorCode } from "../runner-error.js";
 export type { Coder, CoderAnswer, CoderRequest } from "./coder.js";
-export { PrpError, type PrpErrorCode } from "./errors.js";
-export type { GateFinding } from "./gates/gate-findings.js";
-export type { PrpReading } from "./load-prp.js";
+export type { ExecuteOptions, PrpExecutorOptions } from "./executor-options.js";
+export type { GateFinding, GateInspection } from "./gates/inspect-gate.js";
+export { type CheckPrpOptions, checkPrp, type GateCheck, type PrpCheck, type PrpReading } from "./load-prp.js";
 export type { OutputSource, PrpOutput } from "./output.js";
+export type { ParsedGate } from "./parse-prp.js";
 export { type PrpDocument, PrpDocumentSchema, type PrpGate, PrpGateSchema } from "./prp-document.js";
-export { type ExecuteOptions, PrpExecutor, type PrpExecutorOptions } from "./prp-executor.js";
+export { PrpExecutor } from "./prp-executor.js";
 export type { ExecutionResult } from "./prp-run.js";
 export type { LeftBlock } from "./reading/commands.js";

@@ -1,50 +1,47 @@
 import { hash } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { relative, resolve, sep } from "node:path";
-import { describeCause, isError } from "waymark/kit";
+import { existsSync } from "node:fs";
+import { delimiter, join, relative, resolve, sep } from "node:path";
+import { checkTaskId, checkText, describeCause } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
-import { PrpError } from "./errors.js";
-import { findingsIn, whyNothingIsChecked } from "./gates/gate-findings.js";
+import { z } from "zod";
+import { checkOptions, nonEmpty } from "../options.js";
+import { RunnerError, readDocument } from "../runner-error.js";
+import { type GateInspection, inspectGate } from "./gates/inspect-gate.js";
 import { readScripts } from "./gates/servers.js";
-import { isInstalled } from "./gates/shells.js";
 import { type ParsedGate, parsePrp } from "./parse-prp.js";
-import { type CheckedDocument, checkDocument, describeDocument, type PrpDocument } from "./prp-document.js";
-import type { LeftBlock } from "./reading/commands.js";
+import { type CheckedDocument, checkDocument, type PrpDocument } from "./prp-document.js";
 
 /** A gate that is ready to be run or skipped. */
-export interface LoadedGate {
-  readonly level: number;
-  readonly description: string;
-  readonly command: string | null;
+export interface GateCheck extends ParsedGate, Pick<GateInspection, "statements" | "findings"> {
   /**
    * The stage of the gate's checkpoint: `validation-gate-1`, and `validation-gate-1-2` for the second gate of level 1.
    */
   readonly stage: GateStage;
-  /** The reason why the gate isn't run. */
-  readonly skipped?: string;
-  /** The line of the heading, from 1; absent if the PRP isn't Markdown. */
-  readonly line?: number;
-  /** For each line of the command, its line in the PRP, from 1. Empty if the PRP isn't Markdown. */
-  readonly lines: readonly number[];
-  /** The code blocks of the level that aren't run. */
-  readonly left: readonly LeftBlock[];
+}
+
+/** The gates that a PRP would run, and the warnings about them. */
+export interface PrpCheck {
+  /** The absolute path; empty if the PRP was passed as an object. */
+  readonly path: string;
+  readonly taskId: string;
+  /** The heading of the section with the gates; absent if the PRP is JSON. */
+  readonly section?: string;
+  /** In the order in which they run. */
+  readonly gates: readonly GateCheck[];
+  /** Why the PRP can't be executed: each reason with its line. Empty if it can. */
+  readonly problems: readonly string[];
+  /** If only some gates can't be run: how to run the others. */
+  readonly offer?: string | undefined;
 }
 
 /** A PRP that is ready to be executed. */
-export interface LoadedPrp {
-  readonly taskId: string;
+export interface LoadedPrp extends PrpCheck {
   /** The path's id, under which a session may have begun this PRP. If the session has it, that task is continued. */
   readonly otherId?: string;
   /** The id to use if `taskId`, which comes from the title, belongs to another PRP of the session. */
   readonly pathId?: string;
-  /** The absolute path; empty if the PRP was passed as an object. */
-  readonly path: string;
-  /** The heading of the section with the gates; absent if the PRP isn't Markdown. */
-  readonly section?: string;
   /** The part of the prompt about the work itself. */
   readonly body: string;
-  /** In the order of their levels. */
-  readonly gates: readonly LoadedGate[];
   /** The SHA-256 of the text. */
   readonly digest: string;
 }
@@ -61,35 +58,143 @@ export interface PrpReading {
   readonly only?: readonly string[] | undefined;
 }
 
-/** The options for reading a PRP. */
-export interface LoadOptions extends PrpReading {
-  /** A PRP without an id is named by its path relative to this folder. */
-  readonly sessionPath: string;
-  /** The folder where the gates run. */
-  readonly cwd: string;
+export interface CheckPrpOptions extends PrpReading {
+  /** A PRP without an id is named by its path relative to this folder. Default: the current folder. */
+  readonly sessionPath?: string | undefined;
+  /** The folder where the gates run. Its package.json tells which scripts are servers. Default: the current folder. */
+  readonly cwd?: string | undefined;
+}
+
+export const READING = {
+  taskId: z.string().optional(),
+  section: nonEmpty.optional(),
+  skip: z.array(z.string()).readonly().optional(),
+  only: z.array(z.string()).readonly().optional(),
+} satisfies Record<keyof PrpReading, z.ZodType>;
+
+const CheckSchema = z.strictObject({
+  ...READING,
+  sessionPath: nonEmpty.optional(),
+  cwd: nonEmpty.optional(),
+} satisfies Record<keyof CheckPrpOptions, z.ZodType>);
+
+/**
+ * Describes what executing a PRP would run. Runs nothing and writes nothing.
+ *
+ * @param path - The PRP's file: Markdown, or a `PrpDocument` as JSON.
+ * @throws {RunnerError} `PRP_UNREADABLE`; or `PRP_INVALID`: no section holds the gates, several could, or the JSON is no
+ *   `PrpDocument`.
+ */
+export async function checkPrp(path: string, options: CheckPrpOptions = {}): Promise<PrpCheck> {
+  const checked = checkOptions("CheckPrpOptions", options, CheckSchema);
+  checkText("A PRP's path", path, 1);
+  if (checked.taskId !== undefined) checkTaskId(checked.taskId);
+  const { body: _body, digest: _digest, otherId: _otherId, pathId: _pathId, ...check } = await readPrp(path, checked);
+  return check;
 }
 
 /**
  * Reads a PRP, and checks that its gates can be run.
  *
  * @param prp - The document, or the path of its file: Markdown, or a document as JSON.
- * @throws {PrpError} `PRP_UNREADABLE`, or `PRP_INVALID`.
+ * @throws {RunnerError} `PRP_UNREADABLE`, or `PRP_INVALID`.
  */
-export async function loadPrp(prp: PrpDocument | string, options: LoadOptions): Promise<LoadedPrp> {
+export async function loadPrp(prp: PrpDocument | string, options: CheckPrpOptions): Promise<LoadedPrp> {
   const loaded = await readPrp(prp, options);
-  const problems = findProblems(loaded.gates);
+  const { path, taskId, problems, offer } = loaded;
   if (problems.length === 0) return loaded;
-  const offer = offerToSkip(loaded.gates);
-  const what = loaded.path === "" ? `PRP ${JSON.stringify(loaded.taskId)}` : `PRP ${loaded.path}`;
-  throw new PrpError(
+  const what = path === "" ? `PRP ${JSON.stringify(taskId)}` : `PRP ${path}`;
+  throw new RunnerError(
     "PRP_INVALID",
     `${what} can't be executed. Nothing was run; fix this, and execute it again:\n` +
       [...problems, ...(offer === undefined ? [] : [offer])].map((problem) => `  ${problem}`).join("\n"),
   );
 }
 
+/** Names a gate as `--skip` does: `1`, or `1-2` for the second gate of level 1. */
+export function gateName(stage: string): string {
+  return stage.slice("validation-gate-".length);
+}
+
+/** Reads a PRP without refusing gates that can't be run. @throws {RunnerError} */
+export async function readPrp(prp: PrpDocument | string, options: CheckPrpOptions): Promise<LoadedPrp> {
+  if (typeof prp !== "string") return loadedDocument(checkDocument(prp, "The PRP"), "", options);
+  const path = resolve(prp);
+  const text = await readText(path);
+  if (/\.json$/i.test(path) && options.section !== undefined) {
+    throw new RunnerError(
+      "PRP_INVALID",
+      `The PRP ${path} is JSON, which has no sections (--section). Nothing was run.`,
+    );
+  }
+  if (/\.json$/i.test(path)) return loadedDocument(checkDocument(parseJson(text, path), path), path, options);
+  const parsed = parsePrp(text, path, options.section);
+  const ownPath = relative(resolve(options.sessionPath ?? "."), path).replace(/\.[^./\\]*$/, "");
+  const byPath = ownPath
+    .split(sep)
+    .filter((part) => part !== "..")
+    .join("/");
+  const ownId = options.taskId ?? parsed.ids.own;
+  return {
+    path,
+    taskId: ownId ?? parsed.ids.workItem ?? byPath,
+    section: parsed.section,
+    ...(await checkGates(parsed.gates, options)),
+    ...(options.taskId === undefined ? { otherId: byPath } : undefined),
+    ...(ownId === undefined ? { pathId: byPath } : undefined),
+    body: text,
+    digest: hash("sha256", text, "hex"),
+  };
+}
+
+async function loadedDocument(document: CheckedDocument, path: string, options: CheckPrpOptions): Promise<LoadedPrp> {
+  const { prompt = JSON.stringify(document, null, 2), validationGates } = document;
+  const gates = validationGates.map(({ manual, ...gate }) => {
+    const isIdle = gate.command === null || gate.command.split("\n").every((line) => /^\s*(?:#|$)/.test(line));
+    const skipped = manual === true ? "a person checks it" : isIdle ? "it has no command" : undefined;
+    return { ...gate, lines: [], left: [], skipped };
+  });
+  return {
+    path,
+    taskId: options.taskId ?? document.taskId,
+    ...(await checkGates(
+      gates.toSorted((a, b) => a.level - b.level),
+      options,
+    )),
+    body: prompt,
+    digest: hash("sha256", prompt, "hex"),
+  };
+}
+
+/** @param parsed - In the order of their levels. @throws {RunnerError} No gate has a name of `skip` or `only`. */
+async function checkGates(
+  parsed: readonly ParsedGate[],
+  options: CheckPrpOptions,
+): Promise<Pick<PrpCheck, "gates" | "problems" | "offer">> {
+  const scripts = await readScripts(options.cwd ?? ".");
+  const folders = (process.env["PATH"] ?? "/usr/bin:/bin").split(delimiter);
+  const hasShell = folders.some((folder) => existsSync(join(folder, "bash")));
+  const whyNoShell = hasShell ? undefined : "there is no bash in the folders of PATH";
+  const seen = new Map<number, number>();
+  const gates = parsed.map((gate): GateCheck => {
+    const nth = (seen.get(gate.level) ?? 0) + 1;
+    seen.set(gate.level, nth);
+    const name = `${gate.level}${nth === 1 ? "" : `-${nth}`}`;
+    const { statements, findings, whyByHand } = inspectGate({ ...gate, command: gate.command ?? "" }, scripts);
+    const skipped = gate.skipped ?? whyLeftOut(name, gate.level, options) ?? whyNoShell ?? whyByHand;
+    return {
+      ...gate,
+      stage: `validation-gate-${name}`,
+      statements,
+      ...(skipped === undefined ? { findings } : { findings: [], skipped }),
+    };
+  });
+  assertKnown(gates, options);
+  return { gates, problems: findProblems(gates), offer: offerToSkip(gates) };
+}
+
 /** Returns why these gates can't show that the work is done; empty if they can. */
-export function findProblems(gates: readonly LoadedGate[]): string[] {
+function findProblems(gates: readonly GateCheck[]): string[] {
   if (gates.length === 0) return ["It has no validation gate."];
   if (gates.every(({ skipped }) => skipped !== undefined)) {
     return [
@@ -97,134 +202,54 @@ export function findProblems(gates: readonly LoadedGate[]): string[] {
       ...gates.map(({ level, skipped }) => `Level ${level} is skipped: ${skipped}`),
     ];
   }
-  return gates.flatMap((gate) =>
-    findingsIn(gate)
+  return gates.flatMap(({ level, findings }) =>
+    findings
       .filter(({ kind }) => kind === "error")
-      .map(({ line, message }) => `Level ${gate.level}${line === undefined ? "" : `, line ${line}`}: ${message}`),
+      .map(({ line, message }) => `Level ${level}${line === undefined ? "" : `, line ${line}`}: ${message}`),
   );
 }
 
 /** If only some gates can't be run, returns how to run the others. */
-export function offerToSkip(gates: readonly LoadedGate[]): string | undefined {
-  const bad = gates.filter((gate) => findingsIn(gate).some(({ kind }) => kind === "error"));
+function offerToSkip(gates: readonly GateCheck[]): string | undefined {
+  const bad = gates.filter(({ findings }) => findings.some(({ kind }) => kind === "error"));
   const others = gates.filter((gate) => !bad.includes(gate) && gate.skipped === undefined);
   if (bad.length === 0 || others.length === 0) return undefined;
-  return `The other ${others.length === 1 ? "gate" : `${others.length} gates`} can be run: --skip ${bad.map(shortName).join(",")}`;
+  const names = bad.map(({ stage }) => gateName(stage)).join(",");
+  return `The other ${others.length === 1 ? "gate" : `${others.length} gates`} can be run: --skip ${names}`;
 }
 
-function shortName({ stage }: LoadedGate): string {
-  return stage.slice("validation-gate-".length);
-}
-
-/** Reads a PRP without checking the commands of its gates. @throws {PrpError} */
-export async function readPrp(prp: PrpDocument | string, options: LoadOptions): Promise<LoadedPrp> {
-  if (typeof prp !== "string") return loadedDocument(checkDocument(prp, "The PRP"), "", options);
-  const path = resolve(prp);
-  const text = await readText(path);
-  if (/\.json$/i.test(path) && options.section !== undefined) {
-    throw new PrpError("PRP_INVALID", `The PRP ${path} is JSON, which has no sections (--section). Nothing was run.`);
-  }
-  if (/\.json$/i.test(path)) return loadedDocument(checkDocument(parseJson(text, path), path), path, options);
-  const parsed = parsePrp(text, path, options.section);
-  const ownPath = relative(resolve(options.sessionPath), path).replace(/\.[^./\\]*$/, "");
-  const byPath = ownPath
-    .split(sep)
-    .filter((part) => part !== "..")
-    .join("/");
-  const ownId = options.taskId ?? parsed.ids.own;
-  return {
-    taskId: ownId ?? parsed.ids.workItem ?? byPath,
-    ...(options.taskId === undefined ? { otherId: byPath } : undefined),
-    ...(ownId === undefined ? { pathId: byPath } : undefined),
-    path,
-    section: parsed.section,
-    body: text,
-    gates: await withStages(
-      parsed.gates.map((gate) => ({ ...gate, skipped: whySkipped(gate) })),
-      options,
-    ),
-    digest: hash("sha256", text, "hex"),
-  };
-}
-
-async function loadedDocument(document: CheckedDocument, path: string, options: LoadOptions): Promise<LoadedPrp> {
-  const { prompt = describeDocument(document), validationGates } = document;
-  const gates = validationGates.map(({ manual, ...gate }) => {
-    const isIdle = gate.command === null || gate.command.split("\n").every((line) => /^\s*(?:#|$)/.test(line));
-    const skipped = manual === true ? "a person checks it" : isIdle ? "it has no command" : undefined;
-    return { ...gate, lines: [], left: [], skipped };
-  });
-  return {
-    taskId: options.taskId ?? document.taskId,
-    path,
-    body: prompt,
-    gates: await withStages(gates, options),
-    digest: hash("sha256", prompt, "hex"),
-  };
-}
-
-type FoundGate = Omit<LoadedGate, "stage" | "skipped"> & { readonly skipped: string | undefined };
-
-async function withStages(gates: readonly FoundGate[], options: LoadOptions): Promise<LoadedGate[]> {
-  const scripts = await readScripts(options.cwd);
-  const seen = new Map<number, number>();
-  const missing = (await isInstalled("bash")) ? undefined : "there is no bash in the folders of PATH";
-  const loaded: LoadedGate[] = [];
-  for (const { skipped, ...gate } of gates.toSorted((a, b) => a.level - b.level)) {
-    const nth = (seen.get(gate.level) ?? 0) + 1;
-    seen.set(gate.level, nth);
-    const name = `${gate.level}${nth === 1 ? "" : `-${nth}`}`;
-    const why = skipped ?? whyLeftOut(name, gate.level, options) ?? missing ?? whyNothingIsChecked(gate, scripts);
-    loaded.push({
-      ...gate,
-      stage: `validation-gate-${name}`,
-      ...(why === undefined ? undefined : { skipped: why }),
-    });
-  }
-  assertKnown(loaded, options);
-  return loaded;
-}
-
-function whyLeftOut(name: string, level: number, { skip = [], only }: LoadOptions): string | undefined {
+function whyLeftOut(name: string, level: number, { skip = [], only }: PrpReading): string | undefined {
   const isIn = (names: readonly string[]): boolean => names.some((each) => each === name || each === String(level));
   if (isIn(skip)) return "it is left out (--skip)";
   return only === undefined || isIn(only) ? undefined : "it isn't among those to run (--only)";
 }
 
-/** @throws {PrpError} No gate has a name of `skip` or `only`. */
-function assertKnown(gates: readonly LoadedGate[], { skip = [], only = [] }: LoadOptions): void {
-  const known = new Set(gates.flatMap((gate) => [String(gate.level), shortName(gate)]));
+/** @throws {RunnerError} No gate has a name of `skip` or `only`. */
+function assertKnown(gates: readonly GateCheck[], { skip = [], only = [] }: PrpReading): void {
+  const known = new Set(gates.flatMap((gate) => [String(gate.level), gateName(gate.stage)]));
   const unknown = [...skip, ...only].find((name) => !known.has(name));
   if (unknown === undefined) return;
-  throw new PrpError(
+  throw new RunnerError(
     "PRP_INVALID",
     `No gate of the PRP is ${JSON.stringify(unknown)} (--skip, --only). Nothing was run; name some of ${[...known].join(", ")}.`,
   );
-}
-
-function whySkipped({ command, left }: ParsedGate): string | undefined {
-  if (command !== null) return undefined;
-  const languages = [...new Set(left.filter(({ why }) => why.startsWith("other")).map(({ language }) => language))];
-  return languages.length === 0
-    ? "it has no command: a person checks it"
-    : `it has ${languages.join(" and ")} alone, which no shell runs`;
 }
 
 function parseJson(text: string, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new PrpError("PRP_INVALID", `The PRP ${path} is no JSON: ${describeCause(cause)}. Nothing was run.`, {
+    throw new RunnerError("PRP_INVALID", `The PRP ${path} is no JSON: ${describeCause(cause)}. Nothing was run.`, {
       cause,
     });
   }
 }
 
 async function readText(path: string): Promise<string> {
-  const bytes = await readBytes(path);
+  const bytes = await readDocument("PRP", path);
   if (bytes.length > MAX_BYTES) {
     const size = `has ${bytes.length} bytes, and a PRP may have ${MAX_BYTES}`;
-    throw new PrpError(
+    throw new RunnerError(
       "PRP_INVALID",
       `The PRP ${path} ${size}. Nothing was run; split it, or take out what no gate needs.`,
     );
@@ -238,14 +263,3 @@ async function readText(path: string): Promise<string> {
 
 /** Five times the size of a long PRP. Reading a text of this size takes a few seconds at most, whatever it consists of. */
 const MAX_BYTES = 512 * 1024;
-
-async function readBytes(path: string): Promise<Buffer> {
-  try {
-    return await readFile(path);
-  } catch (cause) {
-    const isFolder = isError(cause) && "code" in cause && cause.code === "EISDIR";
-    const reason = isFolder ? "it is a folder, and a PRP is a file" : describeCause(cause);
-    const message = `The PRP ${path} can't be read: ${reason}. Nothing was run.`;
-    throw new PrpError("PRP_UNREADABLE", message, { cause });
-  }
-}

@@ -1,20 +1,23 @@
-import type { CheckpointExecutionState, CoderResult, PrpStage, ValidationGateResult } from "waymark/prp";
+import type { CheckpointExecutionState, CoderResult, GateStage, PrpStage, ValidationGateResult } from "waymark/prp";
 import type { CoderOutcome } from "./coder.js";
-import type { LoadedGate } from "./load-prp.js";
+import { type GateCheck, gateName } from "./load-prp.js";
+
+/** The results of gates that have run, by the stages of the gates. */
+export type GateResults = ReadonlyMap<GateStage, ValidationGateResult>;
 
 /** The progress of a PRP: everything that a checkpoint needs to resume. */
 export interface Position {
   readonly stage: PrpStage;
   readonly coderResponse?: string | undefined;
   readonly coderResult?: CoderResult | undefined;
-  /** The results of the gates for the last usable response. */
-  readonly validationResults: readonly ValidationGateResult[];
+  /** Those for the last usable response. */
+  readonly results: GateResults;
   /** The number of fix attempts in this round. A new round begins when a failed PRP is executed again. */
   readonly fixAttempt: number;
   readonly artifacts: readonly string[];
 }
 
-export const START: Position = { stage: "pre-execution", validationResults: [], fixAttempt: 0, artifacts: [] };
+export const START: Position = { stage: "pre-execution", results: new Map(), fixAttempt: 0, artifacts: [] };
 
 /** The next step of an execution. */
 export type Step =
@@ -27,25 +30,30 @@ export type Step =
   | { readonly kind: "return" };
 
 /** Returns the step after `position`. Gates are in the order of their levels. */
-export function nextStep(position: Position, gates: readonly LoadedGate[], maxFixAttempts: number): Step {
-  const { stage, coderResult, validationResults, fixAttempt } = position;
+export function nextStep(position: Position, gates: readonly GateCheck[], maxFixAttempts: number): Step {
+  const { stage, coderResult, results, fixAttempt } = position;
   if (stage === "complete" || stage === "failed") return { kind: "return" };
   if (stage === "pre-execution") return { kind: "coder", fixAttempt: 0, failedGates: [] };
-  if (coderResult !== undefined && coderResult.result !== "success") {
-    return { kind: "finish", position: { ...position, stage: "failed" }, error: coderResult.message };
+  const fail = (error: string): Step => ({ kind: "finish", position: { ...position, stage: "failed" }, error });
+  if (coderResult !== undefined && coderResult.result !== "success") return fail(coderResult.message);
+  const failed = [...results].filter(([, { success }]) => !success);
+  if (failed.length === 0) {
+    const gate = missingGate(gates, results);
+    return gate === undefined
+      ? { kind: "finish", position: { ...position, stage: "complete" } }
+      : { kind: "gate", gate };
   }
-  const failedGates = validationResults.filter(hasFailed);
-  if (failedGates.length === 0) return nextGate(position, gates);
-  const late = failedGates.find(({ timedOut }) => timedOut === true);
+  const late = failed.find(([, { timedOut }]) => timedOut === true);
   // Nothing tells whether the work is at fault, so a coder would change what needn't be changed.
   if (late !== undefined) {
-    const name = formatShortName(late, gates);
-    const error = `Gate ${name} timed out, and its output says where. Give it more time (--gate-timeout), or leave it out (--skip ${name})`;
-    return { kind: "finish", position: { ...position, stage: "failed" }, error };
+    const name = gateName(late[0]);
+    return fail(
+      `Gate ${name} timed out, and its output says where. Give it more time (--gate-timeout), or leave it out (--skip ${name})`,
+    );
   }
+  const failedGates = failed.map(([, result]) => result);
   if (fixAttempt < maxFixAttempts) return { kind: "coder", fixAttempt: fixAttempt + 1, failedGates };
-  const error = `Validation failed after ${fixAttempt} fix attempts: ${failedGates.map(nameOfGate).join(", ")}`;
-  return { kind: "finish", position: { ...position, stage: "failed" }, error };
+  return fail(`Validation failed after ${fixAttempt} fix attempts: ${failedGates.map(nameOfGate).join(", ")}`);
 }
 
 /**
@@ -58,21 +66,15 @@ export function afterCoder(position: Position, fixAttempt: number, { response, r
     stage: "coder-response",
     coderResponse: response,
     coderResult: { result, message },
-    validationResults: result === "success" ? [] : position.validationResults,
+    results: result === "success" ? new Map() : position.results,
     fixAttempt,
     artifacts: [...new Set([...position.artifacts, ...artifacts])],
   };
 }
 
 /** Returns the position after a gate's result. */
-export function afterGate(
-  position: Position,
-  gate: LoadedGate,
-  result: ValidationGateResult,
-  gates: readonly LoadedGate[],
-): Position {
-  const before = withSkipped(position.validationResults, gates.slice(0, gates.indexOf(gate)));
-  return { ...position, stage: gate.stage, validationResults: [...before, result] };
+export function afterGate(position: Position, { stage }: GateCheck, result: ValidationGateResult): Position {
+  return { ...position, stage, results: new Map([...position.results, [stage, result]]) };
 }
 
 /**
@@ -87,90 +89,88 @@ export function afterGate(
  */
 export function findPosition(
   state: CheckpointExecutionState,
-  gates: readonly LoadedGate[],
+  gates: readonly GateCheck[],
   isForeign: boolean,
 ): Position {
-  const { coderResponse, coderResult, fixAttempt = 0, waymark } = state;
+  const { stage, coderResponse, coderResult, fixAttempt = 0, waymark } = state;
   const artifacts = waymark?.artifacts ?? [];
-  const outdated = outdatedResults(state, gates);
-  const validationResults = state.validationResults.filter((result) => !outdated.includes(result));
-  const isReopened = !isForeign && state.stage === "complete" && missingGate(gates, validationResults) !== undefined;
-  const stage = isReopened ? lastStage(validationResults, gates) : state.stage;
-  const position = { stage, coderResponse, coderResult, validationResults, fixAttempt, artifacts };
+  const results = new Map(
+    [...matchResults(state, gates)].flatMap(([gate, result]) => (result.skipped ? [] : [[gate.stage, result]])),
+  );
+  const position = { stage, coderResponse, coderResult, results, fixAttempt, artifacts };
   // A response without a verdict is usable.
   const usable = coderResult === undefined ? coderResponse !== undefined : coderResult.result === "success";
-  if (stage === "failed" || (isForeign && stage === "coder-response" && !usable))
-    return reopened(position, gates, usable);
-  return position;
+  const isReopened = !isForeign && stage === "complete" && missingGate(gates, results) !== undefined;
+  if (isReopened) return { ...position, stage: lastStage(results, gates) };
+  if (stage !== "failed" && !(isForeign && stage === "coder-response" && !usable)) return position;
+  const failed = [...results].flatMap(([gate, { success }]) => (success ? [] : [gate]));
+  if (usable) return { ...withoutResults(position, failed, gates), fixAttempt: 0 };
+  if (failed.length === 0) return { ...START, artifacts };
+  return { stage: lastStage(results, gates), results, fixAttempt: 0, artifacts };
 }
 
 /** Returns the results of the gates that the execution would skip from `position` on. */
-export function resultsToSkip(position: Position, gates: readonly LoadedGate[]): readonly ValidationGateResult[] {
+export function resultsToSkip(position: Position, gates: readonly GateCheck[]): GateResults {
   const step = nextStep(position, gates, 0);
   // After a failed gate, the coder's next response makes all results void.
   const skips = step.kind === "gate" || (step.kind === "finish" && step.position.stage === "complete");
-  return skips ? position.validationResults.filter(({ skipped }) => !skipped) : [];
+  return skips ? position.results : new Map();
 }
 
-/** Returns the position without these results, so that their gates run again. */
+/** Returns the position without the results of these gates, so that they run again. */
 export function withoutResults(
   position: Position,
-  outdated: readonly ValidationGateResult[],
-  gates: readonly LoadedGate[],
+  outdated: readonly GateStage[],
+  gates: readonly GateCheck[],
 ): Position {
-  const validationResults = position.validationResults.filter((result) => !outdated.includes(result));
-  return { ...position, stage: lastStage(validationResults, gates), validationResults };
-}
-
-/** Names the gate of a result as its stage does: `1`, `1-2`. */
-export function formatShortName(result: ValidationGateResult, gates: readonly LoadedGate[]): string {
-  const [gate] = [...resultsByGate([result], gates).keys()];
-  return gate?.stage.slice("validation-gate-".length) ?? String(result.level);
+  const results = new Map([...position.results].filter(([stage]) => !outdated.includes(stage)));
+  return { ...position, stage: lastStage(results, gates), results };
 }
 
 /** Returns the results whose gate was changed or removed, or is skipped now and wasn't then. */
-export function outdatedResults(
-  { validationResults }: CheckpointExecutionState,
-  gates: readonly LoadedGate[],
-): ValidationGateResult[] {
-  const current = new Set(resultsByGate(validationResults, gates).values());
-  return validationResults.filter((result) => !current.has(result));
+export function outdatedResults(state: CheckpointExecutionState, gates: readonly GateCheck[]): ValidationGateResult[] {
+  const current = new Set(matchResults(state, gates).values());
+  return state.validationResults.filter((result) => !current.has(result));
 }
 
-/** Returns the results, with one added for each skipped gate. */
-function withSkipped(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): ValidationGateResult[] {
-  const known = resultsByGate(results, gates);
-  const missing = gates.filter((gate) => gate.skipped !== undefined && !known.has(gate));
-  return [...results, ...missing.map(skippedResult)].sort((a, b) => a.level - b.level);
-}
-
-function nextGate(position: Position, gates: readonly LoadedGate[]): Step {
-  const gate = missingGate(gates, position.validationResults);
-  if (gate !== undefined) return { kind: "gate", gate };
-  const validationResults = withSkipped(position.validationResults, gates);
-  return { kind: "finish", position: { ...position, stage: "complete", validationResults } };
+/** Returns the results in the order of the gates, with those of the skipped gates before the last one. */
+export function listResults({ stage, results }: Position, gates: readonly GateCheck[]): ValidationGateResult[] {
+  const end = stage === "complete" ? gates.length : gates.findLastIndex((gate) => results.has(gate.stage)) + 1;
+  return gates.slice(0, end).flatMap((gate) => {
+    const { level, description, command, skipped } = gate;
+    const without = {
+      level,
+      description,
+      success: true,
+      command,
+      stdout: "",
+      stderr: "",
+      exitCode: null,
+      skipped: true,
+    };
+    return results.get(gate.stage) ?? (skipped === undefined ? [] : without);
+  });
 }
 
 /** Returns the first gate that must be run and has no result. */
-function missingGate(gates: readonly LoadedGate[], results: readonly ValidationGateResult[]): RunnableGate | undefined {
-  const known = resultsByGate(results, gates);
+function missingGate(gates: readonly GateCheck[], results: GateResults): RunnableGate | undefined {
   return gates.find(
-    (gate): gate is RunnableGate => gate.skipped === undefined && gate.command !== null && !known.has(gate),
+    (gate): gate is RunnableGate => gate.skipped === undefined && gate.command !== null && !results.has(gate.stage),
   );
 }
 
-type RunnableGate = LoadedGate & { readonly command: string };
+type RunnableGate = GateCheck & { readonly command: string };
 
 /**
- * Maps the current gates to their results. White space at the ends of lines doesn't matter. Gates with the same level
- * and command get their results in order.
+ * Maps the current gates to the results of a state. White space at the ends of lines doesn't matter. Gates with the same
+ * level and command get their results in order.
  */
-function resultsByGate(
-  results: readonly ValidationGateResult[],
-  gates: readonly LoadedGate[],
-): ReadonlyMap<LoadedGate, ValidationGateResult> {
-  const found = new Map<LoadedGate, ValidationGateResult>();
-  for (const result of results) {
+function matchResults(
+  { validationResults }: CheckpointExecutionState,
+  gates: readonly GateCheck[],
+): ReadonlyMap<GateCheck, ValidationGateResult> {
+  const found = new Map<GateCheck, ValidationGateResult>();
+  for (const result of validationResults) {
     const gate = gates.find((each) => isResultFor(result, each) && !found.has(each));
     if (gate !== undefined) found.set(gate, result);
   }
@@ -178,7 +178,7 @@ function resultsByGate(
 }
 
 /** A result of a gate that was left out doesn't count once the gate is to run, and the other way round. */
-function isResultFor(result: ValidationGateResult, { level, command, skipped }: LoadedGate): boolean {
+function isResultFor(result: ValidationGateResult, { level, command, skipped }: GateCheck): boolean {
   return (
     result.level === level && result.skipped === (skipped !== undefined) && trimmed(result.command) === trimmed(command)
   );
@@ -194,30 +194,8 @@ function trimmed(command: string | null): string | undefined {
 }
 
 /** Returns the stage of the last gate that has run. */
-function lastStage(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): PrpStage {
-  const last = results.findLast(({ skipped }) => !skipped);
-  const found = [...resultsByGate(results, gates)].find(([, result]) => result === last);
-  return found?.[0].stage ?? "coder-response";
-}
-
-function reopened(position: Position, gates: readonly LoadedGate[], usable: boolean): Position {
-  const { validationResults, artifacts } = position;
-  if (usable) {
-    const passed = validationResults.filter((result) => !hasFailed(result));
-    return { ...position, stage: lastStage(passed, gates), validationResults: passed, fixAttempt: 0 };
-  }
-  const failed = validationResults.find(hasFailed);
-  if (failed === undefined) return { ...START, artifacts };
-  const upToIt = validationResults.slice(0, validationResults.indexOf(failed) + 1);
-  return { stage: lastStage(upToIt, gates), validationResults, fixAttempt: 0, artifacts };
-}
-
-function skippedResult({ level, description, command }: LoadedGate): ValidationGateResult {
-  return { level, description, success: true, command, stdout: "", stderr: "", exitCode: null, skipped: true };
-}
-
-function hasFailed({ success, skipped }: ValidationGateResult): boolean {
-  return !success && !skipped;
+function lastStage(results: GateResults, gates: readonly GateCheck[]): PrpStage {
+  return gates.findLast(({ stage }) => results.has(stage))?.stage ?? "coder-response";
 }
 
 function nameOfGate({ level, description }: ValidationGateResult): string {

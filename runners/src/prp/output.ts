@@ -1,7 +1,6 @@
 import type { Writable } from "node:stream";
-import { StringDecoder } from "node:string_decoder";
 import type { Logger } from "waymark";
-import type { OutputSink } from "../processes/command-output.js";
+import { type OutputSink, textSink } from "../processes/command-output.js";
 
 /** The origin of output. */
 export interface OutputSource {
@@ -22,67 +21,43 @@ export type PrpOutput =
 
 /** @param output - Default: this process's stdout and stderr. */
 export function openSink(output: PrpOutput | undefined, source: OutputSource, logger: Logger): OutputSink {
-  if (typeof output === "function") return new FunctionSink(output, source, logger);
-  const { stdout = process.stdout, stderr = process.stderr } = output ?? {};
-  return new StreamSink(source.stream === "stdout" ? stdout : stderr, logger);
+  if (typeof output !== "function") {
+    const { stdout = process.stdout, stderr = process.stderr } = output ?? {};
+    return streamSink(source.stream === "stdout" ? stdout : stderr, logger);
+  }
+  let failed = false;
+  return textSink((text) => {
+    if (text === "" || failed) return;
+    try {
+      output(text, source);
+    } catch (error) {
+      // A failing display must not fail the gate. The output is still kept.
+      failed = true;
+      logger.error({ error, ...source }, "The output function threw; the rest of this output is not passed on");
+    }
+  });
 }
 
-class FunctionSink implements OutputSink {
-  readonly #decoder = new StringDecoder("utf8");
-  readonly #write: (text: string) => void;
-
-  constructor(output: (text: string, source: OutputSource) => void, source: OutputSource, logger: Logger) {
-    let failed = false;
-    this.#write = (text) => {
-      if (text === "" || failed) return;
-      try {
-        output(text, source);
-      } catch (error) {
-        // A failing display must not fail the gate. The output is still kept.
-        failed = true;
-        logger.error({ error, ...source }, "The output function threw; the rest of this output is not passed on");
-      }
-    };
-  }
-
-  write(chunk: Buffer): undefined {
-    this.#write(this.#decoder.write(chunk));
-  }
-
-  end(): void {
-    this.#write(this.#decoder.end());
-  }
-}
-
-class StreamSink implements OutputSink {
-  readonly #stream: Writable;
-  readonly #onError: (error: Error) => void;
-  #broken = false;
-
-  constructor(stream: Writable, logger: Logger) {
-    this.#stream = stream;
-    // If a reader goes away (`… | head`), a missing listener would let EPIPE end the run.
-    this.#onError = (error) => {
-      this.#broken = true;
-      logger.warn({ error }, "The output can't be shown any more; it is still kept in the checkpoint");
-    };
-    stream.on("error", this.#onError);
-  }
-
-  write(chunk: Buffer): Promise<void> | undefined {
-    const stream = this.#stream;
-    if (this.#broken || stream.destroyed || stream.writableEnded || stream.write(chunk)) return undefined;
-    return new Promise((resolve) => {
-      const events = ["drain", "close", "error"];
-      const wake = () => {
-        for (const event of events) stream.off(event, wake);
-        resolve();
-      };
-      for (const event of events) stream.on(event, wake);
-    });
-  }
-
-  end(): void {
-    this.#stream.off("error", this.#onError);
-  }
+function streamSink(stream: Writable, logger: Logger): OutputSink {
+  let isBroken = false;
+  // If a reader goes away (`… | head`), a missing listener would let EPIPE end the run.
+  const onError = (error: Error): void => {
+    isBroken = true;
+    logger.warn({ error }, "The output can't be shown any more; it is still kept in the checkpoint");
+  };
+  stream.on("error", onError);
+  return {
+    write(chunk) {
+      if (isBroken || stream.destroyed || stream.writableEnded || stream.write(chunk)) return undefined;
+      return new Promise((resolve) => {
+        const events = ["drain", "close", "error"];
+        const wake = () => {
+          for (const event of events) stream.off(event, wake);
+          resolve();
+        };
+        for (const event of events) stream.on(event, wake);
+      });
+    },
+    end: () => void stream.off("error", onError),
+  };
 }

@@ -1,4 +1,4 @@
-import { PrpError } from "./errors.js";
+import { RunnerError } from "../runner-error.js";
 import { findCommand, type LeftBlock } from "./reading/commands.js";
 import { type Level, levelsIn } from "./reading/levels.js";
 import { type CodeBlock, numberIn, type OutlineItem, parseOutline, plain } from "./reading/outline.js";
@@ -10,21 +10,24 @@ export interface ParsedPrp {
   readonly ids: TextIds;
   /** The heading of the section with the gates. */
   readonly section: string;
+  /** In the order of their levels. */
   readonly gates: readonly ParsedGate[];
 }
 
-/** A level of the validation section. Levels are in the order of their numbers. */
+/** A gate as a PRP has it: a level of the validation section, or one of a JSON document. */
 export interface ParsedGate {
   readonly level: number;
   readonly description: string;
   /** Null if the level has no command. */
   readonly command: string | null;
-  /** The line of the heading, from 1. */
-  readonly line: number;
-  /** For each line of the command, its line in the Markdown, from 1. */
+  /** The line of the heading, from 1; absent if the PRP is JSON. */
+  readonly line?: number;
+  /** For each line of the command, its line in the PRP, from 1. Empty if the PRP is JSON. */
   readonly lines: readonly number[];
-  /** The code blocks that aren't run. */
+  /** The code blocks of the level that aren't run. */
   readonly left: readonly LeftBlock[];
+  /** The reason why the gate isn't run. */
+  readonly skipped?: string | undefined;
 }
 
 /**
@@ -33,13 +36,13 @@ export interface ParsedGate {
  *
  * @param path - For messages.
  * @param name - The heading of the section with the gates, if its own words don't identify it.
- * @throws {PrpError} `PRP_INVALID`: no section holds the gates, or several could.
+ * @throws {RunnerError} `PRP_INVALID`: no section holds the gates, or several could.
  */
 export function parsePrp(markdown: string, path: string, name?: string): ParsedPrp {
   const { text, frontMatter } = withoutFrontMatter(markdown);
   const items = parseOutline(text);
   if (items === undefined) {
-    throw new PrpError(
+    throw new RunnerError(
       "PRP_INVALID",
       `${path} can't be read as a PRP: it nests more than 9 lists or 18 quotes. Nothing was run; write it flatter.`,
     );
@@ -48,16 +51,16 @@ export function parsePrp(markdown: string, path: string, name?: string): ParsedP
     items.filter((item) => item.kind === "code" && item.isOpen),
     path,
   );
-  if (name === undefined && isStory(items)) throw new PrpError("PRP_INVALID", `${path} ${STORY}`);
+  if (name === undefined && isStory(items)) throw new RunnerError("PRP_INVALID", `${path} ${STORY}`);
   const [section, sections] = findSections(items, text, path, name);
   return { ids: idsIn(items, frontMatter), section, gates: levelsIn(sections).map(toGate) };
 }
 
-/** @throws {PrpError} A heading is in one of the blocks. */
+/** @throws {RunnerError} A heading is in one of the blocks. */
 function assertClosed(items: readonly OutlineItem[], path: string): void {
   for (const item of items) {
     const swallowed = item.kind === "code" ? swallowedHeading(item) : undefined;
-    if (swallowed !== undefined) throw new PrpError("PRP_INVALID", `${path} can't be read as a PRP: ${swallowed}`);
+    if (swallowed !== undefined) throw new RunnerError("PRP_INVALID", `${path} can't be read as a PRP: ${swallowed}`);
   }
 }
 
@@ -118,7 +121,7 @@ function findSections(
   const named = withoutCode.map((section) => describeWithoutCode(section, markdown)).join("");
   const advice =
     list === "" ? "It has no section with commands." : `Name the one that holds the gates (--section): ${list}.`;
-  throw new PrpError(
+  throw new RunnerError(
     "PRP_INVALID",
     `${path} names no validation gates: ${why}, so nothing can show that its work is done. ${named}${advice}`,
   );
@@ -133,6 +136,11 @@ function describeWithoutCode({ heading, items }: Section, markdown: string): str
 
 function toGate({ number, title, line, items }: Level): ParsedGate {
   const { lines, left } = findCommand(items);
+  const languages = [...new Set(left.filter(({ why }) => why.startsWith("other")).map(({ language }) => language))];
+  const whyNone =
+    languages.length === 0
+      ? "it has no command: a person checks it"
+      : `it has ${languages.join(" and ")} alone, which no shell runs`;
   return {
     level: number,
     description: title,
@@ -140,5 +148,6 @@ function toGate({ number, title, line, items }: Level): ParsedGate {
     line,
     lines: lines.map((each) => each.line),
     left,
+    skipped: lines.length > 0 ? undefined : whyNone,
   };
 }

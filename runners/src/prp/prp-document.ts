@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { PrpError } from "./errors.js";
+import { describeIssues } from "../options.js";
+import { RunnerError } from "../runner-error.js";
 import { numberIn } from "./reading/outline.js";
 
 /** A level as people write it: `1`, `1.5`, `"L4"`, `"1 — vet"`. */
@@ -37,19 +38,11 @@ export const PrpGateSchema = z
 /** One gate of a PRP. */
 export type PrpGate = z.output<typeof PrpGateSchema>;
 
-export const PrpDocumentSchema = z.object({
+/** Other fields are for the coder. */
+export const PrpDocumentSchema = z.looseObject({
   taskId: z.string().min(1),
-  title: z.string().optional(),
-  /** The coder's prompt. Default: built from the parts below. */
+  /** The coder's prompt. Default: the whole document, as JSON. */
   prompt: z.string().optional(),
-  objective: z.string().optional(),
-  context: z.string().optional(),
-  implementationSteps: z.array(z.string()).readonly().optional(),
-  successCriteria: z
-    .array(z.object({ description: z.string(), satisfied: z.boolean().optional() }))
-    .readonly()
-    .optional(),
-  references: z.array(z.string()).readonly().optional(),
   validationGates: z.array(PrpGateSchema).readonly(),
 });
 
@@ -58,36 +51,12 @@ export type PrpDocument = z.input<typeof PrpDocumentSchema>;
 /** A checked document. */
 export type CheckedDocument = z.output<typeof PrpDocumentSchema>;
 
-/** @throws {PrpError} `PRP_INVALID`, with all issues. */
+/** @throws {RunnerError} `PRP_INVALID`, with all issues. */
 export function checkDocument(prp: unknown, what: string): CheckedDocument {
   const checked = PrpDocumentSchema.safeParse(prp);
   if (checked.success) return checked.data;
-  throw new PrpError("PRP_INVALID", `${what} is no PRP document: ${issuesIn(checked.error)}. Nothing was run.`, {
-    cause: checked.error,
-  });
-}
-
-function issuesIn({ issues }: z.ZodError): string {
-  return issues.map(({ path, message }) => `${path.length > 0 ? `${path.join(".")}: ` : ""}${message}`).join("; ");
-}
-
-/** Returns a PRP document as Markdown, with a heading for each part that it has. */
-export function describeDocument(prp: CheckedDocument): string {
-  const { title, objective, context, implementationSteps, successCriteria, references, validationGates } = prp;
-  const gates = validationGates.map(
-    ({ level, description, command }) =>
-      `### Level ${level}: ${description}\n\n${command === null ? "To be checked by hand." : indent(command)}`,
-  );
-  const sections: [heading: string, text: string | undefined][] = [
-    ["Goal", objective],
-    ["All Needed Context", context],
-    ["Implementation Tasks", implementationSteps?.map((step, i) => `${i + 1}. ${step}`).join("\n")],
-    ["Success Criteria", successCriteria?.map(({ description }) => `- ${description}`).join("\n")],
-    ["References", references?.map((reference) => `- ${reference}`).join("\n")],
-    ["Validation Loop", gates.join("\n\n")],
-  ];
-  const parts = sections.flatMap(([heading, text]) => (text ? [`## ${heading}\n\n${text}`] : []));
-  return [`# ${title ?? prp.taskId}`, ...parts].join("\n\n");
+  const message = `${what} is no PRP document: ${describeIssues(checked.error)}. Nothing was run.`;
+  throw new RunnerError("PRP_INVALID", message, { cause: checked.error });
 }
 
 /** An indented block can contain any text, even fences. */

@@ -1,103 +1,22 @@
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
-import { CheckpointCorruptError, type Logger, UnsupportedOperationError } from "waymark";
+import { CheckpointCorruptError, UnsupportedOperationError } from "waymark";
 import type { SetAside } from "waymark/adapters/task-file";
-import {
-  checkInteger,
-  checkKeys,
-  checkTaskId,
-  checkText,
-  enabledCheckpoints,
-  listKeys,
-  MAX_DELAY_MS,
-  type SessionCheckpoints,
-  safeLogger,
-  warningLogger,
-} from "waymark/kit";
-import { type CheckpointConfig, PrpCheckpointManager } from "waymark/prp";
+import { checkTaskId, checkText, enabledCheckpoints, type SessionCheckpoints } from "waymark/kit";
+import { PrpCheckpointManager } from "waymark/prp";
 import { interruptibly } from "../interruption.js";
-import type { Coder } from "./coder.js";
-import { PrpError } from "./errors.js";
-import { type LoadedPrp, loadPrp, type PrpReading } from "./load-prp.js";
-import type { PrpOutput } from "./output.js";
+import { checkOptions } from "../options.js";
+import { RunnerError } from "../runner-error.js";
+import {
+  type ExecuteOptions,
+  ExecuteSchema,
+  type PrpExecutorOptions,
+  type RunSettings,
+  resolveOptions,
+} from "./executor-options.js";
+import { type LoadedPrp, loadPrp } from "./load-prp.js";
 import type { PrpDocument } from "./prp-document.js";
-import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
+import { type ExecutionResult, PrpRun } from "./prp-run.js";
 import { RunJournal } from "./run-journal.js";
-
-export interface PrpExecutorOptions {
-  /** Does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
-  readonly coder: Coder;
-  /** How often the coder may try to fix failed gates in each round. Default 2. */
-  readonly maxFixAttempts?: number | undefined;
-  /** How long a gate may take, in milliseconds. Default 1,800,000: 30 minutes. */
-  readonly gateTimeoutMs?: number | undefined;
-  /** How long the coder may take, in milliseconds. Default: no limit. */
-  readonly coderTimeoutMs?: number | undefined;
-  /** The time between SIGTERM and SIGKILL for a process group, in milliseconds. Default 5,000. */
-  readonly killGraceMs?: number | undefined;
-  /** How many bytes are kept of each gate's stdout, of its stderr, and of a response. Default 65,536. */
-  readonly maxOutputBytes?: number | undefined;
-  /**
-   * While a command runs, its new output is saved at this interval, in milliseconds. After a kill, the newest
-   * checkpoint shows how far the command was. Default 30,000; 0 or Infinity: never. A coder that is a function has no
-   * output to save.
-   */
-  readonly autoSaveIntervalMs?: number | undefined;
-  /** The folder where the coder and the gates run. Default: the session's folder. */
-  readonly cwd?: string | undefined;
-  /** Settings that override the defaults of {@link CheckpointConfig}, or a manager, which `close` leaves open. */
-  readonly checkpoints?: Partial<CheckpointConfig> | PrpCheckpointManager | undefined;
-  /** Shows the output of the coder and the gates while they run. Default: this process's stdout and stderr. */
-  readonly output?: PrpOutput | undefined;
-  /**
-   * The details of some entries have a `type`: `resumed`, `gateRunsAgain`, `stepStarted`, `stepEnded`. Default: warnings and errors
-   * become process warnings.
-   */
-  readonly logger?: Logger | undefined;
-}
-
-export interface ExecuteOptions extends PrpReading {
-  /**
-   * Pauses the execution: ends the running command, and `execute` rejects with the signal's reason. Execute again to
-   * resume.
-   */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Starts from the beginning and ignores the checkpoints. If their file can't be written, it is set aside. Default
-   * false.
-   */
-  readonly restart?: boolean | undefined;
-  /** True: a checkpoint must exist. False: no unfinished work may exist. Default: resumes if there is a checkpoint. */
-  readonly resume?: boolean | undefined;
-}
-
-const OPTION_KEYS = listKeys<PrpExecutorOptions>({
-  coder: true,
-  maxFixAttempts: true,
-  gateTimeoutMs: true,
-  coderTimeoutMs: true,
-  killGraceMs: true,
-  maxOutputBytes: true,
-  autoSaveIntervalMs: true,
-  cwd: true,
-  checkpoints: true,
-  output: true,
-  logger: true,
-});
-const EXECUTE_KEYS = listKeys<ExecuteOptions>({
-  signal: true,
-  restart: true,
-  resume: true,
-  taskId: true,
-  section: true,
-  skip: true,
-  only: true,
-});
-
-const DEFAULT_GATE_TIMEOUT_MS = 30 * 60_000;
-const DEFAULT_KILL_GRACE_MS = 5_000;
-const DEFAULT_AUTO_SAVE_INTERVAL_MS = 30_000;
-const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
 
 /**
  * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and
@@ -133,7 +52,7 @@ export class PrpExecutor {
 
   /**
    * @param sessionPath - The session's folder. The first execution with checkpoints creates it.
-   * @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it.
+   * @throws {TypeError} An option is missing, misspelled or out of range; the message names it.
    * @throws {UnsupportedOperationError} On Windows, which has no process groups.
    */
   constructor(sessionPath: string, options: PrpExecutorOptions) {
@@ -166,7 +85,7 @@ export class PrpExecutor {
    *
    * @param prp - The document, or the path of its file: Markdown, or the document as JSON.
    * @returns The result, even if a gate or the coder failed: then `success` is false, and `error` says why.
-   * @throws {PrpError} The PRP can't be read or is invalid, or a gate is no valid shell or has a placeholder: the coder
+   * @throws {RunnerError} The PRP can't be read or is invalid, or a gate is no valid shell or has a placeholder: the coder
    *   was not called. Or a gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work so far is saved as
    *   paused.
    * @throws {CheckpointConflictError} The task is already being executed; that execution continues, and the error is
@@ -179,21 +98,13 @@ export class PrpExecutor {
    * @throws The signal's reason, once it aborts.
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
-    checkKeys("ExecuteOptions", options, EXECUTE_KEYS);
-    const { signal, restart = false, resume, taskId, section, skip, only } = options;
+    const checked = checkOptions("ExecuteOptions", options, ExecuteSchema);
+    const { signal, restart, resume, ...reading } = checked;
     if (restart && resume === true) throw new TypeError("ExecuteOptions.resume and restart exclude each other.");
-    if (taskId !== undefined) checkTaskId(taskId);
+    if (reading.taskId !== undefined) checkTaskId(reading.taskId);
     signal?.throwIfAborted();
-    if (section !== undefined) checkText("ExecuteOptions.section", section, 1);
     const session = await enabledCheckpoints(this.#checkpoints);
-    const read = await loadPrp(prp, {
-      taskId,
-      section,
-      skip,
-      only,
-      sessionPath: this.sessionPath,
-      cwd: this.#settings.cwd,
-    });
+    const read = await loadPrp(prp, { ...reading, sessionPath: this.sessionPath, cwd: this.#settings.cwd });
     checkTaskId(read.taskId);
     const loaded = await underItsTask(session, read);
     const { logger } = this.#settings;
@@ -206,7 +117,7 @@ export class PrpExecutor {
     try {
       return await interruptibly((ending) => new PrpRun(loaded, this.#settings, journal, ending).execute(restart), {
         signal,
-        reason: (name) => new PrpError("INTERRUPTED", `${name} paused the execution of PRP ${loaded.taskId}.`),
+        reason: (name) => new RunnerError("INTERRUPTED", `${name} paused the execution of PRP ${loaded.taskId}.`),
       });
     } finally {
       journal.close();
@@ -254,42 +165,4 @@ function setAsideText(taskId: string, { movedTo, reason }: SetAside): string {
 
 function waitText(taskId: string): string {
   return `PRP ${taskId}: The last run was killed; waiting until its commands have ended`;
-}
-
-function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSettings {
-  checkKeys("PrpExecutorOptions", options, OPTION_KEYS);
-  const { coder, maxFixAttempts, gateTimeoutMs, coderTimeoutMs, killGraceMs, maxOutputBytes, cwd, output } = options;
-  const autoSaveIntervalMs = options.autoSaveIntervalMs === Number.POSITIVE_INFINITY ? 0 : options.autoSaveIntervalMs;
-  if (typeof coder !== "function" && (typeof coder !== "string" || coder.trim() === "")) {
-    throw new TypeError("PrpExecutorOptions.coder must be a function, or a shell command.");
-  }
-  if (typeof coder === "string" && coder.includes("\0")) {
-    throw new RangeError("PrpExecutorOptions.coder can't hold a NUL character: no command line can.");
-  }
-  if (cwd !== undefined) checkText("PrpExecutorOptions.cwd", cwd, 1);
-  checkInteger("PrpExecutorOptions.maxFixAttempts", maxFixAttempts, 0);
-  checkInteger("PrpExecutorOptions.maxOutputBytes", maxOutputBytes, 0);
-  checkMilliseconds("gateTimeoutMs", gateTimeoutMs, 1);
-  checkMilliseconds("coderTimeoutMs", coderTimeoutMs, 1);
-  checkMilliseconds("killGraceMs", killGraceMs, 0);
-  checkMilliseconds("autoSaveIntervalMs", autoSaveIntervalMs, 0);
-  return {
-    sessionPath,
-    coder,
-    maxFixAttempts: maxFixAttempts ?? 2,
-    gateTimeoutMs: gateTimeoutMs ?? DEFAULT_GATE_TIMEOUT_MS,
-    coderTimeoutMs,
-    killGraceMs: killGraceMs ?? DEFAULT_KILL_GRACE_MS,
-    maxOutputBytes: maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES,
-    autoSaveIntervalMs: autoSaveIntervalMs ?? DEFAULT_AUTO_SAVE_INTERVAL_MS,
-    cwd: resolve(cwd ?? sessionPath),
-    output,
-    logger: safeLogger(options.logger ?? warningLogger),
-  };
-}
-
-function checkMilliseconds(name: keyof PrpExecutorOptions, value: number | undefined, min: number): void {
-  checkInteger(`PrpExecutorOptions.${name}`, value, min);
-  if (value === undefined || value <= MAX_DELAY_MS) return;
-  throw new RangeError(`PrpExecutorOptions.${name} can be at most ${MAX_DELAY_MS} ms; it is ${value}.`);
 }

@@ -2,19 +2,22 @@ import type { Logger } from "waymark";
 import { isError } from "waymark/kit";
 import type { CheckpointExecutionState, PrpStage, ValidationGateResult, WorkProgress } from "waymark/prp";
 import { coderCommand } from "../coders/coder-command.js";
+import { REPORT_BYTES, reportOf } from "../coders/coder-report.js";
 import { boundText } from "../processes/bounded-capture.js";
 import { type CommandLine, ProcessStartError } from "../processes/command.js";
 import { CommandOutput } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
-import { type Coder, type CoderOutcome, type CoderRequest, callCoder, REPLY_BYTES, toCoderOutcome } from "./coder.js";
-import { PrpError } from "./errors.js";
+import { RunnerError } from "../runner-error.js";
+import { type CoderOutcome, callCoder } from "./coder.js";
+import { replyIn } from "./coder-reply.js";
+import type { RunSettings } from "./executor-options.js";
 import { gateLine } from "./gates/gate-line.js";
-import type { LoadedPrp } from "./load-prp.js";
+import { gateName, type LoadedPrp } from "./load-prp.js";
 import {
   afterCoder,
   afterGate,
   findPosition,
-  formatShortName,
+  listResults,
   nextStep,
   outdatedResults,
   type Position,
@@ -23,27 +26,11 @@ import {
   type Step,
   withoutResults,
 } from "./next-step.js";
-import { openSink, type PrpOutput } from "./output.js";
+import { openSink } from "./output.js";
 import { executionPrompt, fixPrompt } from "./prompts.js";
 import type { RunJournal } from "./run-journal.js";
 import { progressText, saveProgress, toProgress, type Work } from "./work-progress.js";
 import { readWorkState, type WorkState } from "./work-state.js";
-
-/** The executor's options with their defaults. */
-export interface RunSettings {
-  readonly sessionPath: string;
-  readonly coder: Coder;
-  readonly maxFixAttempts: number;
-  readonly gateTimeoutMs: number;
-  readonly coderTimeoutMs: number | undefined;
-  readonly killGraceMs: number;
-  readonly maxOutputBytes: number;
-  /** 0 means never. */
-  readonly autoSaveIntervalMs: number;
-  readonly cwd: string;
-  readonly output: PrpOutput | undefined;
-  readonly logger: Logger;
-}
 
 /** The result of an execution. */
 export interface ExecutionResult {
@@ -108,14 +95,14 @@ export class PrpRun {
   async #withoutStaleResults(position: Position): Promise<Position> {
     const { gates } = this.#prp;
     const results = resultsToSkip(position, gates);
-    if (results.length === 0) return position;
+    if (results.size === 0) return position;
     const now = await this.#readWorkState();
-    const stale = results.filter((result) => {
+    const stale = [...results].flatMap(([stage, result]) => {
       const why = whyStale(result, now);
-      if (why === undefined) return false;
-      const text = `Gate ${formatShortName(result, gates)} runs again: ${why}`;
+      if (why === undefined) return [];
+      const text = `Gate ${gateName(stage)} runs again: ${why}`;
       this.#log("info", { type: "gateRunsAgain", level: result.level }, text);
-      return true;
+      return [stage];
     });
     return stale.length === 0 ? position : withoutResults(position, stale, gates);
   }
@@ -151,7 +138,7 @@ export class PrpRun {
       const step = nextStep(position, this.#prp.gates, maxFixAttempts);
       if (step.kind === "return") {
         if (!isSaved) await this.#journal.save(position, { label, error });
-        return toResult(position, error);
+        return this.#toResult(position, error);
       }
       if (step.kind === "finish") {
         if (!isSaved) await this.#journal.save(position, { label });
@@ -202,7 +189,7 @@ export class PrpRun {
     this.#log(
       success ? "info" : "warn",
       ended,
-      `Gate ${step.gate.stage.slice("validation-gate-".length)} ${success ? "passed" : timedOut ? "timed out" : "failed"}`,
+      `Gate ${gateName(step.gate.stage)} ${success ? "passed" : timedOut ? "timed out" : "failed"}`,
     );
     // If the work changed while the gate ran, nothing tells which of the two it passed on.
     const isSame = success && ranOn !== undefined && ranOn === (await this.#digestToSave());
@@ -211,7 +198,7 @@ export class PrpRun {
       ...(isSame && { passedOn: ranOn }),
       ...(timedOut && { timedOut }),
     };
-    return { position: afterGate(position, step.gate, result, this.#prp.gates) };
+    return { position: afterGate(position, step.gate, result) };
   }
 
   /** Returns the work's state, for a resumed run to compare; `undefined` if it can't be told or won't be saved. */
@@ -226,14 +213,20 @@ export class PrpRun {
   /** Returns `undefined` if the run was paused before the coder had answered. */
   async #runCoder(step: CoderStep, position: Position): Promise<Done | undefined> {
     const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes, cwd } = this.#settings;
+    const { failedGates, fixAttempt } = step;
+    const prompt =
+      failedGates.length === 0
+        ? executionPrompt(this.#prp)
+        : fixPrompt(this.#prp, failedGates, { number: fixAttempt, of: this.#settings.maxFixAttempts });
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
-      const { command } = coderCommand(coder);
-      const line: CommandLine = { shell: "sh", command, strict: false, cwd, input: this.#makePrompt(step) };
+      const line: CommandLine = { shell: "sh", command: coderCommand(coder).command, cwd, input: prompt };
       const ran = await this.#run(line, step, position, timeoutMs);
-      outcome = ran.aborted ? undefined : toCoderOutcome(ran);
+      outcome = ran.aborted ? undefined : { response: ran.stdout, reply: replyIn(reportOf(ran)) };
     } else {
-      const answered = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
+      const { taskId, path: prpPath } = this.#prp;
+      const request = { taskId, prpPath, cwd, fixAttempt, failedGates, prompt, signal: this.#signal };
+      const answered = await callCoder(coder, request, { timeoutMs, graceMs });
       // The response of a command is already bounded while it arrives.
       outcome = answered && { ...answered, response: boundText(answered.response, maxOutputBytes) };
     }
@@ -254,7 +247,7 @@ export class PrpRun {
     const { output: shown, logger, killGraceMs, maxOutputBytes, autoSaveIntervalMs: intervalMs } = this.#settings;
     const work = toWork(step);
     const source = { taskId: this.#prp.taskId, ...work };
-    const output = new CommandOutput(maxOutputBytes, step.kind === "coder" ? REPLY_BYTES : 0);
+    const output = new CommandOutput(maxOutputBytes, step.kind === "coder" ? REPORT_BYTES : 0);
     const soFar = () => {
       const progress = toProgress(work, output);
       return { progress, text: progressText(progress, step.kind === "coder" ? step.fixAttempt : 0) };
@@ -286,7 +279,7 @@ export class PrpRun {
       // A coder can't fix the machine, so the work so far is saved until a person fixes it.
       await this.#journal.save(position, { label: `Paused: ${formatLabel(position)}`, status: "paused", error: cause });
       const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
-      throw new PrpError(
+      throw new RunnerError(
         "PROCESS_NOT_STARTED",
         `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. The work done before is saved; ` +
           "fix this, then execute the PRP again to continue.",
@@ -298,16 +291,12 @@ export class PrpRun {
     }
   }
 
-  #requestFor(step: CoderStep): CoderRequest {
-    const { taskId, path: prpPath } = this.#prp;
-    const { fixAttempt, failedGates } = step;
-    const { cwd } = this.#settings;
-    return { taskId, prpPath, cwd, fixAttempt, failedGates, prompt: this.#makePrompt(step), signal: this.#signal };
-  }
-
-  #makePrompt({ fixAttempt, failedGates }: CoderStep): string {
-    if (failedGates.length === 0) return executionPrompt(this.#prp);
-    return fixPrompt(this.#prp, failedGates, { number: fixAttempt, of: this.#settings.maxFixAttempts });
+  #toResult(position: Position, error: unknown): ExecutionResult {
+    const { stage, artifacts, fixAttempt: fixAttempts } = position;
+    const validationResults = listResults(position, this.#prp.gates);
+    const result = { success: stage === "complete", validationResults, artifacts: [...artifacts], fixAttempts };
+    if (stage === "complete") return result;
+    return { ...result, error: isError(error) ? error.message : String(error) };
   }
 
   #log(level: keyof Logger, details: object, message: string): void {
@@ -326,7 +315,7 @@ function toWork(step: CoderStep | GateStep): Work {
   return step.kind === "gate" ? { kind: "gate", level: step.gate.level } : { kind: "coder" };
 }
 
-function formatLabel({ stage, coderResult, validationResults, fixAttempt }: Position): string {
+function formatLabel({ stage, coderResult, results, fixAttempt }: Position): string {
   if (stage === "pre-execution") return "Before the coder";
   if (stage === "complete") return "Complete";
   if (stage === "failed") return "Failed";
@@ -334,17 +323,5 @@ function formatLabel({ stage, coderResult, validationResults, fixAttempt }: Posi
     const whose = fixAttempt === 0 ? "The coder's response" : `The response to fix attempt ${fixAttempt}`;
     return coderResult === undefined || coderResult.result === "success" ? whose : `${whose}: ${coderResult.result}`;
   }
-  const last = validationResults.findLast(({ skipped }) => !skipped);
-  return `Gate ${stage.slice("validation-gate-".length)} ${last?.success === false ? "failed" : "passed"}`;
-}
-
-function toResult({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {
-  const result = {
-    success: stage === "complete",
-    validationResults: [...validationResults],
-    artifacts: [...artifacts],
-    fixAttempts: fixAttempt,
-  };
-  if (stage === "complete") return result;
-  return { ...result, error: isError(error) ? error.message : String(error) };
+  return `Gate ${gateName(stage)} ${results.get(stage)?.success === false ? "failed" : "passed"}`;
 }

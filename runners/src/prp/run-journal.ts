@@ -9,7 +9,7 @@ import type { SetAside } from "waymark/adapters/task-file";
 import { isStillBeingRun, RunLock, type SessionCheckpoints } from "waymark/kit";
 import type { CheckpointExecutionState, WorkProgress } from "waymark/prp";
 import type { LoadedPrp } from "./load-prp.js";
-import type { Position } from "./next-step.js";
+import { listResults, type Position } from "./next-step.js";
 import type { Work } from "./work-progress.js";
 
 export interface OpenOptions {
@@ -112,18 +112,18 @@ export class RunJournal {
     { label, work, progress, isTransient = false, error, status }: EntryOptions,
   ): Promise<void> {
     if (this.#session === undefined) return;
-    const { artifacts, fixAttempt, validationResults, ...rest } = position;
+    const { artifacts, fixAttempt, results: _results, ...rest } = position;
     const state: CheckpointExecutionState = {
       ...rest,
       prpPath: this.#prp.path,
-      validationResults: [...validationResults],
-      ...(fixAttempt === 0 ? undefined : { fixAttempt }),
+      validationResults: listResults(position, this.#prp.gates),
+      fixAttempt: fixAttempt === 0 ? undefined : fixAttempt,
       timestamp: new Date(),
       waymark: {
         prpDigest: this.#prp.digest,
-        ...(work === undefined ? undefined : { work }),
-        ...(progress === undefined ? undefined : { progress }),
-        ...(artifacts.length === 0 ? undefined : { artifacts: [...artifacts] }),
+        work,
+        progress,
+        artifacts: artifacts.length === 0 ? undefined : [...artifacts],
       },
     };
     const saved = await this.#session.append(this.#prp.taskId, label, state, {

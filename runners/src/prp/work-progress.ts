@@ -1,3 +1,4 @@
+import { describeAge } from "waymark/kit";
 import type { WorkProgress } from "waymark/prp";
 import type { CommandOutput } from "../processes/command-output.js";
 
@@ -52,22 +53,8 @@ export function saveProgress(output: CommandOutput, { intervalMs, save, failed }
   };
 }
 
-/** Says who works, with the amount and the time: `the coder so far: 12 KB in 3 min`. */
+/** Says who works, with the amount and the time: `the coder so far: 12,345 bytes in 3 minutes`. */
 export function progressText({ kind, level, bytes, ranMs }: WorkProgress, fixAttempt = 0): string {
   const who = kind === "gate" ? `gate ${level}` : fixAttempt === 0 ? "the coder" : `fix attempt ${fixAttempt}`;
-  return `${who} so far: ${bytesText(bytes)} in ${durationText(ranMs)}`;
-}
-
-function bytesText(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} ${bytes === 1 ? "byte" : "bytes"}`;
-  if (bytes < 999_500) return `${Math.round(bytes / 1_000)} KB`;
-  return `${(bytes / 1_000_000).toFixed(1)} MB`;
-}
-
-function durationText(ms: number): string {
-  const seconds = Math.round(ms / 1_000);
-  if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return `${who} so far: ${bytes.toLocaleString("en-US")} bytes in ${describeAge(ranMs)}`;
 }

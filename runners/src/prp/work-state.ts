@@ -31,7 +31,8 @@ export async function readWorkState({ cwd, sessionPath, prpPath, signal }: WorkF
     const prp = await readRealPath(prpPath);
     const isWork = (path: string) => path !== prp && !OWN_FILE.test(relative(artifacts, path));
     const root = await findRoot(folder, signal);
-    await assertNotIgnored(root, folder, signal);
+    if (folder !== root && (await isIgnored(folder, signal)))
+      return { whyUnknown: `git, which is asked ${TO_TELL}, ignores its folder` };
     const digest = await digestRepository(root, { isWork, signal, size: { files: 0, bytes: 0 } });
     // A gate's result holds for its folder alone.
     return { digest: digestText([relative(root, folder), digest]) };
@@ -143,20 +144,16 @@ async function findRoot(folder: string, signal: AbortSignal): Promise<string> {
   return (await git(folder, signal, "rev-parse", "--show-toplevel")).replace(/\n$/, "");
 }
 
-/** @throws {IgnoredFolderError} Git says nothing of what changes in an ignored folder. */
-async function assertNotIgnored(root: string, folder: string, signal: AbortSignal): Promise<void> {
-  if (folder === root) return;
-  const isIgnored = await git(folder, signal, "check-ignore", "--quiet", "--", ".").then(
+/** Git says nothing of what changes in an ignored folder. */
+async function isIgnored(folder: string, signal: AbortSignal): Promise<boolean> {
+  return git(folder, signal, "check-ignore", "--quiet", "--", ".").then(
     () => true,
     (error: unknown) => {
       if (isError(error) && "code" in error && error.code === 1) return false;
       throw error;
     },
   );
-  if (isIgnored) throw new IgnoredFolderError();
 }
-
-class IgnoredFolderError extends Error {}
 
 /** Returns what git prints. @throws With `stderr`, if git fails or is missing. */
 export async function git(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string> {
@@ -170,15 +167,15 @@ async function readRealPath(path: string): Promise<string> {
   return realpath(path).catch(() => resolve(path));
 }
 
+const TO_TELL = "to tell whether the work has changed";
+
 /** Completes "Gate 1 runs again: …". */
 function whyUnknown(error: unknown): string {
-  const toTell = "to tell whether the work has changed";
-  if (error instanceof IgnoredFolderError) return `git, which is asked ${toTell}, ignores its folder`;
   if (isMissing(error) && isError(error) && "syscall" in error && error.syscall === "spawn git") {
-    return `there is no git ${toTell}`;
+    return `there is no git ${TO_TELL}`;
   }
   const said = isError(error) && "stderr" in error ? String(error.stderr).trim() : "";
-  if (/^fatal: not a git repository/m.test(said)) return `there is no git repository ${toTell}`;
+  if (/^fatal: not a git repository/m.test(said)) return `there is no git repository ${TO_TELL}`;
   const reason = said === "" ? describeCause(error) : (said.split("\n")[0] ?? "");
   return `git can't tell whether the work has changed: ${reason}`;
 }

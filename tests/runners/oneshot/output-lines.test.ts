@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { OutputLines, OutputTail } from "../../../runners/src/oneshot/output-lines.js";
+import { lineSink, OutputTail } from "../../../runners/src/oneshot/output-lines.js";
 
 function linesOf(...chunks: (string | Buffer)[]): string[] {
   const lines: string[] = [];
-  const sink = new OutputLines((line) => lines.push(line));
+  const sink = lineSink((line) => lines.push(line));
   for (const chunk of chunks) sink.write(Buffer.from(chunk));
   sink.end();
   return lines;

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type OneshotError, type OneshotPlan, runOneshot } from "waymark-runners/oneshot";
+import { type OneshotPlan, type RunnerError, runOneshot } from "waymark-runners/oneshot";
 import { parsePlan } from "../../../runners/src/oneshot/plan-file.js";
 import { chain, Project } from "./project.js";
 
@@ -25,7 +25,7 @@ function issuesOf(source: string, path = "plan.yaml"): readonly string[] {
   try {
     parsePlan(source, path);
   } catch (error) {
-    const { code, issues, message } = error as OneshotError;
+    const { code, issues, message } = error as RunnerError;
     expect(code).toBe("PLAN_INVALID");
     expect(message).toContain(`The plan ${path} is not valid; nothing was run.`);
     for (const issue of issues) expect(message).toContain(`\n  ${issue}`);

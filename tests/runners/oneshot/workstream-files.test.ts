@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { loadPlan, type OneshotError } from "waymark-runners/oneshot";
+import { loadPlan, type RunnerError } from "waymark-runners/oneshot";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { Project } from "./project.js";
 
@@ -35,7 +35,7 @@ async function projectWith(files: Readonly<Record<string, string | Fields>>) {
   const issues = async () => {
     const error = await load().then(
       () => undefined,
-      (error: OneshotError) => error,
+      (error: RunnerError) => error,
     );
     expect(error?.code).toBe("PLAN_INVALID");
     return error?.issues;

@@ -54,7 +54,7 @@ describe("a plan", () => {
 
   it("counts a coder that exits with an error as a try, with the end of its output", async () => {
     const project = await Project.create(TWO, { 1: ["fail"], 2: ["fail", "fail"] });
-    await expect(project.run({ maxFixes: 1 })).rejects.toThrow(/the coder exited with 1: the model is overloaded/);
+    await expect(project.run({ maxFixes: 1 })).rejects.toThrow(/The coder exited with 1: the model is overloaded/);
     expect(await project.lines("gates")).toHaveLength(1);
   });
 

@@ -1,7 +1,7 @@
 import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { PlanError, runPlan } from "waymark-runners/plans";
+import { RunnerError, runPlan } from "waymark-runners/plans";
 import { Project, type Script } from "./project.js";
 
 const PARALLEL = "- [ ] T001 [P] A\n- [ ] T002 [P] B\n- [ ] T003 C\n";
@@ -107,7 +107,7 @@ describe("parallel items with --worktrees", () => {
     const options = { jobs: 2, worktrees: true, commits: true };
     await expect(project.run(options)).rejects.toMatchObject({ code: "GIT_FAILED" });
     await project.git("init", "--quiet");
-    await expect(project.run(options)).rejects.toThrow(PlanError);
+    await expect(project.run(options)).rejects.toThrow(RunnerError);
     await expect(project.run(options)).rejects.toThrow(/needs a commit to begin with/);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { type CoderRequest, callCoder, toCoderOutcome } from "../../../runners/src/prp/coder.js";
-import { parseCoderReply, toCoderReply } from "../../../runners/src/prp/coder-reply.js";
+import { reportOf } from "../../../runners/src/coders/coder-report.js";
+import { type CoderRequest, callCoder } from "../../../runners/src/prp/coder.js";
+import { replyIn, toCoderReply } from "../../../runners/src/prp/coder-reply.js";
 import { deferred } from "../../support/deferred.js";
 
 const SUCCESS = { result: "success", message: "done", artifacts: [] };
@@ -18,13 +19,13 @@ describe("a coder's reply", () => {
     ["in colour", 'working …\n\u001b[1;32m{"result":"success","message":"done"}\u001b[0m\n\u001b[K'],
     ["after an earlier one", '{"result":"error","message":"first try"}\n{"result":"success","message":"done"}'],
   ])("is found %s", (_where, response) => {
-    expect(parseCoderReply(response)).toEqual(SUCCESS);
+    expect(toCoderReply(response)).toEqual(SUCCESS);
   });
 
   it.each(["artifacts", "files"])("names the files in %s", (key) => {
     const reply = JSON.stringify({ result: "issue", message: "unclear", [key]: ["a.ts"] });
 
-    expect(parseCoderReply(reply)).toEqual({ result: "issue", message: "unclear", artifacts: ["a.ts"] });
+    expect(toCoderReply(reply)).toEqual({ result: "issue", message: "unclear", artifacts: ["a.ts"] });
   });
 
   it.each([
@@ -49,7 +50,7 @@ describe("a coder's reply", () => {
     ],
     ["nothing", " \n", ""],
   ])("may be %s: the gates decide", (_form, response, message) => {
-    const reply = parseCoderReply(response);
+    const reply = toCoderReply(response);
 
     expect(reply.result).toBe("success");
     expect(reply.message).toEqual(typeof message === "string" ? message : expect.stringMatching(message));
@@ -58,7 +59,7 @@ describe("a coder's reply", () => {
   it("is an error if the envelope reports one", () => {
     const envelope = { type: "result", subtype: "error_max_turns", is_error: true, result: "" };
 
-    expect(parseCoderReply(JSON.stringify(envelope))).toMatchObject({
+    expect(toCoderReply(JSON.stringify(envelope))).toMatchObject({
       result: "error",
       message: expect.stringMatching(/error_max_turns/),
     });
@@ -67,12 +68,12 @@ describe("a coder's reply", () => {
   it("is found quickly in a long output", () => {
     const log = "some *log* with `things` in it\n".repeat(35_000);
 
-    expect(parseCoderReply(log).result).toBe("success");
-    expect(parseCoderReply(`${log}~~~~ json\n{"result":"success",\n"message":"done"}\n~~~~`)).toEqual(SUCCESS);
+    expect(toCoderReply(log).result).toBe("success");
+    expect(toCoderReply(`${log}~~~~ json\n{"result":"success",\n"message":"done"}\n~~~~`)).toEqual(SUCCESS);
   });
 
   it("quotes only the end of a long text", () => {
-    expect(parseCoderReply(`${"x".repeat(5_000)} the end`).message).toMatch(/… x{50,300} the end$/);
+    expect(toCoderReply(`${"x".repeat(5_000)} the end`).message).toMatch(/^… x{50,2000} the end$/);
   });
 
   it("may be an object or text if the coder is a function", () => {
@@ -89,28 +90,21 @@ describe("a coder's reply", () => {
   });
 });
 
-describe("a coder command's outcome", () => {
-  it("is its reply, with its whole output as the response", () => {
-    const stdout = 'thinking\n{"result":"success","message":"done"}\n';
+describe("a coder command's reply", () => {
+  it("is in its output", () => {
+    const stdoutEnd = 'thinking\n{"result":"success","message":"done"}\n';
 
-    expect(toCoderOutcome({ ...RAN, stdout, stdoutEnd: stdout })).toEqual({ response: stdout, reply: SUCCESS });
+    expect(replyIn(reportOf({ ...RAN, stdoutEnd }))).toEqual(SUCCESS);
   });
 
-  it("is an error if it exits with another code, is killed or times out, whatever it wrote", () => {
-    const stdout = '{"result":"success","message":"done"}';
-    const messageOf = (ran: object) => toCoderOutcome({ ...RAN, stdout, stdoutEnd: stdout, ...ran }).reply;
+  it.each([
+    [{ exitCode: 3, stderr: "no key\n" }, /^The coder exited with 3: no key$/],
+    [{ exitCode: null }, /ended by a signal/],
+    [{ exitCode: null, timedOut: true }, /timed out/],
+  ])("is an error if it exits with another code, is killed or times out, whatever it wrote: %j", (ran, message) => {
+    const reply = replyIn(reportOf({ ...RAN, stdoutEnd: '{"result":"success","message":"done"}', ...ran }));
 
-    expect(messageOf({ exitCode: 3, stderr: "no key\n" })).toMatchObject({
-      message: "The coder exited with 3: no key",
-    });
-    expect(messageOf({ exitCode: null })).toMatchObject({
-      result: "error",
-      message: expect.stringMatching(/ended by a signal/),
-    });
-    expect(messageOf({ exitCode: null, timedOut: true })).toMatchObject({
-      result: "error",
-      message: expect.stringMatching(/timed out/),
-    });
+    expect(reply).toMatchObject({ result: "error", message: expect.stringMatching(message) });
   });
 });
 

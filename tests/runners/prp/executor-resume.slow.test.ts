@@ -310,7 +310,7 @@ describe("a run that is paused", () => {
     await expect(result).rejects.toThrow("enough");
     expect(isAlive(pid)).toBe(false);
     expect(await session.latest()).toMatchObject({
-      label: expect.stringMatching(/^Paused: Gate 1 passed \(gate 2 so far: \d+ bytes in \d+ s\)$/),
+      label: expect.stringMatching(/^Paused: Gate 1 passed \(gate 2 so far: \d+ bytes in [\d.]+ \w+\)$/),
       state: { stage: "validation-gate-1" },
     });
     await session.remove("block");
@@ -341,7 +341,7 @@ describe("a run that is paused", () => {
     const saved = await session.checkpoints("T");
     expect(saved.map(({ state }) => state.validationResults)).toEqual(saved.map(() => []));
     expect(saved.at(-1)).toMatchObject({
-      label: expect.stringMatching(/^Paused: The coder's response \(gate 1 so far: \d+ bytes in \d+ s\)$/),
+      label: expect.stringMatching(/^Paused: The coder's response \(gate 1 so far: \d+ bytes in [\d.]+ \w+\)$/),
       state: { stage: "coder-response" },
     });
     expect(await executor.execute(prp)).toMatchObject({ success: true, fixAttempts: 0 });

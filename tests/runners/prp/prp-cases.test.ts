@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { checkPrp } from "../../../runners/src/prp/check-prp.js";
+import { checkPrp } from "../../../runners/src/prp/load-prp.js";
 import { parsePrp } from "../../../runners/src/prp/parse-prp.js";
 import { countingCoder, Session } from "./session.js";
 

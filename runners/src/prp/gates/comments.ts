@@ -4,8 +4,6 @@ import type { Statement } from "unbash";
 export interface Expectation {
   /** It finds nothing, prints nothing, or lists nothing. */
   readonly nothing: boolean;
-  /** It fails. */
-  readonly failure: boolean;
   /** It prints something. */
   readonly output: boolean;
 }
@@ -25,7 +23,6 @@ export function expectationOf(
   const comments = joined([...above, "", ...(after === undefined ? below.split("\n") : splitGap(below).own)]);
   return {
     nothing: comments.some((text) => NOTHING.test(text)),
-    failure: comments.some(expectsFailure),
     output: comments.some((text) => /^\W*expect(?:ed)?\b.*[:：]/i.test(text)),
   };
 }
@@ -69,14 +66,3 @@ function linesIn(text: string): string[] {
 /** Matches `Expected: no output`, `should return nothing`, but not a "no" elsewhere in a comment. */
 const NOTHING =
   /\b(?:expect(?:ed|s)?|should|must)\b[\s:]*(?:to )?(?:be|return|find|print|show|output|see|have)?[\s:]*(?:no (?:output|match|result|hit|line)|nothing|zero|0(?![.\d])|none|empty)|(?:预期|期待).{0,6}(?:没有|为空|なし)/i;
-
-/** A comment that begins with an expectation, names a failure, and nothing on which it depends. */
-function expectsFailure(text: string): boolean {
-  return BEGINS.test(text) && FAILS.test(text) && !DEPENDS.test(text);
-}
-
-const BEGINS = /^\W*(?:→|[-=]*>|expect|(?:this )?(?:should|must)\b|exits?\b|non-?zero\b)/i;
-/** Matches `exit 1`, `non-zero exit`; `should fail` only at the beginning. */
-const FAILS =
-  /\bexits?(?: code| status)?(?: with| is)?(?: code)?\s*(?:[:=]\s*)?[1-9]\b|\bnon-?zero\b|^\W*(?:expect(?:ed)?|(?:this )?(?:should|must))(?: to)?[\s:]+fail(?:s|ure)?\b/i;
-const DEPENDS = /\b(?:if|when|unless|until|before|otherwise|on|not|never|no|initially|first|at first)\b/i;

@@ -56,12 +56,10 @@ export function gateScript(command: string, scripts: PackageScripts = {}): GateS
     const server = foregroundServer(statement, text, command.slice(statement.end), scripts);
     rewriting.statement(statement, index, server);
   }
-  return { script: rewriting.script(), statements: parseStatements(command) };
+  return { script: rewriting.script(), statements: listStatements(command, parsed.commands) };
 }
 
-/** @throws {GateSyntaxError} The command is no valid shell. */
-export function parseStatements(command: string): GateStatement[] {
-  const { commands } = parseCommand(command);
+export function listStatements(command: string, commands: readonly Statement[]): GateStatement[] {
   const lineAt = makeLineLookup(command);
   return commands.map(({ pos, end }) => ({ text: command.slice(pos, end), line: lineAt(pos) }));
 }

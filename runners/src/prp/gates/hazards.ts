@@ -1,74 +1,13 @@
 import { type Command, forEachChild, type ParsedScript, type Pipeline, type Statement, type SyntaxNode } from "unbash";
 import { commandWarnings } from "./command-hazards.js";
 import { type Expectation, expectationOf } from "./comments.js";
-import { commandIn, conditionLength, isSearch, isTest, readWords } from "./conditions.js";
-import { GateSyntaxError, makeLineLookup, parseCommand, parseScript, scriptOfShell, TOO_DEEP } from "./gate-script.js";
-import { Outcomes, onlyPrints } from "./outcomes.js";
-import { findPlaceholders, UNFILLED } from "./placeholders.js";
+import { commandIn, isSearch, isTest, readWords } from "./conditions.js";
+import { GateSyntaxError, parseScript, scriptOfShell, TOO_DEEP } from "./gate-script.js";
+import { type Outcomes, onlyPrints } from "./outcomes.js";
 import { foregroundServer, type PackageScripts, runsForEver } from "./servers.js";
 
-/** A fact about a gate that a person should know before it runs. */
-export interface Hazard {
-  /** `error`: the gate can't be run. */
-  readonly kind: "error" | "warning";
-  /** The line in the gate's command, from 0. */
-  readonly line: number;
-  readonly message: string;
-}
-
-/**
- * Checks a gate's command before it is run.
- *
- * @param scripts - Those of the package.json in the folder where the gate runs.
- * @throws {GateSyntaxError} The command is no valid shell.
- */
-export function hazardsIn(command: string, scripts: PackageScripts = {}): Hazard[] {
-  const parsed = parseCommand(command);
-  const nodes: SyntaxNode[] = [];
-  walk(parsed, (node) => nodes.push(node));
-  const lineAt = makeLineLookup(command);
-  const hazards: Hazard[] = findPlaceholders(command, nodes).map(({ at, text }) => ({
-    kind: "error",
-    line: lineAt(at),
-    message: `${text} ${UNFILLED}`,
-  }));
-  const warn = (position: number, message: string | undefined): void => {
-    const line = lineAt(position);
-    const isKnown = hazards.some((each) => each.line === line && each.message === message);
-    if (message !== undefined && !isKnown) hazards.push({ kind: "warning", line, message });
-  };
-  const gate = { command, parsed, nodes, scripts, outcomes: new Outcomes(command, nodes) };
-  const { commands } = parsed;
-  const mayFail = commands.some((each) => gate.outcomes.canFail(each));
-  if (!mayFail && commands[0] !== undefined) warn(commands[0].pos, "nothing in this gate can fail");
-  if (mayFail && onlyWrites(gate))
-    warn(commands[0]?.pos ?? 0, "this gate only writes files; nothing in it checks the work");
-  commands.forEach((statement, index) => {
-    const next = commands[index + 1];
-    const expectation = expectationOf(command, statement, commands[index - 1], next);
-    for (const message of mayFail ? statementWarnings(gate, statement, expectation) : []) warn(statement.pos, message);
-    if (next === undefined) return;
-    if (READS_STATUS.test(command.slice(next.pos, next.end)))
-      warn(statement.pos, "the gate ends here if this fails, before its $? is read; write `… || status=$?`");
-    if (EXIT_0.test(command.slice(statement.pos, statement.end)))
-      warn(next.pos, `nothing after \`${oneLine(command.slice(statement.pos, statement.end))}\` runs`);
-  });
-  if (mayFail) for (const { at, message } of innerWarnings(gate)) warn(at, message);
-  for (const { at, message } of nodeWarnings(gate)) warn(at, message);
-  return hazards.sort((a, b) => a.line - b.line);
-}
-
-/** Whether any statement of a gate can fail. @throws {GateSyntaxError} The command is no valid shell. */
-export function canFail(command: string): boolean {
-  const parsed = parseCommand(command);
-  const nodes: SyntaxNode[] = [];
-  walk(parsed, (node) => nodes.push(node));
-  const outcomes = new Outcomes(command, nodes);
-  return parsed.commands.some((each) => outcomes.canFail(each));
-}
-
 /** A gate's command with all that was found in it. */
-interface Gate {
+export interface Gate {
   readonly command: string;
   readonly parsed: ParsedScript;
   readonly nodes: readonly SyntaxNode[];
@@ -76,13 +15,27 @@ interface Gate {
   readonly outcomes: Outcomes;
 }
 
-interface Warning {
-  readonly at: number;
-  readonly message: string;
+/** Receives a warning about a node. */
+type Warn = (node: { readonly pos: number }, message: string) => void;
+
+/** Reports what a person should know about a gate that can fail. */
+export function reportHazards(gate: Gate, warn: Warn): void {
+  const { command, parsed } = gate;
+  const { commands } = parsed;
+  if (commands[0] !== undefined && onlyWrites(gate))
+    warn(commands[0], "this gate only writes files; nothing in it checks the work");
+  commands.forEach((statement, index) => {
+    const next = commands[index + 1];
+    const expectation = expectationOf(command, statement, commands[index - 1], next);
+    for (const message of statementWarnings(gate, statement, expectation)) warn(statement, message);
+    if (next === undefined) return;
+    const text = command.slice(statement.pos, statement.end);
+    if (EXIT_0.test(text)) warn(next, `nothing after \`${oneLine(text)}\` runs`);
+  });
+  warnInside(gate, warn);
+  warnOfCommands(gate, warn);
 }
 
-/** Matches a use of `$?`, except a check whether it is 0. */
-const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const EXIT_0 = /^(?:exit(?:\s+0)?|exec\s+[\w./].*)$/;
 
 function statementWarnings({ command: gate }: Gate, statement: Statement, expected: Expectation): string[] {
@@ -101,17 +54,8 @@ function statementWarnings({ command: gate }: Gate, statement: Statement, expect
     const search = text.slice(counted.pos - command.pos, counted.end - command.pos);
     warnings.push(`the gate fails where the search finds nothing, as is expected here; write \`! ${oneLine(search)}\``);
   }
-  const isWork = last !== undefined && !/^(?:echo|printf|rm|kill|pkill|mkdir|cd|export)$/.test(name);
-  if (warnings.length === 0 && expected.failure && isPositive && isWork) {
-    warnings.push(`the gate fails where this fails, as is expected here; write \`! ${oneLine(text)}\``);
-  }
   if ((expected.nothing || name === "gofmt") && listsOnly([name, ...args])) {
     warnings.push(`${name} succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
-  }
-  const isAllAnd = command.type === "AndOr" && command.operators.every((operator) => operator === "&&");
-  const begins = command.type === "AndOr" ? command.commands[0] : undefined;
-  if (isAllAnd && begins !== undefined && isTest(begins) && conditionLength(command) === 0) {
-    warnings.push(`it fails where the test is false; if that is no failure, write \`if …; then …; fi\``);
   }
   if (expected.output && /^curl\b(?!.*(?: -\w*f|--fail|\| *(?:grep|rg|jq -e|diff)))/.test(text)) {
     warnings.push("nothing compares its output with what the comment expects; write `… | grep -q …`");
@@ -119,9 +63,8 @@ function statementWarnings({ command: gate }: Gate, statement: Statement, expect
   return warnings;
 }
 
-/** Returns the warnings about statements whose failure nothing sees, in bodies and groups too. */
-function innerWarnings({ command, nodes, parsed, outcomes, scripts }: Gate): Warning[] {
-  const warnings: Warning[] = [];
+/** Warns of statements whose failure nothing sees, in bodies and groups too. */
+function warnInside({ command, nodes, parsed, outcomes, scripts }: Gate, warn: Warn): void {
   const visit = (node: SyntaxNode): void => {
     if (node.type === "Statement" && outcomes.ignoresItsCheck(node)) {
       const counter = outcomes.assignedIn(node)[0];
@@ -129,16 +72,13 @@ function innerWarnings({ command, nodes, parsed, outcomes, scripts }: Gate): War
         counter === undefined
           ? "it succeeds whatever is the case; end the branch that is the failure with `exit 1`, in braces"
           : `nothing reads \`${counter}\`, so this succeeds whatever is the case; end the gate with a test of it`;
-      warnings.push({ at: node.pos, message });
+      warn(node, message);
       return;
     }
     if (node.type === "AndOr" && node.commands[0]?.type === "BraceGroup" && node.operators[0] === "||") {
       const { commands } = node.commands[0].body;
       if (commands.slice(0, -1).some((each) => outcomes.canFail(each)))
-        warnings.push({
-          at: node.pos,
-          message: "before `||`, only the last command in the braces counts; join them by `&&`",
-        });
+        warn(node, "before `||`, only the last command in the braces counts; join them by `&&`");
     }
     forEachChild(node, visit);
   };
@@ -151,17 +91,12 @@ function innerWarnings({ command, nodes, parsed, outcomes, scripts }: Gate): War
     const advice = runsForEver(words, scripts)
       ? "wait for its port, with `curl -f --retry-connrefused --retry 30`"
       : "end the gate with `wait`";
-    warnings.push({ at: node.pos, message: `nothing sees whether this starts or fails in the background; ${advice}` });
+    warn(node, `nothing sees whether this starts or fails in the background; ${advice}`);
   }
-  const instruction = parsed.commands.find(
-    (each) => onlyPrints(each) && INSTRUCTS.test(command.slice(each.pos, each.end)),
-  );
+  const instructs = (each: Statement): boolean => onlyPrints(each) && INSTRUCTS.test(command.slice(each.pos, each.end));
+  const instruction = parsed.commands.find(instructs);
   if (instruction !== undefined)
-    warnings.push({
-      at: instruction.pos,
-      message: "it only prints what a person should do, and the gate passes without that",
-    });
-  return warnings;
+    warn(instruction, "it only prints what a person should do, and the gate passes without that");
 }
 
 /** What shows later that a job in the background has started, or how it ended. */
@@ -186,20 +121,18 @@ function onlyWrites({ parsed, outcomes }: Gate): boolean {
   return parsed.commands.every((each) => isWriting(each) || !outcomes.canFail(each)) && hasText;
 }
 
-/** Returns the warnings about single commands, wherever they are. */
-function nodeWarnings(gate: Gate): Warning[] {
+/** Warns of single commands, wherever they are. */
+function warnOfCommands(gate: Gate, warn: Warn): void {
   const { command: text, parsed, scripts } = gate;
-  const warnings: Warning[] = [];
   /** @param isApart - What surrounds the node starts servers, or is in the background. */
   const visit = (node: SyntaxNode, pipe: Pipeline | undefined, isJudged: boolean, isApart: boolean): void => {
     const command = commandIn(node);
     if (command !== undefined) {
-      for (const message of commandWarnings(command, { text, pipe, isJudged }))
-        warnings.push({ at: node.pos, message });
+      for (const message of commandWarnings(command, { text, pipe, isJudged })) warn(node, message);
       const endless = `${oneLine(text.slice(node.pos, node.end))} doesn't end by itself, so the gate times out; end its line with \`&\``;
       const message = !isApart && runsForEver(readWords(command), scripts) ? endless : undefined;
       const other = message ?? notExported(gate, command) ?? hiddenFailure(gate, command) ?? pipeInShell(command);
-      if (other !== undefined) warnings.push({ at: node.pos, message: other });
+      if (other !== undefined) warn(node, other);
     }
     const isServer =
       node.type === "Statement" &&
@@ -215,7 +148,6 @@ function nodeWarnings(gate: Gate): Warning[] {
     });
   };
   visit(parsed, undefined, false, false);
-  return warnings;
 }
 
 /** Whether a statement after a position does more with a variable than print it. */
@@ -307,7 +239,7 @@ function lastCommand(node: SyntaxNode): Command | undefined {
 }
 
 /** @throws {GateSyntaxError} The node is nested too deeply: each `<(` parses again all that it holds. */
-function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void, depth = 0): void {
+export function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void, depth = 0): void {
   if (depth > MAX_DEPTH) throw new GateSyntaxError(TOO_DEEP, 0);
   visit(node);
   forEachChild(node, (child) => walk(child, visit, depth + 1));

@@ -52,6 +52,10 @@ export function findCommand(items: readonly OutlineItem[]): LevelCommand {
   return { lines: runs ? lines : [], left };
 }
 
+export function hasCommand(items: readonly OutlineItem[]): boolean {
+  return findCommand(items).lines.length > 0;
+}
+
 /** Matches "If it fails", "Rollback", "Troubleshooting" at the beginning only, since a test may be about a rollback. */
 const AFTER_FAILURE =
   /^(?:(?:if|when|on|upon|wenn|falls|bei|si|se|en cas|em caso|en caso|при|если)\b.{0,60}(?:fail|error|broke|wrong|fehl|schlag|echou|falla|falha|erro|echec|ошиб|сбо)|(?:如果|若|当).{0,20}(?:失败|失敗|出错|错误)|失败|失敗|실패|roll-?\s?back|troubleshoot|fehlerbehebung|depannage|solu(?:cion|cao) de problemas|устранени|откат|回滚|故障|ロールバック|トラブル)/u;

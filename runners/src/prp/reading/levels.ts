@@ -1,7 +1,9 @@
-import { findCommand } from "./commands.js";
+import { findCommand, hasCommand } from "./commands.js";
 import {
   type CodeBlock,
   type Heading,
+  hasCode,
+  highestDepth,
   LIST_DEPTH,
   type NumberedText,
   numberIn,
@@ -55,7 +57,8 @@ function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[
   for (const part of splitParts(section, numbered)) {
     const number = numbered.has(part.heading) ? numberIn(part.heading.text) : undefined;
     if (number !== undefined) levels.push(toLevel(part, number.number, number.rest));
-    else if (hasCommand(part)) levels.push(toLevel(part, levels.at(-1)?.number ?? Number.NEGATIVE_INFINITY));
+    else if (hasCommand([part.heading, ...part.items]))
+      levels.push(toLevel(part, levels.at(-1)?.number ?? Number.NEGATIVE_INFINITY));
   }
   const first = levels.find((level) => level.number >= 0)?.number ?? 1;
   return levels.map((level) => (level.number < 0 ? { ...level, number: first } : level));
@@ -104,10 +107,6 @@ function endsList(item: OutlineItem, before: OutlineItem | undefined): boolean {
   return item.kind === "prose" && !item.isInList && isItem;
 }
 
-function highestDepth(headings: readonly Heading[]): number {
-  return headings.reduce((highest, { depth }) => Math.min(highest, depth), Number.POSITIVE_INFINITY);
-}
-
 function toLevel({ heading, items }: Section, number: number, title = ""): Level {
   return {
     number,
@@ -115,14 +114,6 @@ function toLevel({ heading, items }: Section, number: number, title = ""): Level
     line: heading.line,
     items: [heading, ...items],
   };
-}
-
-function hasCode(items: readonly OutlineItem[]): boolean {
-  return items.some(({ kind }) => kind === "code");
-}
-
-function hasCommand({ heading, items }: Section): boolean {
-  return findCommand([heading, ...items]).lines.length > 0;
 }
 
 function isAboutFailure({ heading, items }: Section): boolean {

@@ -155,6 +155,15 @@ export function sectionAt(items: readonly OutlineItem[], index: number): readonl
   return items.slice(index + 1, end);
 }
 
+export function hasCode(items: readonly OutlineItem[]): boolean {
+  return items.some(({ kind }) => kind === "code");
+}
+
+/** Returns the least depth; infinite if there are no headings. */
+export function highestDepth(headings: readonly Heading[]): number {
+  return headings.reduce((highest, { depth }) => Math.min(highest, depth), Number.POSITIVE_INFINITY);
+}
+
 /** Returns the text in lower case, without accents and without a colon at the end. */
 export function plain(text: string): string {
   const base = text.normalize("NFKD").replace(/\p{M}/gu, "").normalize("NFC");

@@ -1,5 +1,14 @@
-import { findCommand, isAfterFailure } from "./commands.js";
-import { BOLD_DEPTH, type Heading, numberIn, type OutlineItem, plain, sectionAt } from "./outline.js";
+import { hasCommand, isAfterFailure } from "./commands.js";
+import {
+  BOLD_DEPTH,
+  type Heading,
+  hasCode,
+  highestDepth,
+  numberIn,
+  type OutlineItem,
+  plain,
+  sectionAt,
+} from "./outline.js";
 
 /** A part of a PRP: a heading and the items below it. */
 export interface Section {
@@ -47,9 +56,7 @@ export function chooseSection(items: readonly OutlineItem[], name: string | unde
   const sections = items.flatMap((heading, index) =>
     heading.kind === "heading" && heading.depth < BOLD_DEPTH ? [{ heading, items: sectionAt(items, index) }] : [],
   );
-  const withoutCode = sections.filter(
-    ({ heading, items: own }) => saysValidation(heading) && !own.some(({ kind }) => kind === "code"),
-  );
+  const withoutCode = sections.filter(({ heading, items: own }) => saysValidation(heading) && !hasCode(own));
   return chosen.length > 0
     ? { chosen, others: [], withoutCode: [] }
     : { chosen, others: outermost(items, isOther), withoutCode };
@@ -62,7 +69,7 @@ function outermost(items: readonly OutlineItem[], fits: (section: Section) => bo
     const heading = items[index];
     if (heading?.kind !== "heading") continue;
     const section = { heading, items: sectionAt(items, index) };
-    if (!section.items.some(({ kind }) => kind === "code") || !fits(section)) continue;
+    if (!hasCode(section.items) || !fits(section)) continue;
     sections.push(section);
     index += section.items.length;
   }
@@ -89,22 +96,14 @@ export function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">)
 /** Whether a text's only title heads the whole text, and its parts are not levels: "PRP: email validation". */
 function isWholeText({ heading, items }: Section): boolean {
   if (heading.depth > 1) return false;
-  const parts = headingsIn(items);
-  const highest = parts.reduce((least, { depth }) => Math.min(least, depth), Number.POSITIVE_INFINITY);
+  // Bold lines and list items don't count.
+  const parts = items.filter((item) => item.kind === "heading").filter(({ depth }) => depth < BOLD_DEPTH);
+  const highest = highestDepth(parts);
   return parts.some(({ depth, text }) => depth === highest && numberIn(text) === undefined);
-}
-
-/** Returns the headings, without bold lines and list items. */
-function headingsIn(items: readonly OutlineItem[]): Heading[] {
-  return items.filter((item) => item.kind === "heading").filter(({ depth }) => depth < BOLD_DEPTH);
 }
 
 function rank({ heading, items }: Section): number {
   const isLoop = LOOP.test(plain(heading.text));
   const hasLevels = items.some((item) => item.kind === "heading" && numberIn(item.text)?.isNamed === true);
   return Number(isLoop) * 4 + Number(hasCommand(items)) * 2 + Number(hasLevels);
-}
-
-function hasCommand(items: readonly OutlineItem[]): boolean {
-  return findCommand(items).lines.length > 0;
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runCommand } from "waymark-runners/processes";
 import { gateLine } from "../../../../runners/src/prp/gates/gate-line.js";
-import { hazardsIn } from "../../../../runners/src/prp/gates/hazards.js";
+import { inspectGate } from "../../../../runners/src/prp/gates/inspect-gate.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 /** Listens on the port, and says so. With `--fail` it ends with 7, with `--quick` with 0. */
@@ -85,7 +85,7 @@ describe("a server in a gate's foreground", () => {
 
 describe("a script of package.json", () => {
   const warnings = (command: string, scripts: Record<string, string>) =>
-    hazardsIn(`(${command})`, scripts).map(({ message }) => message);
+    inspectGate({ command: `(${command})`, lines: [] }, scripts).findings.map(({ message }) => message);
 
   it.each([
     ["npm run dev", {}],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { PrpError } from "../../../../runners/src/prp/errors.js";
 import { parsePrp } from "../../../../runners/src/prp/parse-prp.js";
+import { RunnerError } from "../../../../runners/src/runner-error.js";
 import { fence, markdown } from "./markdown.js";
 
 const SETUP = ["## Setup", fence("bash", "npm ci")];
@@ -14,7 +14,7 @@ function refusal(blocks: readonly string[], section?: string): string {
   try {
     commands(blocks, section);
   } catch (error) {
-    if (error instanceof PrpError && error.code === "PRP_INVALID") return error.message;
+    if (error instanceof RunnerError && error.code === "PRP_INVALID") return error.message;
     throw error;
   }
   throw new Error("The PRP was read");
