@@ -58,7 +58,7 @@ export const groups = [
       page(
         "docs/recipes.md",
         "Recipes",
-        "A server with progress, fan-out, compensation, a loop of your own: whole programs.",
+        "Fan-out, compensation, a loop of your own: whole programs.",
       ),
       page("docs/testing.md", "Testing", "Runs and workers in simulated time, or with Vitest's fake timers."),
       page("docs/ctrl-c.md", "What happens at Ctrl-C", "Signals, pauses and what is saved."),
