@@ -55,11 +55,7 @@ export const groups = [
       page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
       page("docs/following.md", "Following a run", "Progress, streamed tokens and results in other processes."),
       page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
-      page(
-        "docs/recipes.md",
-        "Recipes",
-        "A server with progress, fan-out, compensation, a loop of your own: whole programs.",
-      ),
+      page("docs/recipes.md", "Recipes", "Fan-out with partial failure, and compensation: whole programs."),
       page("docs/testing.md", "Testing", "Runs and workers in simulated time, or with Vitest's fake timers."),
       page("docs/ctrl-c.md", "What happens at Ctrl-C", "Signals, pauses and what is saved."),
     ],

@@ -57,11 +57,8 @@ beforeAll(async () => {
   );
   writeFileSync(join(folder, "plan.yaml"), /```yaml\n(.*?)```/s.exec(systems)?.[1] ?? "");
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
-  // docs/coming-from.md reads this file, and has a program copied.
+  // docs/coming-from.md reads this file.
   writeFileSync(join(folder, "state.json"), JSON.stringify({ done: ["compile"] }));
-  const imports = readFileSync(join(root, "examples/langgraph-agent/src/import-threads.ts"), "utf8");
-  writeFileSync(join(folder, "import-threads.ts"), imports);
-  writeFileSync(join(folder, "import-threads.js"), withoutTypes(imports));
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
     // The next ones import it.
