@@ -10,6 +10,7 @@ export type Route =
   /** Without `from`, the one before `to`. */
   | { readonly view: "diff"; readonly taskId: string; readonly from?: string; readonly to: string }
   | { readonly view: "retention"; readonly taskId?: string }
+  | { readonly view: "inbox" }
   | { readonly view: "storage" };
 
 export interface TasksFilter {
@@ -29,7 +30,7 @@ export const ALL_TASKS: TasksFilter = { prefix: "", status: [], order: "recent" 
 export function parseRoute(fragment: string): Route {
   const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
   const [view, first = "", kind, second, third] = path.split("/").map(decoded);
-  if (view === "storage") return { view };
+  if (view === "storage" || view === "inbox") return { view };
   if (view === "retention") return first === "" ? { view } : { view, taskId: first };
   if (view === "task" && first !== "") {
     if (kind === "checkpoint" && second) return { view: "checkpoint", taskId: first, id: second };
@@ -57,8 +58,9 @@ export function formatRoute(route: Route): string {
     }
     case "retention":
       return route.taskId === undefined ? "#/retention" : `#/retention/${encoded(route.taskId)}`;
+    case "inbox":
     case "storage":
-      return "#/storage";
+      return `#/${route.view}`;
   }
 }
 

@@ -3,6 +3,7 @@ import type { TaskStatus } from "../../src/ui/api-parts.js";
 import type { CountsAnswer, QueueInfo, TaskRow } from "../../src/ui/api-tasks.js";
 import { agoText, bytesText, counted, countText, forText } from "../../src/words.js";
 import { useKeys } from "./keys.js";
+import { usePage } from "./page.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute, STATUSES, type TasksFilter } from "./route.js";
@@ -29,6 +30,10 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const counts = useQuery("counts", {}, isRead);
   const isFiltered = filter.prefix !== "" || filter.status.length > 0;
   const expected = counts.answer && countTasks(filter, counts.answer);
+  const { setAsking } = usePage();
+  useEffect(() => {
+    if (counts.answer) setAsking(counts.answer.asking);
+  }, [counts.answer]);
   const list = useTaskList(filter, expected ?? 0);
   const prefixField = useRef<HTMLInputElement>(null);
   const scroller = useRef<HTMLElement>(null);

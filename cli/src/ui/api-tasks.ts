@@ -79,6 +79,8 @@ export interface CountsAnswer {
   readonly byStatus: Readonly<Record<TaskStatus, number>>;
   /** Tasks that are being run now. */
   readonly held: number;
+  /** Tasks that wait for a person. */
+  readonly asking: number;
   /** Records that can't be read: the first 100, and their number. */
   readonly damage: readonly DamageInfo[];
   readonly damaged: number;

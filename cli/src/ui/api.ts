@@ -11,6 +11,7 @@ import type {
   SendRequest,
   SentAnswer,
 } from "./api-actions.js";
+import type { InboxAnswer } from "./api-inbox.js";
 import type { Command, ErrorInfo } from "./api-parts.js";
 import type { EventsAnswer, StepAnswer, TimelineAnswer } from "./api-runs.js";
 import type {
@@ -54,6 +55,8 @@ export interface Queries {
   readonly tasks: Call<TasksRequest, TasksAnswer>;
   /** Counts all tasks. It takes about a second for 100,000 tasks, so ask once, not with each page of tasks. */
   readonly counts: Call<Record<string, never>, CountsAnswer>;
+  /** What waits for a person, in all tasks. */
+  readonly inbox: Call<Record<string, never>, InboxAnswer>;
   readonly task: Call<TaskRequest, TaskAnswer>;
   readonly timeline: Call<{ readonly taskId: string }, TimelineAnswer>;
   /** A step of any turn: `record` is the sequence of its record. */

@@ -38,6 +38,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
     view: z.string().exactOptional(),
   }),
   counts: nothing,
+  inbox: nothing,
   task: z.strictObject({ taskId: id, beforeSequence: sequence.exactOptional(), limit: limit.exactOptional() }),
   timeline: z.strictObject({ taskId: id }),
   step: z.strictObject({ taskId: id, record: z.int().min(1) }),

@@ -13,6 +13,7 @@ import type { CountsAnswer } from "./api-tasks.js";
 import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, send } from "./changes.js";
 import { answerCheckpoint, answerDiff, answerSearch, answerState } from "./checkpoint-answers.js";
 import { errorInfo, toHttpStatus } from "./error-info.js";
+import { answerInbox } from "./inbox-answers.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
 import { isQuery, parseRequest, type Requests } from "./requests.js";
@@ -215,6 +216,9 @@ class Answers {
       case "counts":
         parseRequest(name, body);
         return this.#countsOnce(session);
+      case "inbox":
+        parseRequest(name, body);
+        return answerInbox(session);
       case "task":
         return answerTask(session, parseRequest(name, body));
       case "timeline":

@@ -3,6 +3,7 @@ import { bytesOnDisk } from "../bytes-on-disk.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { describedTasks, describeTask, refuseThread } from "../langgraph/find-tasks.js";
 import { findStatus, LeaseReader } from "../leases.js";
+import { findAsking } from "../queries/asking.js";
 import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { sender } from "../sender.js";
@@ -46,20 +47,24 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
     ...{ completed: 0, failed: 0, cancelled: 0 },
   };
   const nowMs = Date.now();
-  const held = new Set((await new LeaseReader(session).held()).map(({ taskId }) => taskId));
+  const leases = new LeaseReader(session);
+  const held = new Set((await leases.held()).map(({ taskId }) => taskId));
   let tasks = 0;
   let checkpoints = 0;
+  let asking = 0;
   for await (const task of givingWay(describedTasks(session, { order: "taskId" }))) {
     tasks += 1;
     checkpoints += task.count;
     const status = findStatus(task, held.has(task.taskId), nowMs);
     if (status !== "unknown") byStatus[status] += 1;
+    if ((await findAsking(leases, held, task)) !== undefined) asking += 1;
   }
   return {
     tasks,
     checkpoints,
     byStatus,
     held: held.size,
+    asking,
     damage: session.damage.records,
     damaged: session.damage.total,
   };
