@@ -219,7 +219,11 @@ function View({ route, go }: ViewProps) {
       return <DiffView key={route.taskId} {...route} go={go} />;
     case "retention":
       return (
-        <RetentionView key={route.taskId ?? ""} {...(route.taskId === undefined ? {} : { taskId: route.taskId })} />
+        <RetentionView
+          key={route.taskId ?? route.choiceId ?? ""}
+          {...(route.taskId !== undefined && { taskId: route.taskId })}
+          {...(route.choiceId !== undefined && { choiceId: route.choiceId })}
+        />
       );
     case "inbox":
       return <InboxView />;

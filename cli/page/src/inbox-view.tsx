@@ -7,7 +7,7 @@ import { CopyButton } from "./commands.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { Problem, Warnings } from "./problem.js";
-import { useNow, useQuery, useWatch } from "./queries.js";
+import { useNow, useQuery, useRefresh, useWatch } from "./queries.js";
 import { useConfirm } from "./question.js";
 import { formatRoute } from "./route.js";
 import { StoredText } from "./stored-text.js";
@@ -17,7 +17,9 @@ import { Value } from "./value.js";
 /** What waits for a person: the questions of all tasks, each with a form for its answer. */
 export function InboxView() {
   const { setAsking } = usePage();
-  const { answer, error, isLoading, reload } = useQuery("inbox", {});
+  const inbox = useQuery("inbox", {});
+  const { answer, error, reload } = inbox;
+  const refresh = useRefresh(inbox);
   /** The key of the chosen item; undefined: the first one. */
   const [chosen, setChosen] = useState<string>();
   // An answered item keeps its place, so that a second click can't answer the next one.
@@ -29,7 +31,7 @@ export function InboxView() {
   const selected = items.find((item) => keyOf(item) === chosen) ?? items[0];
 
   useWatch("watch-tasks", { visible: (answer?.items ?? []).map(({ task }) => task.taskId) }, (message) => {
-    if (message.kind === "change" && !isLoading) reload();
+    if (message.kind === "change") refresh();
   });
   useEffect(() => {
     document.title = "Inbox · Waymark";

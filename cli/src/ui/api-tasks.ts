@@ -8,6 +8,12 @@ export interface TaskFilter {
   readonly status?: readonly TaskStatus[];
   /** The stage of the newest checkpoint. */
   readonly stage?: string;
+  /** Part of the name, the error, the stage or the label, in any case. */
+  readonly text?: string;
+  /** Saved within this time. */
+  readonly withinMs?: number;
+  /** The error's message with `#` for each number. */
+  readonly error?: string;
 }
 
 export interface TasksRequest extends TaskFilter {

@@ -70,10 +70,15 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
   };
 }
 
-/** Plans what a policy would remove. Returns the plans too, which can be applied later. */
+/**
+ * Plans what a policy would remove. Returns the plans too, which can be applied later.
+ *
+ * @param taskIds - Only these tasks; `undefined`: every task.
+ */
 export async function answerRetention(
   session: PageSession,
   { taskId, policy: chosenPolicy }: Queries["retention"]["request"],
+  taskIds: readonly string[] | undefined,
 ): Promise<{ readonly answer: Omit<RetentionAnswer, "planId">; readonly plans: PolicyPlans }> {
   const policy: Policy | undefined = chosenPolicy ?? (await session.config()).retention;
   if (policy === undefined) {
@@ -83,7 +88,7 @@ export async function answerRetention(
     refuseThread(taskId, "WaymarkSaver.prune prunes it, and waymark langgraph prune removes idle ones.");
     if (!(await session.manager.has(taskId))) throw noSuchTask(session, taskId);
   }
-  const plans = new PolicyPlans(session, policy, taskId);
+  const plans = new PolicyPlans(session, policy, taskIds);
   const total = { tasks: 0, keep: 0, remove: 0, keepBytes: 0, removeBytes: 0 };
   const tasks: RetentionAnswer["tasks"][number][] = [];
   let plannedAt = timeAt(Date.now());
@@ -102,7 +107,9 @@ export async function answerRetention(
     if (taskId !== undefined) checkpoints = plannedRows(plan);
   }
   const { records, warnings } = session.damage;
-  const commands: readonly Command[] = commandsFor(session).ofPolicy(policy, taskId);
+  // No command names the tasks of a choice.
+  const isChoice = taskIds !== undefined && taskId === undefined;
+  const commands: readonly Command[] = isChoice ? [] : commandsFor(session).ofPolicy(policy, taskId);
   const answer = {
     policy,
     plannedAt,
