@@ -16,7 +16,7 @@ interface Answered {
 }
 
 /** The fields of an answer to a wait, and what sends it. */
-export interface Answer {
+interface Answer {
   readonly fields: ComponentChildren;
   readonly isReady: boolean;
   readonly send: () => Promise<void>;

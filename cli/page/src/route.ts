@@ -35,7 +35,7 @@ export const STATUSES: readonly TaskStatus[] = [
 ];
 
 /** How long ago a task may have been saved. */
-export const WITHIN_MS = { "1h": HOUR, "24h": DAY, "7d": 7 * DAY, all: undefined } as const;
+const WITHIN_MS = { "1h": HOUR, "24h": DAY, "7d": 7 * DAY, all: undefined } as const;
 
 export const ALL_TASKS: TasksFilter = {
   ...{ prefix: "", text: "", within: "all", error: undefined, status: [], order: "recent" },
