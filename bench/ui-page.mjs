@@ -47,6 +47,9 @@ export async function benchPage(address) {
       );
       prefixes.push(
         await page.evaluate(`(() => {
+          const scope = document.querySelector(".search select");
+          scope.value = "prefix";
+          scope.dispatchEvent(new Event("change", { bubbles: true }));
           const field = document.querySelector("input[type=search]");
           field.value = "tenant-7/";
           field.dispatchEvent(new InputEvent("input", { bubbles: true }));

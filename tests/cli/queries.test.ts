@@ -37,7 +37,7 @@ it("gives plain data, and prints nothing", async () => {
     details: await readDetails(session, { task }),
     state: await readShownState(session, { task, id: "@1" }),
     diff: await diffStates(session, { task }),
-    plans: await all(new PolicyPlans(session, { keepLast: 1 }, task).shown()),
+    plans: await all(new PolicyPlans(session, { keepLast: 1 }, [task]).shown()),
     stats: await all(countTasks(session, {})),
     verified: await verifyStorage(session, {}),
   };

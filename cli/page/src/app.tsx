@@ -1,9 +1,11 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ErrorInfo } from "../../src/ui/api-parts.js";
+import { countText } from "../../src/words.js";
 import { errorInfo } from "./api.js";
 import { CheckpointView } from "./checkpoint-view.js";
 import { type Connected, connect, NO_TOKEN } from "./connect.js";
 import { DiffView } from "./diff-view.js";
+import { InboxView } from "./inbox-view.js";
 import { Keys, listKeys, useKeys } from "./keys.js";
 import { type Connection, PageContext } from "./page.js";
 import { Problem } from "./problem.js";
@@ -45,6 +47,7 @@ function Frame({ api, session }: Connected) {
   const tasks = useRef<Route>({ view: "tasks", filter: ALL_TASKS });
   if (route.view === "tasks") tasks.current = { view: "tasks", filter: route.filter };
   const [connection, setConnection] = useState<Connection>("none");
+  const [asking, setAsking] = useState(0);
   const [message, setMessage] = useState({ text: "", place: "" });
   const [scheme, turnScheme] = useScheme();
   const main = useRef<HTMLElement>(null);
@@ -93,13 +96,14 @@ function Frame({ api, session }: Connected) {
   useKeys("Everywhere", [
     { keys: ["Escape", "Backspace"], what: "one level up", run: up },
     { keys: ["1"], what: "tasks", run: () => go(formatRoute(tasks.current)) },
-    { keys: ["2"], what: "retention", run: () => go("#/retention") },
-    { keys: ["3"], what: "storage", run: () => go("#/storage") },
+    { keys: ["2"], what: "inbox: what waits for a person", run: () => go("#/inbox") },
+    { keys: ["3"], what: "retention", run: () => go("#/retention") },
+    { keys: ["4"], what: "storage", run: () => go("#/storage") },
     { keys: ["s"], what: "dark or light", run: turnScheme },
     { keys: ["?"], what: "this list", run: listKeys },
   ]);
 
-  const page = useMemo(() => ({ api, session, say, setConnection }), [api, session, say]);
+  const page = useMemo(() => ({ api, session, say, setConnection, setAsking }), [api, session, say]);
   return (
     <PageContext.Provider value={page}>
       {/* No link: the fragment is the place in the page. */}
@@ -119,6 +123,11 @@ function Frame({ api, session }: Connected) {
             href={formatRoute(tasks.current)}
             text="Tasks"
             isHere={["tasks", "task", "checkpoint", "diff"].includes(route.view)}
+          />
+          <Tab
+            href="#/inbox"
+            text={asking === 0 ? "Inbox" : `Inbox ${countText(asking)}`}
+            isHere={route.view === "inbox"}
           />
           <Tab href="#/retention" text="Retention" isHere={route.view === "retention"} />
           <Tab href="#/storage" text="Storage" isHere={route.view === "storage"} />
@@ -210,8 +219,14 @@ function View({ route, go }: ViewProps) {
       return <DiffView key={route.taskId} {...route} go={go} />;
     case "retention":
       return (
-        <RetentionView key={route.taskId ?? ""} {...(route.taskId === undefined ? {} : { taskId: route.taskId })} />
+        <RetentionView
+          key={route.taskId ?? route.choiceId ?? ""}
+          {...(route.taskId !== undefined && { taskId: route.taskId })}
+          {...(route.choiceId !== undefined && { choiceId: route.choiceId })}
+        />
       );
+    case "inbox":
+      return <InboxView />;
     case "storage":
       return <StorageView />;
   }
@@ -219,7 +234,7 @@ function View({ route, go }: ViewProps) {
 
 /** Where this is, from the top. */
 function Crumbs({ route, tasks }: { readonly route: Route; readonly tasks: Route }) {
-  if (route.view === "tasks" || route.view === "storage") return null;
+  if (route.view === "tasks" || route.view === "inbox" || route.view === "storage") return null;
   if (route.view === "retention" && route.taskId === undefined) return null;
   const { taskId = "" } = route;
   return (

@@ -12,6 +12,8 @@ export interface Page {
   /** Says something at the bottom for a few seconds, aloud too. */
   readonly say: (message: string) => void;
   readonly setConnection: (connection: Connection) => void;
+  /** Shows in the frame how many tasks wait for a person. */
+  readonly setAsking: (tasks: number) => void;
 }
 
 export const PageContext = createContext<Page | undefined>(undefined);

@@ -27,13 +27,15 @@ type Confirm = (options: { readonly force?: boolean }) => Promise<void>;
 export function Question(props: QuestionProps) {
   const { title, children, confirmText, closeText = "Cancel", isDangerous = false, isReady = true } = props;
   const { runner, onConfirm, onClose, choices } = props;
-  const [isBusy, setIsBusy] = useState(false);
   const [isForced, setIsForced] = useState(false);
-  const [error, setError] = useState<ErrorInfo>();
   const isHeld = runner?.state === "held";
 
-  const canConfirm = !isBusy && isReady && (!isHeld || isForced);
   const isDone = useRef(false);
+  const { isBusy, error, run } = useConfirm(() => {
+    isDone.current = true;
+    onClose();
+  });
+  const canConfirm = !isBusy && isReady && (!isHeld || isForced);
   const content = useRef<HTMLDivElement>(null);
 
   useEffect(() => {
@@ -41,18 +43,8 @@ export function Question(props: QuestionProps) {
     if (error) content.current?.querySelector<HTMLElement>("input, textarea")?.focus();
   }, [error]);
 
-  const confirm = async (run = onConfirm) => {
-    if (!canConfirm) return;
-    setIsBusy(true);
-    setError(undefined);
-    try {
-      await run(isForced ? { force: true } : {});
-      isDone.current = true;
-      onClose();
-    } catch (failure) {
-      setError(errorInfo(failure));
-      setIsBusy(false);
-    }
+  const confirm = (choice = onConfirm) => {
+    if (canConfirm) run(() => choice(isForced ? { force: true } : {}));
   };
 
   return (
@@ -60,16 +52,16 @@ export function Question(props: QuestionProps) {
       title={title}
       onClose={onClose}
       closeText={closeText}
-      onSubmit={() => choices === undefined && void confirm()}
+      onSubmit={() => choices === undefined && confirm()}
       isDone={() => isDone.current}
       buttons={
-        choices?.map(({ text, onConfirm: run }, index) => (
+        choices?.map(({ text, onConfirm: choice }, index) => (
           <button
             type="button"
             class={index === 0 ? "primary" : ""}
             key={text}
             disabled={!canConfirm}
-            onClick={() => void confirm(run)}
+            onClick={() => confirm(choice)}
           >
             <StoredText text={text} />
           </button>
@@ -98,4 +90,23 @@ export function Question(props: QuestionProps) {
       </div>
     </Modal>
   );
+}
+
+/** Runs a change once at a time, and keeps why it failed. @param onDone - It succeeded. */
+export function useConfirm(onDone: () => void): {
+  readonly isBusy: boolean;
+  readonly error: ErrorInfo | undefined;
+  readonly run: (change: () => Promise<void>) => void;
+} {
+  const [isBusy, setIsBusy] = useState(false);
+  const [error, setError] = useState<ErrorInfo>();
+  const run = (change: () => Promise<void>) => {
+    setIsBusy(true);
+    setError(undefined);
+    change().then(onDone, (failure: unknown) => {
+      setError(errorInfo(failure));
+      setIsBusy(false);
+    });
+  };
+  return { isBusy, error, run };
 }

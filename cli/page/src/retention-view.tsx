@@ -14,20 +14,23 @@ import { useAction } from "./use-action.js";
 
 interface RetentionViewProps {
   readonly taskId?: string;
+  /** Only the tasks that were chosen in the list. */
+  readonly choiceId?: string;
 }
 
 const DEFAULT: Policy = { keepLast: 5 };
 
 /** Shows the checkpoints that a policy would keep, before any is removed. */
-export function RetentionView({ taskId }: RetentionViewProps) {
+export function RetentionView({ taskId, choiceId }: RetentionViewProps) {
   const { api, session, say } = usePage();
   const [policy, setPolicy] = useState<Policy>(() => session.retention ?? DEFAULT);
   const settled = useSettled(policy);
   const { answer, error, isLoading, reload } = useQuery("retention", {
     policy: isPolicy(settled) ? settled : DEFAULT,
     ...(taskId === undefined ? {} : { taskId }),
+    ...(choiceId === undefined ? {} : { choiceId }),
   });
-  const what = taskId === undefined ? "all tasks" : "the task";
+  const what = taskId !== undefined ? "the task" : choiceId !== undefined ? "the chosen tasks" : "all tasks";
   const { question, ask } = useAction();
   useEffect(() => {
     document.title = taskId === undefined ? "Retention · Waymark" : `Retention of ${pictured(taskId)} · Waymark`;
@@ -67,6 +70,7 @@ export function RetentionView({ taskId }: RetentionViewProps) {
       <div class="heading">
         <h1>
           Retention
+          {choiceId !== undefined && <span class="soft"> of the chosen tasks</span>}
           {taskId !== undefined && (
             <>
               {" "}
@@ -135,6 +139,11 @@ export function RetentionView({ taskId }: RetentionViewProps) {
               </header>
               <div class="body">
                 <CommandList commands={answer.commands} actions={{ prune: () => prune(answer) }} />
+                {choiceId !== undefined && (
+                  <button type="button" class="danger" onClick={() => prune(answer)}>
+                    Prune …
+                  </button>
+                )}
               </div>
             </section>
           )}

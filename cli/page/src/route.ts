@@ -1,4 +1,6 @@
 import type { TaskStatus } from "../../src/ui/api-parts.js";
+import type { TaskFilter } from "../../src/ui/api-tasks.js";
+import { DAY, HOUR } from "../../src/words.js";
 
 /** The place in the page that the address bar's fragment names. */
 export type Route =
@@ -9,11 +11,20 @@ export type Route =
   | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string }
   /** Without `from`, the one before `to`. */
   | { readonly view: "diff"; readonly taskId: string; readonly from?: string; readonly to: string }
-  | { readonly view: "retention"; readonly taskId?: string }
+  /** `choiceId`: of the tasks that were chosen in the list. */
+  | { readonly view: "retention"; readonly taskId?: string; readonly choiceId?: string }
+  | { readonly view: "inbox" }
   | { readonly view: "storage" };
 
 export interface TasksFilter {
+  /** The beginning of the name. */
   readonly prefix: string;
+  /** Part of the name, the error, the stage or the label. */
+  readonly text: string;
+  /** `all`: of any time. */
+  readonly within: keyof typeof WITHIN_MS;
+  /** The error's message with `#` for each number; empty: failed without one. */
+  readonly error: string | undefined;
   readonly status: readonly TaskStatus[];
   readonly order: "recent" | "taskId";
 }
@@ -23,13 +34,31 @@ export const STATUSES: readonly TaskStatus[] = [
   ...(["failed", "cancelled", "completed"] as const),
 ];
 
-export const ALL_TASKS: TasksFilter = { prefix: "", status: [], order: "recent" };
+/** How long ago a task may have been saved. */
+const WITHIN_MS = { "1h": HOUR, "24h": DAY, "7d": 7 * DAY, all: undefined } as const;
+
+export const ALL_TASKS: TasksFilter = {
+  ...{ prefix: "", text: "", within: "all", error: undefined, status: [], order: "recent" },
+};
+
+/** The filter as requests have it. */
+export function requestedFilter({ prefix, text, within, error, status }: TasksFilter): TaskFilter {
+  const withinMs = WITHIN_MS[within];
+  return {
+    ...(prefix !== "" && { prefix }),
+    ...(text !== "" && { text }),
+    ...(withinMs !== undefined && { withinMs }),
+    ...(error !== undefined && { error }),
+    ...(status.length > 0 && { status }),
+  };
+}
 
 /** Reads a fragment; one that names no place means all tasks. */
 export function parseRoute(fragment: string): Route {
   const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
   const [view, first = "", kind, second, third] = path.split("/").map(decoded);
-  if (view === "storage") return { view };
+  if (view === "storage" || view === "inbox") return { view };
+  if (view === "retention" && first === "chosen" && kind) return { view, choiceId: kind };
   if (view === "retention") return first === "" ? { view } : { view, taskId: first };
   if (view === "task" && first !== "") {
     if (kind === "checkpoint" && second) return { view: "checkpoint", taskId: first, id: second };
@@ -56,9 +85,11 @@ export function formatRoute(route: Route): string {
       return `#/task/${encoded(route.taskId)}/diff/${ids.map(encoded).join("/")}`;
     }
     case "retention":
+      if (route.choiceId !== undefined) return `#/retention/chosen/${route.choiceId}`;
       return route.taskId === undefined ? "#/retention" : `#/retention/${encoded(route.taskId)}`;
+    case "inbox":
     case "storage":
-      return "#/storage";
+      return `#/${route.view}`;
   }
 }
 
@@ -82,18 +113,29 @@ export function findParent(route: Route, tasks: Route): Route {
 
 function parseFilter(options: string): TasksFilter {
   const parameters = new Map(options.split("&").map((option): [string, string] => cutAt(option, "=")));
+  const error = parameters.get("error");
   const named = (parameters.get("status") ?? "").split(",");
   return {
     prefix: decoded(parameters.get("prefix") ?? ""),
+    text: decoded(parameters.get("text") ?? ""),
+    within: readWithin(parameters.get("within")),
+    error: error === undefined ? undefined : decoded(error),
     status: STATUSES.filter((status) => named.includes(status)),
     order: parameters.get("order") === "taskId" ? "taskId" : "recent",
   };
 }
 
-function formatFilter({ prefix, status, order }: TasksFilter): string {
+export function readWithin(text: string | undefined): TasksFilter["within"] {
+  return text === "1h" || text === "24h" || text === "7d" ? text : "all";
+}
+
+function formatFilter({ prefix, text, within, error, status, order }: TasksFilter): string {
   const options = [
     ...(status.length === 0 ? [] : [`status=${status.join(",")}`]),
     ...(prefix === "" ? [] : [`prefix=${encoded(prefix)}`]),
+    ...(text === "" ? [] : [`text=${encoded(text)}`]),
+    ...(within === "all" ? [] : [`within=${within}`]),
+    ...(error === undefined ? [] : [`error=${encoded(error)}`]),
     ...(order === "recent" ? [] : [`order=${order}`]),
   ];
   return options.length === 0 ? "" : `?${options.join("&")}`;

@@ -3,7 +3,7 @@ import type { DamageInfo, ErrorInfo } from "../../src/ui/api-parts.js";
 import type { TaskRow, TasksRequest } from "../../src/ui/api-tasks.js";
 import { errorInfo, isAbort } from "./api.js";
 import { usePage } from "./page.js";
-import type { TasksFilter } from "./route.js";
+import { requestedFilter, type TasksFilter } from "./route.js";
 
 /** How many tasks are asked for at once. */
 const PAGE = 100;
@@ -64,13 +64,16 @@ class Reading {
  *
  * @param expected - How many tasks the list has by an earlier count, until the server knows it.
  */
-export function useTaskList({ prefix, status, order }: TasksFilter, expected: number): TaskList {
+export function useTaskList(filter: TasksFilter, expected: number): TaskList {
+  const { order } = filter;
   const { api } = usePage();
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   const shown = useRef(new Reading());
   /** The reading that takes the place of the shown one when its first page has come. */
   const coming = useRef<Reading | undefined>(undefined);
-  const statuses = status.join();
+  const latest = useRef(filter);
+  latest.current = filter;
+  const filterKey = JSON.stringify(requestedFilter(filter));
 
   const ask = useCallback(
     async (reading: Reading, page: number) => {
@@ -82,8 +85,7 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
           order,
           offset: page * PAGE,
           limit: PAGE,
-          ...(prefix === "" ? {} : { prefix }),
-          ...(statuses === "" ? {} : { status: status.filter((one) => statuses.split(",").includes(one)) }),
+          ...requestedFilter(latest.current),
           ...(reading.view === undefined ? {} : { view: reading.view }),
         };
         const answer = await api.ask("tasks", request, AbortSignal.any([stopped.signal, reading.stopped.signal]));
@@ -106,8 +108,8 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
       }
       redraw(undefined);
     },
-    // In the list of dependencies, `statuses` stands for `status`.
-    [api, prefix, statuses, order],
+    // The key stands for the filter.
+    [api, filterKey, order],
   );
 
   const reload = useCallback(() => {

@@ -1,15 +1,17 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { TaskStatus } from "../../src/ui/api-parts.js";
 import type { CountsAnswer, QueueInfo, TaskRow } from "../../src/ui/api-tasks.js";
-import { agoText, bytesText, counted, countText, forText } from "../../src/words.js";
+import { counted, countText, forText } from "../../src/words.js";
+import { ChosenTasks } from "./chosen-tasks.js";
+import { FailureGroups } from "./failure-groups.js";
 import { useKeys } from "./keys.js";
+import { usePage } from "./page.js";
 import { Damage, Problem, Warnings } from "./problem.js";
-import { useNow, useQuery, useWatch } from "./queries.js";
-import { formatRoute, STATUSES, type TasksFilter } from "./route.js";
-import { leaseText, placeText, StatusMark } from "./status.js";
-import { pictured, StoredText } from "./stored-text.js";
+import { useNow, useQuery, useRefresh, useWatch } from "./queries.js";
+import { formatRoute, requestedFilter, STATUSES, type TasksFilter } from "./route.js";
+import { STATUS_KEYS, STATUS_WORDS, TaskFilters, toggled } from "./task-filters.js";
 import { useTaskList } from "./task-list.js";
-import { timeText } from "./times.js";
+import { Peek } from "./task-peek.js";
+import { Gap, Row } from "./task-rows.js";
 
 interface TasksViewProps {
   readonly filter: TasksFilter;
@@ -27,10 +29,25 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const [isRead, setIsRead] = useState(false);
   // Counting reads all tasks. The first ones are on the screen before.
   const counts = useQuery("counts", {}, isRead);
-  const isFiltered = filter.prefix !== "" || filter.status.length > 0;
+  const isFiltered = Object.keys(requestedFilter(filter)).length > 0;
+  const refreshCounts = useRefresh(counts);
+  const showsFailures = filter.error === undefined && (filter.status.length === 0 || filter.status.includes("failed"));
+  // The start page has what failed lately.
+  const failureTime = filter.within === "all" && filter.status.length === 0 ? "24h" : filter.within;
+  const { status: _status, ...failureFilter } = requestedFilter({ ...filter, within: failureTime });
+  const failures = useQuery("failures", failureFilter, isRead && showsFailures);
+  const refreshFailures = useRefresh(failures);
+  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const expected = counts.answer && countTasks(filter, counts.answer);
+  const { setAsking, session } = usePage();
+  useEffect(() => {
+    if (counts.answer === undefined) return;
+    const { asking, byStatus } = counts.answer;
+    setAsking(asking);
+    document.title = byStatus.failed === 0 ? "Tasks · Waymark" : `✗ ${countText(byStatus.failed)} · Waymark`;
+  }, [counts.answer]);
   const list = useTaskList(filter, expected ?? 0);
-  const prefixField = useRef<HTMLInputElement>(null);
+  const searchField = useRef<HTMLInputElement>(null);
   const scroller = useRef<HTMLElement>(null);
   const [selected, setSelected] = useState(() => left.get(filterKey)?.selected ?? 0);
   const [first, setFirst] = useState(0);
@@ -41,11 +58,17 @@ export function TasksView({ filter, go }: TasksViewProps) {
 
   const setFilter = (change: Partial<TasksFilter>) => {
     setSelected(0);
+    setPicked(new Set());
     if (scroller.current) scroller.current.scrollTop = 0;
     go(formatRoute({ view: "tasks", filter: { ...filter, ...change } }), { replace: true });
   };
 
-  const toggleStatus = (status: TaskStatus) => setFilter({ status: toggled(filter.status, status) });
+  const pick = (taskId: string) =>
+    setPicked((before) => {
+      const next = new Set(before);
+      if (!next.delete(taskId)) next.add(taskId);
+      return next;
+    });
 
   const from = Math.max(0, first - SPARE);
   const to = Math.min(list.length, first + Math.ceil(height / rowHeight) + SPARE);
@@ -63,21 +86,15 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const visible = useSettled(
     rows.slice(first - from, first - from + Math.ceil(height / rowHeight)).flatMap((task) => task?.taskId ?? []),
   );
-  useWatch(
-    "watch-tasks",
-    {
-      visible,
-      ...(filter.prefix === "" ? {} : { prefix: filter.prefix }),
-      ...(filter.status.length === 0 ? {} : { status: filter.status }),
-    },
-    (message) => {
-      if (message.kind !== "change") return;
-      setQueue(message.queue);
-      const isMoved = list.update(message.tasks, message.gone);
-      // A reader has scrolled down: the list stays as it is until asked.
-      if (isMoved && (scroller.current?.scrollTop ?? 0) < rowHeight && selected === 0) list.reload();
-    },
-  );
+  useWatch("watch-tasks", { visible, ...requestedFilter(filter) }, (message) => {
+    if (message.kind !== "change") return;
+    setQueue(message.queue);
+    refreshCounts();
+    if (showsFailures) refreshFailures();
+    const isMoved = list.update(message.tasks, message.gone);
+    // A reader has scrolled down: the list stays as it is until asked.
+    if (isMoved && (scroller.current?.scrollTop ?? 0) < rowHeight && selected === 0) list.reload();
+  });
 
   useLayoutEffect(() => {
     const box = scroller.current;
@@ -127,6 +144,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
     select(0);
     list.reload();
     counts.reload();
+    if (showsFailures) failures.reload();
   };
   const page = Math.max(1, Math.floor(height / rowHeight) - 2);
   useKeys("Tasks", [
@@ -137,12 +155,15 @@ export function TasksView({ filter, go }: TasksViewProps) {
     { keys: ["Home"], what: "first task", run: () => select(0) },
     { keys: ["End"], what: "last task", run: () => select(list.length - 1) },
     { keys: ["Enter"], what: "open the task", run: () => open(chosen) },
-    { keys: ["/"], what: "filter by the beginning of the name", run: () => prefixField.current?.focus() },
+    { keys: ["/"], what: "search", run: () => searchField.current?.focus() },
     ...STATUSES.map((status) => ({
       keys: [STATUS_KEYS[status]],
       what: `only those ${STATUS_WORDS[status]}, or all again`,
-      run: () => toggleStatus(status),
+      run: () => setFilter({ status: toggled(filter.status, status) }),
     })),
+    ...(session.canWrite
+      ? [{ keys: [" "], what: "choose the task for an action", run: () => chosen && pick(chosen.taskId) }]
+      : []),
     { keys: ["u"], what: "read the list anew", run: showNewest },
   ]);
 
@@ -165,56 +186,32 @@ export function TasksView({ filter, go }: TasksViewProps) {
           </button>
         )}
       </div>
-      <search class="filters">
-        <input
-          ref={prefixField}
-          type="search"
-          placeholder="Name begins with …"
-          aria-label="Name begins with"
-          autocomplete="off"
-          spellcheck={false}
-          value={filter.prefix}
-          onInput={(event) => setFilter({ prefix: event.currentTarget.value })}
-          onKeyDown={(event) => {
-            if (event.key === "Enter" || event.key === "ArrowDown") {
-              event.preventDefault();
-              scroller.current?.focus();
-            }
-            if (event.key === "Escape") {
-              event.preventDefault();
-              setFilter({ prefix: "" });
-              scroller.current?.focus();
-            }
+      <TaskFilters
+        filter={filter}
+        counts={counts.answer}
+        field={searchField}
+        onChange={setFilter}
+        onLeave={() => scroller.current?.focus()}
+      />
+      {showsFailures && (
+        <FailureGroups
+          failures={failures.answer}
+          within={failureTime}
+          onShow={(error) => setFilter({ status: ["failed"], within: failureTime, error })}
+        />
+      )}
+      {session.canWrite && (picked.size > 0 || isFiltered) && list.length > 0 && (
+        <ChosenTasks
+          request={picked.size > 0 ? { taskIds: [...picked] } : { filter: requestedFilter(filter) }}
+          tasks={picked.size > 0 ? picked.size : known}
+          onClear={picked.size > 0 ? () => setPicked(new Set()) : undefined}
+          go={go}
+          onDone={() => {
+            setPicked(new Set());
+            showNewest();
           }}
         />
-        <fieldset class="choice">
-          <legend class="only-read">Status</legend>
-          {STATUSES.filter((status) => filter.status.includes(status) || counts.answer?.byStatus[status] !== 0).map(
-            (status) => (
-              <button
-                type="button"
-                key={status}
-                aria-pressed={filter.status.includes(status)}
-                title={`Key: ${STATUS_KEYS[status]}`}
-                onClick={() => toggleStatus(status)}
-              >
-                <StatusMark status={status} />
-                {counts.answer && <span class="soft">{countText(counts.answer.byStatus[status])}</span>}
-              </button>
-            ),
-          )}
-        </fieldset>
-        <label class="small soft">
-          Order{" "}
-          <select
-            value={filter.order}
-            onChange={(event) => setFilter({ order: event.currentTarget.value === "taskId" ? "taskId" : "recent" })}
-          >
-            <option value="recent">last saved first</option>
-            <option value="taskId">by name</option>
-          </select>
-        </label>
-      </search>
+      )}
       {list.error && <Problem title="The tasks can't be read" error={list.error} />}
       <Warnings warnings={list.warnings} />
       <Damage damage={counts.answer?.damage ?? list.damage} total={counts.answer?.damaged ?? list.damage.length} />
@@ -232,8 +229,9 @@ export function TasksView({ filter, go }: TasksViewProps) {
         >
           <table aria-rowcount={list.length + 1}>
             <colgroup>
+              {session.canWrite && <col class="col-pick" />}
+              <col class="col-name" />
               <col class="col-status" />
-              <col />
               <col class="col-stage" />
               <col class="col-runner" />
               <col class="col-count" />
@@ -241,13 +239,18 @@ export function TasksView({ filter, go }: TasksViewProps) {
             </colgroup>
             <thead>
               <tr aria-rowindex={1}>
-                <th scope="col">Status</th>
+                {session.canWrite && (
+                  <th scope="col">
+                    <span class="only-read">Chosen</span>
+                  </th>
+                )}
                 <th scope="col">Task</th>
+                <th scope="col">Status</th>
                 <th scope="col" class="stage">
                   Last step
                 </th>
                 <th scope="col" class="runner">
-                  Who runs it, or why it stands
+                  Runner or reason
                 </th>
                 <th scope="col" class="number count">
                   Checkpoints
@@ -266,6 +269,8 @@ export function TasksView({ filter, go }: TasksViewProps) {
                   index={from + offset}
                   isSelected={from + offset === selected}
                   nowMs={nowMs}
+                  isPicked={task && picked.has(task.taskId)}
+                  onPick={pick}
                   onSelect={setSelected}
                   onOpen={open}
                 />
@@ -287,199 +292,23 @@ export function TasksView({ filter, go }: TasksViewProps) {
   );
 }
 
-interface RowProps {
-  readonly task: TaskRow | undefined;
-  readonly index: number;
-  readonly isSelected: boolean;
-  readonly nowMs: number;
-  readonly onSelect: (index: number) => void;
-  readonly onOpen: (task: TaskRow | undefined) => void;
-}
-
-function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
-  if (task === undefined) {
-    return (
-      <tr class="row" aria-rowindex={index + 2}>
-        <td class="soft">…</td>
-      </tr>
-    );
-  }
-  const { taskId, name, newest, count, damage, lastAt = newest?.createdAt } = task;
-  const place = describePlace(task, nowMs);
-  const reason = describeReason(task, nowMs);
-  return (
-    <tr
-      class="row link"
-      aria-rowindex={index + 2}
-      aria-current={isSelected ? "true" : undefined}
-      onClick={(event) => {
-        onSelect(index);
-        if (!(event.target instanceof HTMLAnchorElement) && getSelection()?.isCollapsed !== false) onOpen(task);
-      }}
-    >
-      <td>{damage.length > 0 ? <StatusMark status="damaged" /> : <StatusMark status={task.status} />}</td>
-      <td>
-        <a class="task-name one-line" href={formatRoute({ view: "task", taskId })} tabIndex={-1} title={pictured(name)}>
-          <StoredText text={name} />
-        </a>
-        <span class="task-more one-line">
-          {lastAt !== undefined && `${agoText(lastAt, nowMs)} · `}
-          <StoredText text={reason === "" ? place : reason} />
-        </span>
-      </td>
-      <td class="stage">
-        <span class="one-line" title={pictured(place)}>
-          <StoredText text={place} />
-        </span>
-      </td>
-      <td class="runner">
-        <span class={`one-line ${isBad(task) ? "bad" : "soft"}`} title={pictured(reason)}>
-          <StoredText text={reason} />
-        </span>
-      </td>
-      <td class="number count">{countText(count)}</td>
-      <td class="number when soft">{lastAt === undefined ? "not yet" : agoText(lastAt, nowMs)}</td>
-    </tr>
-  );
-}
-
-function Gap({ rows, rowHeight }: { readonly rows: number; readonly rowHeight: number }) {
-  if (rows <= 0) return null;
-  return (
-    <tr class="gap">
-      <td style={{ height: `${rows * rowHeight}px` }} />
-    </tr>
-  );
-}
-
-/** The chosen task in full: its row may be too short for it. */
-function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number }) {
-  const { taskId, name, newest, runner, error, asks, count } = task;
-  const reason = describeReason(task, nowMs);
-  return (
-    <section class="peek" aria-label="The chosen task">
-      <dl class="facts">
-        <div>
-          <dt>Task</dt>
-          <dd>
-            <a class="mono" href={formatRoute({ view: "task", taskId })}>
-              <StoredText text={name} />
-            </a>
-          </dd>
-        </div>
-        <div>
-          <dt>Status</dt>
-          <dd>
-            <StatusMark status={task.status} />
-          </dd>
-        </div>
-        {newest && (
-          <>
-            <div>
-              <dt>Newest</dt>
-              <dd>
-                @{newest.sequence}
-                {newest.stage !== undefined && (
-                  <>
-                    {" "}
-                    <StoredText text={newest.stage} />
-                  </>
-                )}
-                {newest.label !== undefined && (
-                  <>
-                    {" "}
-                    “<StoredText text={newest.label} />”
-                  </>
-                )}
-                , {bytesText(newest.sizeBytes)}, {timeText(newest.createdAt)} UTC
-              </dd>
-            </div>
-            <div>
-              <dt>Checkpoints</dt>
-              <dd>{countText(count)}</dd>
-            </div>
-          </>
-        )}
-        {reason !== "" && (
-          <div>
-            <dt>{runner?.state === "held" ? "Runs" : "Why"}</dt>
-            <dd>
-              <StoredText text={reason} />
-            </dd>
-          </div>
-        )}
-        {error !== undefined && error !== reason && (
-          <div>
-            <dt>Error</dt>
-            <dd>
-              <StoredText text={error} />
-            </dd>
-          </div>
-        )}
-        {asks.length > 0 && (
-          <div>
-            <dt>Asks</dt>
-            <dd class="mono">
-              <StoredText text={asks.join(" · ")} />
-            </dd>
-          </div>
-        )}
-      </dl>
-    </section>
-  );
-}
-
 /** `1,383 due, the oldest for 3 minutes` */
 function queueText({ tasks, oldestDueAt }: QueueInfo, nowMs: number): string {
   const since = oldestDueAt === undefined ? "" : `, the oldest ${forText(oldestDueAt, nowMs)}`;
   return `${countText(tasks)} due${since}`;
 }
 
-/** The step that the task's run is in, otherwise what the newest checkpoint says. */
-function describePlace({ newest, step }: TaskRow, nowMs: number): string {
-  return step === undefined ? (newest?.label ?? newest?.stage ?? "") : placeText(step, nowMs);
-}
-
-function describeReason({ runner, why, error }: TaskRow, nowMs: number): string {
-  if (runner?.state === "held") return `${runner.holder} · ${leaseText(runner, nowMs)}`;
-  return why ?? error ?? "";
-}
-
 /** How many tasks a filter lets through by the count of all; `undefined` if that doesn't tell. */
-function countTasks({ prefix, status }: TasksFilter, { tasks, byStatus }: CountsAnswer): number | undefined {
-  if (prefix !== "") return undefined;
-  return status.length === 0 ? tasks : status.reduce((sum, one) => sum + byStatus[one], 0);
+function countTasks(filter: TasksFilter, { tasks, byStatus }: CountsAnswer): number | undefined {
+  const { status, ...others } = requestedFilter(filter);
+  if (Object.keys(others).length > 0) return undefined;
+  if (status === undefined) return tasks;
+  return status.reduce((sum, one) => sum + byStatus[one], 0);
 }
-
-/** Whether a person should look at the task: it failed, or its runner is gone. */
-function isBad({ status, runner }: TaskRow): boolean {
-  return status === "failed" || runner?.state === "died" || runner?.state === "expired";
-}
-
-function toggled(statuses: readonly TaskStatus[], status: TaskStatus): readonly TaskStatus[] {
-  return statuses.includes(status) ? statuses.filter((one) => one !== status) : [...statuses, status];
-}
-
-const STATUS_KEYS: Readonly<Record<TaskStatus, string>> = {
-  ...{ running: "r", queued: "q", scheduled: "l", waiting: "w", interrupted: "i" },
-  ...{ paused: "p", failed: "f", cancelled: "x", completed: "c" },
-};
-
-const STATUS_WORDS: Readonly<Record<TaskStatus, string>> = {
-  running: "that run",
-  queued: "that are queued",
-  scheduled: "that are scheduled for later",
-  waiting: "that wait",
-  interrupted: "that were interrupted",
-  paused: "that are paused",
-  failed: "that failed",
-  cancelled: "that were cancelled",
-  completed: "that are completed",
-};
 
 const NARROW = "(max-width: 45rem)";
 
-/** In px, as app.css has it: 2.75rem, and 4rem where a row has two lines. */
+/** In px, as app.css has it: 2rem, and 3rem where a row has two lines. */
 function useRowHeight(): number {
   const [isNarrow, setIsNarrow] = useState(() => matchMedia(NARROW).matches);
   useEffect(() => {
@@ -489,7 +318,7 @@ function useRowHeight(): number {
     return () => query.removeEventListener("change", onChange);
   }, []);
   const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
-  return (isNarrow ? 4 : 2.75) * rem;
+  return (isNarrow ? 3 : 2) * rem;
 }
 
 /** The ids once they have stayed the same for a moment. */

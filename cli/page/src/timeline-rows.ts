@@ -11,6 +11,8 @@ export type TimelineRow =
       readonly endMs: number;
       /** The step isn't finished: it runs, waits, or was killed. */
       readonly isOpen: boolean;
+      /** It runs now, so its end moves. */
+      readonly isRunning: boolean;
     }
   | {
       readonly kind: "event";
@@ -108,12 +110,13 @@ function stepRow(step: TimelineStep, attempts: readonly TimelineAttempt[], nowMs
     return { kind: "event", key, atMs, tone: "saved", title, checkpointId: step.checkpointId };
   }
   if (step.durationMs !== undefined)
-    return { kind: "step", key, step, atMs, endMs: atMs + step.durationMs, isOpen: false };
+    return { kind: "step", key, step, atMs, endMs: atMs + step.durationMs, isOpen: false, isRunning: false };
   const attempt = attempts.find(
     ({ generation, attempt }) => generation === step.generation && attempt === step.runAttempt,
   );
-  const endMs = attempt?.end === "running" ? nowMs : Date.parse(attempt?.lastSeenAt ?? step.startedAt);
-  return { kind: "step", key, step, atMs, endMs: Math.max(atMs, endMs), isOpen: true };
+  const isRunning = attempt?.end === "running";
+  const endMs = isRunning ? nowMs : Date.parse(attempt?.lastSeenAt ?? step.startedAt);
+  return { kind: "step", key, step, atMs, endMs: Math.max(atMs, endMs), isOpen: true, isRunning };
 }
 
 function attemptRows({ attempt, startedAt, lastSeenAt, end, runner }: TimelineAttempt, index: number): TimelineRow[] {
@@ -205,9 +208,10 @@ export interface TrySpan {
   readonly endMs: number;
 }
 
-/** `3.1 s, 2 tries`, `not finished`. */
+/** `3.1 s, 2 tries`, `12 s so far`, `not finished`. */
 export function tookText(row: Extract<TimelineRow, { kind: "step" }>): string {
   const { attempts = 1 } = row.step;
-  const time = row.isOpen ? "not finished" : durationText(row.endMs - row.atMs);
+  const took = durationText(row.endMs - row.atMs);
+  const time = row.isRunning ? `${took} so far` : row.isOpen ? "not finished" : took;
   return attempts > 1 ? `${time}, ${attempts} tries` : time;
 }

@@ -1,5 +1,6 @@
 import type { TimelineStep } from "../../src/ui/api-runs.js";
 import type { TimelineItem } from "./folds.js";
+import { useNow } from "./queries.js";
 import { StoredText } from "./stored-text.js";
 import { type TimeScale, timeScale } from "./time-scale.js";
 import { tookText, triesOf } from "./timeline-rows.js";
@@ -14,12 +15,14 @@ interface TimelineProps {
 
 /** A task's turns and steps over time. Each turn has its own scale. */
 export function Timeline({ items, selected, onSelect }: TimelineProps) {
+  const nowMs = useNow(1000);
+  const isLive = items.some((item) => item.kind === "step" && item.isRunning);
   if (items.length === 0) {
     return <p class="empty">No run is recorded. Tasks that manager.run runs show their steps here.</p>;
   }
   return (
     <ol class="timeline">
-      {withScales(items).map(({ item, scale }) => (
+      {withScales(isLive ? items.map((item) => endingNow(item, nowMs)) : items).map(({ item, scale }) => (
         <li key={item.key} class={toneOf(item)}>
           <button
             type="button"
@@ -113,7 +116,13 @@ function toneOf(item: TimelineItem): string {
   if (item.kind === "event") return `event ${item.tone}`;
   const { status, from } = item.step;
   if (status === "failed" || status === "interrupted") return "failed";
+  if (item.isRunning && item.step.waitsFor === undefined) return "running";
   return item.isOpen ? "paused" : from === "storage" ? "saved" : "completed";
+}
+
+/** Moves the end of a step that runs. */
+function endingNow(item: TimelineItem, nowMs: number): TimelineItem {
+  return item.kind === "step" && item.isRunning ? { ...item, endMs: Math.max(item.endMs, nowMs) } : item;
 }
 
 /** The rows below each fold share a scale. */

@@ -186,7 +186,7 @@ async function readPlans(session: Session, taskId: string | undefined, options: 
       "To prune a thread, call WaymarkSaver.prune; to remove it, use waymark delete, or waymark langgraph prune if it is idle.",
     );
   const { timeZone = retention?.timeZone } = options;
-  return new PolicyPlans(session, { ...policy, timeZone }, task);
+  return new PolicyPlans(session, { ...policy, timeZone }, task === undefined ? undefined : [task]);
 }
 
 /** Counts the tasks of plans, the tasks that lose a checkpoint, and the checkpoints that stay and go. */

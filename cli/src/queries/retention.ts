@@ -34,20 +34,24 @@ interface Shown {
 export class PolicyPlans implements Plans {
   readonly #session: Pick<QuerySession, "storage" | "damage">;
   readonly #policy: RetentionPolicy;
-  readonly #taskId: string | undefined;
+  readonly #taskIds: readonly string[] | undefined;
   readonly #nowMs = Date.now();
   readonly #shown: Shown[] = [];
 
-  /** @param taskId - The only task to plan for; `undefined` for every task. */
-  constructor(session: Pick<QuerySession, "storage" | "damage">, policy: RetentionPolicy, taskId: string | undefined) {
+  /** @param taskIds - The only tasks to plan for; `undefined` for every task. */
+  constructor(
+    session: Pick<QuerySession, "storage" | "damage">,
+    policy: RetentionPolicy,
+    taskIds: readonly string[] | undefined,
+  ) {
     this.#session = session;
     this.#policy = policy;
-    this.#taskId = taskId;
+    this.#taskIds = taskIds;
   }
 
   async *shown(): AsyncGenerator<RetentionPlan, void, void> {
     const { storage, damage } = this.#session;
-    const ids = this.#taskId === undefined ? taskIds(storage, undefined, damage) : [this.#taskId];
+    const ids = this.#taskIds ?? taskIds(storage, undefined, damage);
     const threads = new Set<string>();
     for await (const taskId of ids) {
       const thread = parseThreadPrefix(taskId);

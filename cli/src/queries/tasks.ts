@@ -13,6 +13,8 @@ export interface TasksQuery {
   readonly status?: readonly TaskStatus[] | undefined;
   /** The stage of the newest checkpoint. */
   readonly stage?: string | undefined;
+  /** A further test. */
+  readonly isWanted?: ((task: Pick<FoundTask, "taskId"> & Partial<FoundTask>) => boolean) | undefined;
   readonly limit?: number | undefined;
   /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
   readonly canContinue?: boolean | undefined;
@@ -21,28 +23,32 @@ export interface TasksQuery {
 /** Yields the tasks of a storage, each LangGraph thread as one. Tasks without a checkpoint come last. */
 export async function* listTasks(
   session: QuerySession,
-  { order, prefix, status, stage, canContinue, limit = Number.POSITIVE_INFINITY }: TasksQuery,
+  { order, prefix, status, stage, canContinue, isWanted, limit = Number.POSITIVE_INFINITY }: TasksQuery,
 ): AsyncGenerator<ListedTask, void, void> {
   const leases = new LeaseReader(session);
   const leased = new Set<string>();
   let count = 0;
-  const most = stage === undefined && Number.isFinite(limit) ? limit : undefined;
+  const isWhole = stage === undefined && isWanted === undefined;
+  const most = isWhole && Number.isFinite(limit) ? limit : undefined;
   const readHeld = async () => new Set((await leases.held(prefix)).map(({ taskId }) => taskId));
   const now = status && { status, readHeld };
   const found = describedTasks(session, { order, prefix, now, canContinue, limit: most });
-  for await (const task of leases.of(ofStage(found, stage), limit)) {
+  for await (const task of leases.of(selected(found, { stage, isWanted }), limit)) {
     if (task.lease) leased.add(task.taskId);
     count += 1;
     yield task;
   }
   if (stage === undefined && status?.includes("running") !== false) {
-    yield* await leases.starting(prefix, leased, limit - count);
+    const starting = await leases.starting(prefix, leased, limit - count);
+    yield* isWanted === undefined ? starting : starting.filter(isWanted);
   }
 }
 
-async function* ofStage(
+async function* selected(
   tasks: AsyncIterable<FoundTask>,
-  stage: string | undefined,
+  { stage, isWanted }: Pick<TasksQuery, "stage" | "isWanted">,
 ): AsyncGenerator<FoundTask, void, void> {
-  for await (const task of tasks) if (stage === undefined || task.newest.stage === stage) yield task;
+  for await (const task of tasks) {
+    if ((stage === undefined || task.newest.stage === stage) && isWanted?.(task) !== false) yield task;
+  }
 }

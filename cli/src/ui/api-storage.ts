@@ -17,6 +17,8 @@ export interface Policy {
 export interface RetentionRequest {
   /** Default: every task. */
   readonly taskId?: string;
+  /** Only the tasks of this choice. */
+  readonly choiceId?: string;
   /** Default: the configured one. */
   readonly policy?: Policy;
 }

@@ -8,6 +8,12 @@ export interface TaskFilter {
   readonly status?: readonly TaskStatus[];
   /** The stage of the newest checkpoint. */
   readonly stage?: string;
+  /** Part of the name, the error, the stage or the label, in any case. */
+  readonly text?: string;
+  /** Saved within this time. */
+  readonly withinMs?: number;
+  /** The error's message with `#` for each number. */
+  readonly error?: string;
 }
 
 export interface TasksRequest extends TaskFilter {
@@ -79,6 +85,8 @@ export interface CountsAnswer {
   readonly byStatus: Readonly<Record<TaskStatus, number>>;
   /** Tasks that are being run now. */
   readonly held: number;
+  /** Tasks that wait for a person. */
+  readonly asking: number;
   /** Records that can't be read: the first 100, and their number. */
   readonly damage: readonly DamageInfo[];
   readonly damaged: number;

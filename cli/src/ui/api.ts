@@ -11,6 +11,16 @@ import type {
   SendRequest,
   SentAnswer,
 } from "./api-actions.js";
+import type {
+  CancelChosenRequest,
+  ChoiceAnswer,
+  ChooseRequest,
+  ChosenAnswer,
+  FailuresAnswer,
+  FailuresRequest,
+  RetryChosenRequest,
+} from "./api-choices.js";
+import type { InboxAnswer } from "./api-inbox.js";
 import type { Command, ErrorInfo } from "./api-parts.js";
 import type { EventsAnswer, StepAnswer, TimelineAnswer } from "./api-runs.js";
 import type {
@@ -54,6 +64,12 @@ export interface Queries {
   readonly tasks: Call<TasksRequest, TasksAnswer>;
   /** Counts all tasks. It takes about a second for 100,000 tasks, so ask once, not with each page of tasks. */
   readonly counts: Call<Record<string, never>, CountsAnswer>;
+  /** What waits for a person, in all tasks. */
+  readonly inbox: Call<Record<string, never>, InboxAnswer>;
+  /** The failed tasks by message, for the list's filter. */
+  readonly failures: Call<FailuresRequest, FailuresAnswer>;
+  /** Chooses tasks for `retry-chosen`, `cancel-chosen` or `retention`. Changes nothing. */
+  readonly choose: Call<ChooseRequest, ChoiceAnswer>;
   readonly task: Call<TaskRequest, TaskAnswer>;
   readonly timeline: Call<{ readonly taskId: string }, TimelineAnswer>;
   /** A step of any turn: `record` is the sequence of its record. */
@@ -76,6 +92,8 @@ export interface Queries {
   readonly send: Call<SendRequest, SentAnswer>;
   readonly cancel: Call<CancelRequest, { readonly cancelled: number }>;
   readonly retry: Call<RetryRequest, { readonly retried: number }>;
+  readonly "retry-chosen": Call<RetryChosenRequest, ChosenAnswer>;
+  readonly "cancel-chosen": Call<CancelChosenRequest, ChosenAnswer>;
   readonly prune: Call<PruneRequest, RemovedAnswer>;
   readonly repair: Call<Record<string, never>, RepairAnswer>;
 }

@@ -15,6 +15,7 @@ import { findingInfo } from "./findings-info.js";
 import type { PageSession } from "./page-session.js";
 import { checkpointRow } from "./rows.js";
 import { findTaskRow } from "./task-answers.js";
+import { rowMatches } from "./task-filter.js";
 
 /** How many of the last saved tasks are looked at each time. More that save in between are noticed when they do again. */
 const RECENT = 50;
@@ -210,11 +211,13 @@ function nameBeginsWith(taskId: string, prefix = ""): boolean {
   return (parseThread(taskId)?.threadId ?? taskId).startsWith(prefix);
 }
 
-function isAskedFor({ status, newest, name }: TaskRow, request: WatchTasksRequest): boolean {
+function isAskedFor(row: TaskRow, request: WatchTasksRequest): boolean {
+  const { status, newest, name } = row;
   return (
     name.startsWith(request.prefix ?? "") &&
     request.status?.some((one) => one === status) !== false &&
-    (request.stage === undefined || newest?.stage === request.stage)
+    (request.stage === undefined || newest?.stage === request.stage) &&
+    rowMatches(row, request, Date.now())
   );
 }
 

@@ -25,7 +25,11 @@ const filter = {
   prefix: z.string().max(MOST_ID_UNITS).exactOptional(),
   status: z.array(z.enum(TASK_STATUSES)).exactOptional(),
   stage: z.string().exactOptional(),
+  text: z.string().min(1).max(MOST_ID_UNITS).exactOptional(),
+  withinMs: z.number().min(0).exactOptional(),
+  error: z.string().max(MOST_ID_UNITS).exactOptional(),
 };
+const { text, withinMs, prefix } = filter;
 const checkpoint = { taskId: id, id };
 
 const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> } = {
@@ -38,6 +42,12 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
     view: z.string().exactOptional(),
   }),
   counts: nothing,
+  inbox: nothing,
+  failures: z.strictObject({ text, withinMs, prefix }),
+  choose: z.strictObject({
+    taskIds: z.array(id).max(MOST_ROWS).exactOptional(),
+    filter: z.strictObject(filter).exactOptional(),
+  }),
   task: z.strictObject({ taskId: id, beforeSequence: sequence.exactOptional(), limit: limit.exactOptional() }),
   timeline: z.strictObject({ taskId: id }),
   step: z.strictObject({ taskId: id, record: z.int().min(1) }),
@@ -47,6 +57,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   diff: z.strictObject({ taskId: id, from: id.exactOptional(), to: id }),
   retention: z.strictObject({
     taskId: id.exactOptional(),
+    choiceId: z.string().exactOptional(),
     // The library checks the policy itself.
     policy: z
       .strictObject({
@@ -81,6 +92,8 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   }),
   cancel: z.strictObject({ taskId: id, reason: z.string().min(1) }),
   retry: z.strictObject({ taskId: id, from: z.string().min(1).exactOptional() }),
+  "retry-chosen": z.strictObject({ choiceId: z.string() }),
+  "cancel-chosen": z.strictObject({ choiceId: z.string(), reason: z.string().min(1) }),
   prune: z.strictObject({ planId: z.string() }),
   repair: nothing,
   "watch-tasks": z.strictObject({ ...filter, visible: z.array(id).max(MOST_VISIBLE) }),

@@ -10,8 +10,7 @@ import type { ListedTask } from "../queries/tasks.js";
 import { findCurrentStep } from "../run-steps.js";
 import type { CheckpointRow, DamageInfo, RunnerInfo } from "./api-parts.js";
 import type { TaskRow } from "./api-tasks.js";
-
-const MOST_UNITS = 300;
+import { shortenError } from "./task-filter.js";
 
 /** @param damage - Records newer than the task's newest one that can't be read. */
 export function taskRow(task: ListedTask, nowMs: number, damage: readonly DamageInfo[]): TaskRow {
@@ -33,8 +32,8 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
     ...pickDefined({ step: summarizeSteps(steps), lastAt }),
-    ...(newest.status !== "completed" && { why: shortened(whyIncomplete(task, nowMs)) }),
-    ...(error && { error: shortened(error.message) }),
+    ...(newest.status !== "completed" && { why: shortenError(whyIncomplete(task, nowMs)) }),
+    ...(error && { error: shortenError(error.message) }),
     ...(runner && { runner }),
     asks: (thread?.interrupts ?? []).map((question) => jsonText(question)),
     damage,
@@ -87,7 +86,7 @@ export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): 
     kind: isTransient(checkpoint) ? "transient" : "milestone",
     isOfRun: isOfRun(checkpoint),
     ...(isCancelled(checkpoint) && { isCancelled: true as const }),
-    ...(error && { error: shortened(error.message) }),
+    ...(error && { error: shortenError(error.message) }),
   };
 }
 
@@ -110,8 +109,4 @@ export function pickDefined<Fields extends object>(
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
   // Only absent fields were left out, which the type says.
   return Object.fromEntries(entries) as { [Key in keyof Fields]?: NonNullable<Fields[Key]> };
-}
-
-function shortened(text: string): string {
-  return text.length > MOST_UNITS ? `${text.slice(0, MOST_UNITS)}…` : text;
 }

@@ -12,7 +12,10 @@ import type { Failed, Queries } from "./api.js";
 import type { CountsAnswer } from "./api-tasks.js";
 import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, send } from "./changes.js";
 import { answerCheckpoint, answerDiff, answerSearch, answerState } from "./checkpoint-answers.js";
+import { Choices } from "./choices.js";
 import { errorInfo, toHttpStatus } from "./error-info.js";
+import { answerFailures } from "./failure-groups.js";
+import { answerInbox } from "./inbox-answers.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
 import { isQuery, parseRequest, type Requests } from "./requests.js";
@@ -171,6 +174,8 @@ const CHANGES: ReadonlySet<AnyQuery> = new Set<AnyQuery>([
   "send",
   "cancel",
   "retry",
+  "retry-chosen",
+  "cancel-chosen",
   "prune",
   "repair",
 ]);
@@ -179,6 +184,7 @@ const CHANGES: ReadonlySet<AnyQuery> = new Set<AnyQuery>([
 class Answers {
   readonly #options: PageServerOptions;
   readonly #views = new TaskViews();
+  readonly #choices = new Choices();
   readonly #plans = new Map<string, PolicyPlans>();
   #counts: Promise<CountsAnswer> | undefined;
 
@@ -211,10 +217,17 @@ class Answers {
         parseRequest(name, body);
         return answerSession(session, this.#options.canWrite);
       case "tasks":
-        return this.#views.page(parseRequest(name, body), watching.open);
+        return this.#views.page(parseRequest(name, body), watching);
       case "counts":
         parseRequest(name, body);
         return this.#countsOnce(session);
+      case "inbox":
+        parseRequest(name, body);
+        return answerInbox(session);
+      case "failures":
+        return answerFailures(session, parseRequest(name, body));
+      case "choose":
+        return this.#choices.choose(session, parseRequest(name, body));
       case "task":
         return answerTask(session, parseRequest(name, body));
       case "timeline":
@@ -253,6 +266,10 @@ class Answers {
         return cancel(session, parseRequest(name, body));
       case "retry":
         return retry(session, parseRequest(name, body));
+      case "retry-chosen":
+        return this.#choices.retry(session, parseRequest(name, body));
+      case "cancel-chosen":
+        return this.#choices.cancel(session, parseRequest(name, body));
       case "prune":
         return this.#prune(session, parseRequest(name, body));
       case "repair":
@@ -276,7 +293,10 @@ class Answers {
   }
 
   async #plan(session: PageSession, request: Requests["retention"]): Promise<Queries["retention"]["answer"]> {
-    const { answer, plans } = await answerRetention(session, request);
+    const { taskId, choiceId } = request;
+    const one = taskId === undefined ? undefined : [taskId];
+    const chosen = choiceId === undefined ? one : this.#choices.taskIds(choiceId);
+    const { answer, plans } = await answerRetention(session, request, chosen);
     const planId = randomUUID();
     this.#plans.set(planId, plans);
     for (const id of this.#plans.keys()) {

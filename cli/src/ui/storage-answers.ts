@@ -3,6 +3,7 @@ import { bytesOnDisk } from "../bytes-on-disk.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { describedTasks, describeTask, refuseThread } from "../langgraph/find-tasks.js";
 import { findStatus, LeaseReader } from "../leases.js";
+import { findAsking } from "../queries/asking.js";
 import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { sender } from "../sender.js";
@@ -46,29 +47,38 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
     ...{ completed: 0, failed: 0, cancelled: 0 },
   };
   const nowMs = Date.now();
-  const held = new Set((await new LeaseReader(session).held()).map(({ taskId }) => taskId));
+  const leases = new LeaseReader(session);
+  const held = new Set((await leases.held()).map(({ taskId }) => taskId));
   let tasks = 0;
   let checkpoints = 0;
+  let asking = 0;
   for await (const task of givingWay(describedTasks(session, { order: "taskId" }))) {
     tasks += 1;
     checkpoints += task.count;
     const status = findStatus(task, held.has(task.taskId), nowMs);
     if (status !== "unknown") byStatus[status] += 1;
+    if ((await findAsking(leases, held, task)) !== undefined) asking += 1;
   }
   return {
     tasks,
     checkpoints,
     byStatus,
     held: held.size,
+    asking,
     damage: session.damage.records,
     damaged: session.damage.total,
   };
 }
 
-/** Plans what a policy would remove. Returns the plans too, which can be applied later. */
+/**
+ * Plans what a policy would remove. Returns the plans too, which can be applied later.
+ *
+ * @param taskIds - Only these tasks; `undefined`: every task.
+ */
 export async function answerRetention(
   session: PageSession,
   { taskId, policy: chosenPolicy }: Queries["retention"]["request"],
+  taskIds: readonly string[] | undefined,
 ): Promise<{ readonly answer: Omit<RetentionAnswer, "planId">; readonly plans: PolicyPlans }> {
   const policy: Policy | undefined = chosenPolicy ?? (await session.config()).retention;
   if (policy === undefined) {
@@ -78,7 +88,7 @@ export async function answerRetention(
     refuseThread(taskId, "WaymarkSaver.prune prunes it, and waymark langgraph prune removes idle ones.");
     if (!(await session.manager.has(taskId))) throw noSuchTask(session, taskId);
   }
-  const plans = new PolicyPlans(session, policy, taskId);
+  const plans = new PolicyPlans(session, policy, taskIds);
   const total = { tasks: 0, keep: 0, remove: 0, keepBytes: 0, removeBytes: 0 };
   const tasks: RetentionAnswer["tasks"][number][] = [];
   let plannedAt = timeAt(Date.now());
@@ -97,7 +107,9 @@ export async function answerRetention(
     if (taskId !== undefined) checkpoints = plannedRows(plan);
   }
   const { records, warnings } = session.damage;
-  const commands: readonly Command[] = commandsFor(session).ofPolicy(policy, taskId);
+  // No command names the tasks of a choice.
+  const isChoice = taskIds !== undefined && taskId === undefined;
+  const commands: readonly Command[] = isChoice ? [] : commandsFor(session).ofPolicy(policy, taskId);
   const answer = {
     policy,
     plannedAt,

@@ -13,7 +13,7 @@ import { readRun, stepTitle } from "../run-steps.js";
 import { makeManager } from "../store.js";
 import { answerCommand, listEvents, pendingWaits } from "../waits.js";
 import type { Queries } from "./api.js";
-import type { EventsAnswer, StepAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
+import type { EventsAnswer, StepAnswer, TimelineAttempt, TimelineMark, TimelineStep, WaitInfo } from "./api-runs.js";
 import type { Policy } from "./api-storage.js";
 import type { FailureInfo, TaskRow } from "./api-tasks.js";
 import { exactCheckpoint, failureInfo, findRunner, stepParts } from "./checkpoint-answers.js";
@@ -122,7 +122,10 @@ async function findFailure(session: PageSession, { checkpoint, run }: OpenRun): 
 }
 
 /** Returns the record of a checkpoint's run; `undefined` if the checkpoint has just been replaced. */
-async function readRunIfThere(session: PageSession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
+export async function readRunIfThere(
+  session: PageSession,
+  checkpoint: CheckpointSummary,
+): Promise<RunRecord | undefined> {
   try {
     return await readRun(session, checkpoint);
   } catch (error) {
@@ -216,17 +219,27 @@ function messageIn(error: unknown): string | undefined {
 export async function answerEvents(session: PageSession, taskId: string): Promise<EventsAnswer> {
   const [newest] = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
   const run = newest && (await readRunIfThere(session, newest));
-  const waits = newest === undefined ? [] : await pendingWaits(session, newest, run);
+  const waits = newest === undefined ? [] : await describeWaits(session, newest, run);
   return {
     now: timeAt(Date.now()),
-    waits: waits.map((wait) => ({
-      ...wait,
-      ...(wait.kind === "event" && !wait.isAnswered && { command: answerCommand(session, { taskId, ...wait }) }),
-    })),
+    waits,
     ...(waits.length > 0 && run?.input !== undefined && { input: typedValue(run.input) }),
     ...(await readEvents(session, taskId)),
     damage: session.damage.records,
   };
+}
+
+/** What a task's run waits for, with the command that answers it. */
+export async function describeWaits(
+  session: PageSession,
+  newest: CheckpointSummary,
+  run: RunRecord | undefined,
+): Promise<readonly WaitInfo[]> {
+  const { taskId } = newest;
+  return (await pendingWaits(session, newest, run)).map((wait) => ({
+    ...wait,
+    ...(wait.kind === "event" && !wait.isAnswered && { command: answerCommand(session, { taskId, ...wait }) }),
+  }));
 }
 
 async function readEvents(session: PageSession, taskId: string): Promise<Pick<EventsAnswer, "events" | "keyMissing">> {

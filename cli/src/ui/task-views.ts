@@ -2,8 +2,10 @@ import { randomUUID } from "node:crypto";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import type { TaskRow, TasksAnswer, TasksRequest } from "./api-tasks.js";
 import { givingWay } from "./giving-way.js";
+import type { Watching } from "./live.js";
 import type { PageSession } from "./page-session.js";
 import { taskRow } from "./rows.js";
+import { contentFilter } from "./task-filter.js";
 
 const MOST_VIEWS = 4;
 /** If a list has more than this many tasks, it is read to its end. */
@@ -14,8 +16,8 @@ const PART_GROWTH = 10;
 export class TaskViews {
   readonly #views = new Map<string, TaskView>();
 
-  /** @param open - Makes the session of a new list. */
-  async page(request: TasksRequest, open: () => PageSession): Promise<TasksAnswer> {
+  /** @param options - `open` makes the session of a new list. The signal stops its reading. */
+  async page(request: TasksRequest, { open, signal }: Pick<Watching, "open" | "signal">): Promise<TasksAnswer> {
     const { view, offset, limit } = request;
     const known = view === undefined ? undefined : this.#views.get(view);
     const found = known?.isOf(request) ? known : new TaskView(request, open());
@@ -27,7 +29,7 @@ export class TaskViews {
       this.#views.delete(id);
     }
     try {
-      return await found.page(offset, limit);
+      return await found.page(offset, limit, signal);
     } catch (error) {
       this.#views.delete(found.id);
       throw error;
@@ -40,6 +42,7 @@ class TaskView {
   readonly id = randomUUID();
   readonly #session: PageSession;
   readonly #request: TasksRequest;
+  readonly #isWanted: ReturnType<typeof contentFilter>;
   readonly #rows: TaskRow[] = [];
   readonly #ids = new Set<string>();
   /** A list is read in parts, since the first page of a whole one takes long. */
@@ -53,20 +56,21 @@ class TaskView {
   constructor(request: TasksRequest, session: PageSession) {
     this.#request = request;
     this.#session = session;
-    this.#limit = request.offset + request.limit + 1;
+    this.#isWanted = contentFilter(request, Date.now());
+    // A search looks at every task anyway.
+    this.#limit = this.#isWanted === undefined ? request.offset + request.limit + 1 : Number.POSITIVE_INFINITY;
     this.#tasks = this.#read();
   }
 
-  isOf({ order, prefix, status, stage }: TasksRequest): boolean {
-    const last = this.#request;
-    return (
-      order === last.order && prefix === last.prefix && stage === last.stage && String(status) === String(last.status)
-    );
+  isOf(request: TasksRequest): boolean {
+    return listKey(request) === listKey(this.#request);
   }
 
-  async page(offset: number, limit: number): Promise<TasksAnswer> {
+  async page(offset: number, limit: number, signal: AbortSignal): Promise<TasksAnswer> {
+    // Only a list whose first page is unwanted is unwanted: rows that were scrolled past belong to one that is read on.
+    const stop = offset === 0 ? signal : undefined;
     // The error of the page before belongs to its own request. One more item shows whether the list ends here.
-    const reading = this.#reading.catch(() => undefined).then(() => this.#readTo(offset + limit + 1));
+    const reading = this.#reading.catch(() => undefined).then(() => this.#readTo(offset + limit + 1, stop));
     this.#reading = reading;
     await reading;
     const { damage } = this.#session;
@@ -81,8 +85,9 @@ class TaskView {
     };
   }
 
-  async #readTo(count: number): Promise<void> {
+  async #readTo(count: number, signal: AbortSignal | undefined): Promise<void> {
     while (this.#rows.length < count && !this.#isWhole) {
+      signal?.throwIfAborted();
       const read = await this.#tasks.next();
       if (read.done) {
         this.#isWhole = this.#count < this.#limit;
@@ -104,6 +109,13 @@ class TaskView {
   #read(): AsyncGenerator<ListedTask, void, void> {
     this.#count = 0;
     const { order, prefix, status, stage } = this.#request;
-    return givingWay(listTasks(this.#session, { order, prefix, status, stage, limit: this.#limit }));
+    return givingWay(
+      listTasks(this.#session, { order, prefix, status, stage, limit: this.#limit, isWanted: this.#isWanted }),
+    );
   }
+}
+
+/** The same for all pages of a list. */
+function listKey({ order, prefix, status, stage, text, withinMs, error }: TasksRequest): string {
+  return JSON.stringify([order, prefix, status, stage, text, withinMs, error]);
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { branchRows } from "../../../cli/page/src/branches.js";
 import { changedText } from "../../../cli/page/src/changed-text.js";
 import { isPolicy, RULES, readValues, withRule } from "../../../cli/page/src/policy-rules.js";
-import { findParent, formatRoute, parseRoute, type Route } from "../../../cli/page/src/route.js";
+import { ALL_TASKS, findParent, formatRoute, parseRoute, type Route } from "../../../cli/page/src/route.js";
 import { timeScale } from "../../../cli/page/src/time-scale.js";
 import { durationText, offsetText } from "../../../cli/page/src/times.js";
 import { openAtFirst, treeRows, valueAt } from "../../../cli/page/src/tree-rows.js";
@@ -23,7 +23,10 @@ describe("a place in the page", () => {
     fc.assert(
       fc.property(ids, ([taskId, from, to]) => {
         const routes: Route[] = [
-          { view: "tasks", filter: { prefix: taskId, status: ["running", "failed"], order: "taskId" } },
+          { view: "tasks", filter: { ...ALL_TASKS, prefix: taskId, status: ["running", "failed"], order: "taskId" } },
+          { view: "tasks", filter: { ...ALL_TASKS, text: from, within: "24h", error: to } },
+          { view: "inbox" },
+          { view: "retention", choiceId: "c-1" },
           { view: "task", taskId },
           { view: "task", taskId, at: 41 },
           { view: "checkpoint", taskId, id: to },
@@ -55,7 +58,7 @@ describe("a place in the page", () => {
   });
 
   it("leads up to the tasks, as they were filtered", () => {
-    const tasks: Route = { view: "tasks", filter: { prefix: "build/", status: ["failed"], order: "recent" } };
+    const tasks: Route = { view: "tasks", filter: { ...ALL_TASKS, prefix: "build/", status: ["failed"] } };
     let route: Route = { view: "diff", taskId: "t", to: "c" };
     const views: string[] = [];
     for (let count = 0; count < 4; count += 1) {

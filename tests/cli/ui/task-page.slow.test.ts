@@ -1,14 +1,10 @@
 // What an engineer does with a failed agent at night: each within two clicks or keys, without scrolling.
-import type { Browser, Locator } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { newPlace } from "../waymark.js";
+import { counter, isInWindow, WINDOWS } from "./clicks.js";
 import { axeFindings, CHROMIUM, copiedText, isTooWide, launch, openPage, startUi } from "./page-browser.js";
-
-const WINDOWS = [
-  { width: 1280, height: 800 },
-  { width: 390, height: 844 },
-];
 
 let browser: Browser;
 
@@ -36,33 +32,6 @@ async function failedAgent() {
   );
   await expect(agent).rejects.toThrow("quota exceeded");
   return place;
-}
-
-/** Counts clicks. */
-function counter() {
-  let count = 0;
-  return {
-    click: async (locator: Locator) => {
-      count += 1;
-      await locator.click();
-    },
-    get count() {
-      return count;
-    },
-  };
-}
-
-/** Waits until all of it is in the window. */
-async function isInWindow(locator: Locator): Promise<void> {
-  await locator.waitFor();
-  await expect
-    .poll(async () => {
-      const box = await locator.boundingBox();
-      const { width, height } = locator.page().viewportSize() ?? { width: 0, height: 0 };
-      return box !== null && box.x >= 0 && box.y >= 0 && box.x + box.width <= width && box.y + box.height <= height;
-    })
-    .toBe(true);
-  expect(await locator.page().evaluate("scrollY")).toBe(0);
 }
 
 describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Debian's package chromium)", () => {

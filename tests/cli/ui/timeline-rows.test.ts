@@ -59,6 +59,16 @@ describe("the rows of a timeline", () => {
     expect(rows[1]).toMatchObject({ isOpen: true, endMs: Date.parse(at(9)) });
   });
 
+  it("say how long a step has been running", () => {
+    const [row] = rowsOf(
+      timeline({
+        steps: [step("copy rows", 20, { status: "started" })],
+        attempts: [{ generation: "g", attempt: 1, startedAt: at(0), end: "running" }],
+      }),
+    );
+    expect(row?.kind === "step" && tookText(row)).toBe("1 min 20 s so far");
+  });
+
   it("show an attempt that stopped while it waited at the wait's start", () => {
     const rows = rowsOf(
       timeline({

@@ -26,15 +26,16 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
   it("lists what waits and what is due, and the queue, as they change", async () => {
     const { place, manager } = await placeOfWaits();
     const { page, problems } = await openPage(browser, (await startUi(place)).url);
-    await page.getByRole("row", { name: /waiting.*w\/waits.*waits for "approve"/ }).waitFor();
-    await page.getByRole("row", { name: /queued.*w\/due/ }).waitFor();
-    await page.getByLabel("Name begins with").fill("w/");
+    await page.getByRole("row", { name: /w\/waits.*waiting.*waits for "approve"/ }).waitFor();
+    await page.getByRole("row", { name: /w\/due.*queued/ }).waitFor();
+    await page.getByRole("combobox", { name: "Search for" }).selectOption("prefix");
+    await page.getByRole("searchbox", { name: "Search" }).fill("w/");
     await page
       .locator(".heading")
       .getByText(/^1 due, the oldest for /)
       .waitFor();
     await manager.send("w/waits", "approve");
-    await page.getByRole("row", { name: /queued.*w\/waits/ }).waitFor();
+    await page.getByRole("row", { name: /w\/waits.*queued/ }).waitFor();
     await page
       .locator(".heading")
       .getByText(/^2 due, the oldest for /)
