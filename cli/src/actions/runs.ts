@@ -164,7 +164,8 @@ export async function retryTasks(
   // A record that drops results is encrypted as the others are, so the configuration is needed.
   const retrying = from === undefined ? manager.retry(taskId) : (await session.configured()).retry(taskId, { from });
   if ((await retrying) === 1) return { retried: 1, children: Number(isChild(failed)) };
-  const { status } = await findNewest(session, choice.task, "");
+  const found = await findTask(session.storage, taskId);
+  const status = found === undefined ? "removed" : (await new LeaseReader(session).described(found)).status;
   throw new CommandError(
     ExitCode.conflict,
     `Task ${JSON.stringify(taskId)} is ${status}, and only failed tasks are put back. Nothing was changed.`,

@@ -56,7 +56,12 @@ it("counts what an action on several tasks would change, and changes exactly the
   // It has been put back meanwhile: the others are still retried.
   expect(await page.ask("retry-chosen", { choiceId: all.choiceId })).toMatchObject({
     changed: 2,
-    failed: [{ taskId: "charge/1", error: { message: expect.stringContaining("only failed tasks are put back") } }],
+    failed: [
+      {
+        taskId: "charge/1",
+        error: { message: expect.stringContaining("is queued, and only failed tasks are put back") },
+      },
+    ],
   });
   expect(await page.ask("cancel-chosen", { choiceId: two.choiceId, reason: "a test" })).toMatchObject({ changed: 1 });
   expect((await manager.tasks({ status: ["cancelled"] })).map(({ taskId }) => taskId)).toEqual(["charge/4"]);
