@@ -31,8 +31,8 @@ export interface QuerySession extends Store {
   readonly damage: Damage;
 }
 
-/** Only `write` creates a storage that doesn't exist yet. */
-export type StorePurpose = "read" | "write";
+/** `read` needs a storage that is there, `watch` waits for its first save, and `write` may make that. */
+export type StorePurpose = "read" | "watch" | "write";
 
 /**
  * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration, else
@@ -127,7 +127,7 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
 /** Opens a server's database. Without this check, a database or schema without tables would look empty too. */
 async function openServer(url: string, name: string, purpose: StorePurpose): Promise<StorageAdapter> {
   const storage = openStorage(url);
-  if (purpose === "write" || !(storage instanceof PostgresAdapter) || (await storage.hasTables())) return storage;
+  if (purpose !== "read" || !(storage instanceof PostgresAdapter) || (await storage.hasTables())) return storage;
   await storage.close();
   throw new CommandError(
     ExitCode.notFound,

@@ -38,7 +38,7 @@ export const ui: CommandFile = {
           } finally {
             await server.close();
           }
-        }),
+        }, "watch"),
       );
   },
 };

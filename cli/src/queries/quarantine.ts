@@ -72,6 +72,7 @@ function reasonIn(text: string | undefined): Partial<QuarantinedRecord> {
 const COLUMNS = "quarantined_at, reason, task_id, sequence, id, size_bytes";
 
 async function inDatabase(path: string, limit: number): Promise<Quarantine | undefined> {
+  if ((await ifThere(stat(path))) === undefined) return undefined;
   const { default: Database } = await import("better-sqlite3");
   const database = new Database(path, { readonly: true, fileMustExist: true });
   const table = "waymark_quarantine";

@@ -212,6 +212,20 @@ it("follows one task through its saves, its removal and its return", async () =>
   await manager.close();
 });
 
+it.each(["sqlite:new.db", "files:new", "tasks:new"])("waits for the first save to %s", async (url) => {
+  const { cwd, manager } = await newPlace(url);
+  const page = await served(url, { cwd });
+  expect(await page.ask("counts", {})).toMatchObject({ tasks: 0, damaged: 0 });
+  expect(await page.ask("storage", {})).toMatchObject({ bytesOnDisk: 0 });
+  expect(await readdir(cwd)).toEqual([]);
+  const watch = watched(page.live("watch-tasks", { visible: [] }));
+  expect(await watch.next()).toMatchObject({ kind: "open" });
+  await manager.save("build-1", {});
+  expect(await watch.next()).toMatchObject({ kind: "change" });
+  expect(await page.ask("counts", {})).toMatchObject({ tasks: 1 });
+  await manager.close();
+});
+
 it("says that a storage fails, and continues once it works again", async () => {
   const { cwd, manager } = await newPlace("sqlite:checkpoints.db");
   await manager.save("build-1", {});

@@ -50,7 +50,7 @@ export async function served(
       resolve(new URL(server.url));
       await closed.promise;
       await server.close();
-    });
+    }, "watch");
     ended.catch(reject);
     onTestFinished(async () => {
       closed.resolve();
