@@ -316,8 +316,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The tasks that can continue, most recent first: for a prompt like "Resume from …?". They aren't completed or
-   * cancelled, and no child runs, which their parent run continues. `status` says why each stands.
+   * The tasks that aren't completed or cancelled, most recent first: for a prompt like "Resume from …?". Leaves out child
+   * runs, which their parent run continues. `status` shows what each one waits for.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     return this.#openReader.tasks(resolveIncompleteQuery(query));

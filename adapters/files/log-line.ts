@@ -136,7 +136,7 @@ export function renderFields(fields: LineFields, value?: string | Uint8Array): R
   const check = checksum(header);
   const start = `${header}${CHECK_KEY}${check}"`;
   const end = Buffer.byteLength(start);
-  // A text is copied once.
+  // One string, so that its bytes are copied only once.
   const bytes =
     value === undefined || typeof value === "string"
       ? Buffer.from(`${start}${value === undefined ? "" : `${VALUE_KEY}${value}`}}\n`)

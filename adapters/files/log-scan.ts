@@ -173,7 +173,7 @@ export class LogScan {
     return [];
   }
 
-  /** Notes that a line was the last one of its call to take its place. */
+  /** Notes that a call's lines are complete: this is the last of them. */
   #count(entries: readonly LogEntry[], { sequence, check, isLazy }: LogLine, end: number): void {
     this.isLazy = isLazy;
     for (const entry of entries) this.#lastSequence = Math.max(this.#lastSequence, entry.sequence);

@@ -73,7 +73,7 @@ export interface RecordHead extends SealedSummary {
   readonly stateBytes?: number;
 }
 
-/** The body as a JSON value on one line, and its form, which the head tells. */
+/** Renders the body as one line of JSON. `bodyIs` tells how to read it. */
 export function renderBody({ body }: Payload): Pick<RecordHead, "bodyIs"> & { readonly text: string } {
   if (typeof body === "string") return { text: body };
   return { bodyIs: "base64", text: JSON.stringify(Buffer.from(body).toString("base64")) };

@@ -172,7 +172,7 @@ export class CallQueue {
     }
   }
 
-  /** Answers the appends of a batch, once its change survives a power cut if they wait for that. */
+  /** Settles the appends of a batch, after the sync if they wait for one. */
   #answer(
     batch: readonly WaitingAppend[],
     { result: outcomes, synced }: Change<readonly Outcome[]>,

@@ -201,7 +201,7 @@ export class DatabaseFile<Store> {
     return this.#open.store;
   }
 
-  /** A class can't be passed to a thread. */
+  /** Returns undefined for a driver's class, which can't be passed to a thread. */
   #makeCopier(database: SqliteConnection): LogCopier | undefined {
     const { path, driver } = this.#options;
     if (typeof driver === "function") return undefined;

@@ -136,8 +136,8 @@ export function isWaymarkDatabase(database: SqliteConnection, path: string): boo
   const different = Object.keys(SCHEMA).find((name) => names.get(name) !== SCHEMA[name]);
   if (version === VERSION && different === undefined) return true;
   throw new CheckpointCorruptError(
-    `The database ${path} isn't as Waymark makes it: its schema version is ${version}, and ` +
-      `${different === undefined ? "its tables are whole" : `${different} is missing or changed`}. ` +
+    `The database ${path} doesn't have Waymark's schema: its version is ${version}, and ` +
+      `${different === undefined ? "its tables are complete" : `${different} is missing or changed`}. ` +
       "It was left untouched. Copy the file and its -wal file, then restore a backup.",
   );
 }

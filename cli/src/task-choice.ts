@@ -6,7 +6,7 @@ export type TaskChoice = { readonly task: string } | { readonly prefix: string }
 /** @throws {CommandError} The prefix is empty. */
 export function assertPrefix(prefix: string): void {
   if (prefix !== "") return;
-  throw new CommandError(ExitCode.usage, "The prefix is empty, which would be every task. Nothing was changed.");
+  throw new CommandError(ExitCode.usage, "An empty prefix would select every task. Nothing was changed.");
 }
 
 /**

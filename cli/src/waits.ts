@@ -39,7 +39,7 @@ type RunWaits = NonNullable<ReturnType<typeof readWaits>>;
 
 /** What a task's run waits for. */
 export interface TaskWaits extends RunWaits {
-  /** The names for which an event is pending. Given if nobody runs the task and there is one. */
+  /** The names with a pending event. Set only if there are any, and no process runs the task. */
   readonly answered?: readonly string[];
 }
 

@@ -25,7 +25,7 @@ export const BUILT_IN_ERRORS: ReadonlyMap<string, () => Error> = new Map([
   ["DOMException", unplaced(() => new DOMException())],
 ]);
 
-/** Makes errors without a place in our code. Node would print that line of source above an error that nobody catches. */
+/** Makes errors without a stack: Node would print the line of our source above an uncaught one. */
 function unplaced(make: () => Error): () => Error {
   return () => {
     const { stackTraceLimit } = Error;

@@ -88,7 +88,7 @@ export function checkKeys(what: string, options: unknown, known: readonly Proper
   throw new TypeError(`${what} has no "${unknown}". Known keys: ${known.join(", ")}.`);
 }
 
-/** The form of options with this key: `{ path: "x.db" }`. A value that was given instead of the options stands in it. */
+/** An example of the options, such as `{ path: "x.db" }`, with the bare value that the caller passed, if any. */
 export function formWith(key: string, given: unknown): string {
   const isValue = typeof given === "string" || typeof given === "number";
   return `{ ${key}: ${isValue ? JSON.stringify(given) : "…"} }`;

@@ -49,7 +49,7 @@ function waitsLabel(waits: RunWaits): string {
   return `Run ${describeWaits(waits.waitsFor.length === 0 ? waits : { ...waits, dueAt: NEVER })}`;
 }
 
-/** The reason for the failure of a run that ended its workers. */
+/** The error of a run that kept crashing its workers. */
 class AttemptsError extends Error {
   override readonly name = ATTEMPTS_ERROR;
   /** What the last attempt had started: `render`, `render and 2 more`; `undefined` if it had started no step. */

@@ -78,8 +78,8 @@ async function findResultsFrom(store: RunStore, newest: CheckpointSummary, from:
   const titles = [...found.keys()].slice(0, 20).map((title) => JSON.stringify(title));
   throw new RunMismatchError(
     taskId,
-    `The current turn of task ${JSON.stringify(taskId)} has no recorded step ${JSON.stringify(from)}. Nothing was changed. It has ` +
-      `${titles.join(", ") || "none"}.`,
+    `The current turn of task ${JSON.stringify(taskId)} has no recorded step ${JSON.stringify(from)}. Nothing was changed. ` +
+      `Recorded steps: ${titles.join(", ") || "none"}.`,
   );
 }
 

@@ -61,7 +61,7 @@ export class Follower {
         ending.throwIfAborted();
         poller.begin();
         const page = await this.#readPage({ taskId, kinds, afterSequence: last });
-        // Read after the page, so that it counts what was removed before.
+        // Read after the page, so that earlier removals are noticed.
         const { task, isDamaged } = await store.findTask(taskId);
         if (!isDamaged && (task?.lastSequence ?? 0) < last) throw goneError(taskId, last);
         const upToSequence = task?.removedUpTo ?? 0;

@@ -122,8 +122,8 @@ export class RunJournal {
   }
 
   /**
-   * Whether the start of a step must be stored before its function is called: so it is for the first steps of an attempt,
-   * since one of them may have killed the attempt before. If the lease has expired, the step may be another runner's by now.
+   * Whether the start of a step must be stored before its function is called. True for the first steps of an attempt, since
+   * one of them may have crashed the last attempt; and once the lease has expired, since another runner may have the task.
    */
   get marksFirst(): boolean {
     return this.#quickSteps < QUICK.steps || this.#hasExpired;

@@ -92,7 +92,7 @@ export class Steps {
     const startedMs = settings.runtime.elapsedMs();
     const end = await this.#attempt(step, fn, options, { input, earlier });
     start.hasEnded = true;
-    // If the result can't be stored, the step's function has ended. So the step isn't tried again, and nothing is recorded.
+    // If encoding throws, the function has already run: it isn't called again, and nothing is recorded.
     const isFailed = "error" in end;
     const encoded = isFailed ? this.#encodeError(step, end.error) : values.encodeResult(step, end.result);
     const tookMs = settings.runtime.elapsedMs() - startedMs;

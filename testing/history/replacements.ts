@@ -24,7 +24,7 @@ export class Replacements {
     for (const same of this.#of.values()) same.sort((a, b) => b.beginMs - a.beginMs);
   }
 
-  /** The item with the payload with which it was stored, if calls until `untilMs` may have replaced that by its own. */
+  /** The item with its original payload, if a call before `untilMs` may have replaced it. */
   undo(item: SeenItem, untilMs: number): SeenItem {
     const of = item.kind === "checkpoint" ? item.id : item.sequence;
     const known = (of === undefined ? undefined : this.#of.get(of)) ?? [];

@@ -73,7 +73,7 @@ describe("waymark delete and complete", () => {
       const { code, stderr } = await run("delete", ...args, "--yes", "--force");
       return [code, stderr];
     };
-    expect(await refusal("--prefix", "")).toEqual([2, expect.stringContaining("prefix is empty")]);
+    expect(await refusal("--prefix", "")).toEqual([2, expect.stringContaining("An empty prefix")]);
     expect(await refusal("--prefix", "lang")).toEqual([2, expect.stringContaining("longer prefix")]);
     expect(await refusal("task-1", "--prefix", "t")).toEqual([
       2,

@@ -362,7 +362,7 @@ describe("waymark oneshot", () => {
     const again = await oneshot("F01");
     expect([again.code, again.stdout]).toEqual([6, ""]);
     expect(again.stderr).toMatch(
-      /^waymark: Feature "F01" has been started already: 1 completed, at "b", failed, last update .* ago\. Nothing was changed; resume it to continue from there, or restart it to start over \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
+      /^waymark: Feature "F01" has been started already: 1 of its workstreams completed, "b" is current\. Its status is failed, last updated .* ago\. Nothing was changed; resume it to continue from there, or restart it to start over \(--resume, --restart\)\. \[CHECKPOINT_CONFLICT\]\n$/,
     );
 
     writeFileSync(join(cwd, "mended"), "");

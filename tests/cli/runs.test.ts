@@ -122,7 +122,7 @@ it("retry --from runs a failed task's steps again from that one on", async () =>
   expect(await run("retry", "t", "--from", "modl")).toMatchObject({
     code: 6,
     stderr: expect.stringContaining(
-      'has no recorded step "modl". Nothing was changed. It has "plan", "model", "build".',
+      'has no recorded step "modl". Nothing was changed. Recorded steps: "plan", "model", "build".',
     ),
   });
   expect((await run("retry", "--prefix", "t", "--from", "model")).code).toBe(2);

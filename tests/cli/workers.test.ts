@@ -477,7 +477,7 @@ describe("waymark cancel and retry", () => {
       if (command === "cancel") {
         expect(await answer("--prefix", "lang")).toEqual([2, expect.stringContaining("longer prefix")]);
       }
-      expect(await answer("--prefix", "")).toEqual([2, expect.stringContaining("prefix is empty")]);
+      expect(await answer("--prefix", "")).toEqual([2, expect.stringContaining("An empty prefix")]);
       expect(await answer("a", "--prefix", "b")).toEqual([2, expect.stringContaining("Pass one task, or --prefix")]);
       expect(await answer()).toEqual([2, expect.stringContaining("Pass one task, or --prefix")]);
     }

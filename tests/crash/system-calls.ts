@@ -108,7 +108,7 @@ class RecordParser {
       else if (arg === "AT_FDCWD") folder = undefined;
     }
     const byDescriptor = this.#open.get(args[0] ?? "");
-    // Bytes that are read and written are texts between quotes, too.
+    // strace also quotes data that is read or written. It isn't a path.
     if (/^(p?read|p?write|getdents|fcntl|ioctl|symlink)/.test(name)) return { path: byDescriptor, target: undefined };
     const [path = byDescriptor, target] = paths;
     return { path: path === "" ? byDescriptor : path, target };

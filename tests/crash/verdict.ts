@@ -124,7 +124,7 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
   return wrong;
 }
 
-/** Records of one write are all there or none, and with its checkpoint. */
+/** Checks that a write's records are there all or none, together with its checkpoint. */
 function wrongRecords(items: readonly LogItem[], found: readonly Found[], before: Contents, after: Contents): string[] {
   // A read of records also reports damaged checkpoints.
   const records = items.filter((item) => before.damaged.keys.length === 0 || !isCorrupt(item));

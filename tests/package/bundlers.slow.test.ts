@@ -1,4 +1,4 @@
-// Programs in one file, made by the usual bundlers, run where nothing of the build is left.
+// Bundled programs run in a folder without the build.
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";

@@ -24,7 +24,7 @@ export interface Life {
   readonly changesInput: boolean;
   /** At which write of the next life this one continues, if it is frozen. */
   readonly thawsAt: number;
-  /** Whether a worker takes the task, if it may. Otherwise it is run. */
+  /** Whether a worker runs the task, where that is allowed. Otherwise `manager.run` does. */
   readonly isWorked: boolean;
 }
 

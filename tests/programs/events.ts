@@ -44,7 +44,7 @@ export class EventSender {
   async answer(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
     this.#asked += 1;
     const number = this.#asked;
-    // It comes about when a tick does.
+    // Timed to arrive at about the same moment as a tick.
     const ms = isWorked && number % 4 > 1 ? 249 + (number % 4) : number % 4;
     await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, ms));
     await this.answerNow(manager, task, wait, generation, isWorked);

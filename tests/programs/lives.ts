@@ -136,7 +136,7 @@ export class Execution {
     this.violations.push(...((await this.#followed?.check(end !== undefined && hasEnded(end))) ?? []));
   }
 
-  /** What is wrong with all that was noted. */
+  /** Every violation in what was noted. */
   async check(): Promise<readonly string[]> {
     const ends = await misinterpreted(this.seen, (code) => this.#programs.get(code) ?? []);
     return [...violationsIn(this.seen), ...ends, ...historyViolations(this.history)];

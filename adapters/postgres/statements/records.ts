@@ -57,9 +57,8 @@ export function makeRecordStatements({ tasks, checkpoints, records }: Tables) {
       SELECT (SELECT count(*) FROM emptied) + count(*), max(sequence) FILTER (WHERE kind <> 'mark') FROM removed`,
     noteRemoval: `UPDATE ${tasks} SET removed_up_to = greatest(removed_up_to, $2) WHERE task_id = $1`,
     /**
-     * Commits a change if the last append to the task wasn't synced. The server's log has one order, so its sync up to
-     * this commit includes all commits before. The next call finds nothing to sync. One that comes meanwhile waits for
-     * the row.
+     * If the last append to the task wasn't synced, commits a change: its sync covers all earlier commits. A concurrent
+     * call waits for the row, and then finds nothing to do.
      */
     sync: `UPDATE ${tasks} SET lazy_sequence = NULL WHERE task_id = $1 AND lazy_sequence = last_sequence`,
   };

@@ -233,7 +233,7 @@ function Planned({ taskId, rows }: { readonly taskId: string; readonly rows: rea
             <tr key={id} class={stays ? "stays" : "goes"}>
               <td class="anywhere">
                 <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>{" "}
-                <StatusMark status={shownStatus(checkpoint)} />
+                {checkpoint.status !== "running" && <StatusMark status={shownStatus(checkpoint)} />}
                 <div class="small soft">
                   <StoredText text={label ?? stage ?? ""} />
                 </div>

@@ -94,7 +94,7 @@ function StepContent({ answer: { title, result, error, chunks } }: { readonly an
   );
 }
 
-/** Texts are joined, as a model streams them; each try begins with a line. */
+/** Joins the chunks as they were streamed. If there were several tries, a line begins each. */
 function chunksText(chunks: StepAnswer["chunks"]): string {
   const last = chunks.at(-1)?.attempt ?? 1;
   return chunks

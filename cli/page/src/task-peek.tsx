@@ -82,7 +82,7 @@ export function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: 
   );
 }
 
-/** The step that the task's run is in, otherwise what the newest checkpoint says. */
+/** The step that the task's run is in, otherwise the newest checkpoint's label or stage. */
 export function describePlace({ newest, step }: TaskRow, nowMs: number): string {
   return step === undefined ? (newest?.label ?? newest?.stage ?? "") : placeText(step, nowMs);
 }

@@ -83,7 +83,7 @@ async function forkThread(
   const taskId = checkpointsTask({ threadId: newThread, namespace: "" });
   if (await session.manager.has(newThread)) {
     const what = `Task ${JSON.stringify(newThread)} has checkpoints already, and a thread can't have the same name`;
-    throw new CommandError(ExitCode.conflict, `${what}. Nothing was stored; name another thread.`);
+    throw new CommandError(ExitCode.conflict, `${what}. Nothing was stored; choose another name for the thread.`);
   }
   const { transforms } = await session.config();
   const { storage } = session;

@@ -26,7 +26,7 @@ export const work: CommandFile = {
       .option("--quiet", "print only what fails")
       .addOption(new Option("--ndjson", "for programs: each event as a line of JSON").conflicts("quiet"))
       .action(({ module: file, quiet, ndjson, ...flags }, command) => {
-        // An option that commander requires is missed before it says which other one is misspelt.
+        // If commander required --module, it would report it missing before it reports a misspelt option.
         if (file === undefined) return command.error("error: required option '--module <file>' not specified");
         return cli.withStore(async (session) => {
           const { loadWorker } = await import("../work/worker-module.js");

@@ -148,6 +148,6 @@ async function filesIn(paths: readonly string[]): Promise<readonly string[]> {
     else for await (const file of findPlans(path)) files.push(file);
   }
   if (files.length === 0)
-    throw new CommandError(ExitCode.notFound, `No plan is in ${paths.map((path) => resolve(path)).join(", ")}.`);
+    throw new CommandError(ExitCode.notFound, `There is no plan in ${paths.map((path) => resolve(path)).join(", ")}.`);
   return files;
 }

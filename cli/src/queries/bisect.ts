@@ -71,7 +71,7 @@ export async function bisectTask(session: QuerySession, { task, judge, ...query 
   return { firstBad: await asStored(session, firstBad), lastGood: lastGood ? await asStored(session, lastGood) : null };
 }
 
-/** Returns the checkpoint's own summary: its shown state has another version and size. */
+/** Returns the summary as stored. The shown one has the converted state's version and size. */
 async function asStored({ storage }: QuerySession, shown: CheckpointSummary): Promise<CheckpointSummary> {
   const stored = await storage.get(shown.taskId, shown.id);
   return toSummary(stored === undefined || isCorrupt(stored) ? shown : stored);

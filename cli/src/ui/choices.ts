@@ -54,7 +54,7 @@ export class Choices {
     return { choiceId, tasks: all.length, retry: toRetry.length, cancel: toCancel.length, running };
   }
 
-  /** @throws {CommandError} The choice isn't known any more. */
+  /** @throws {CommandError} The choice has expired. */
   taskIds(choiceId: string): readonly string[] {
     return this.#find(choiceId).all;
   }
@@ -74,7 +74,7 @@ export class Choices {
     if (choice !== undefined) return choice;
     throw new CommandError(
       ExitCode.conflict,
-      "The choice of tasks isn't known any more: others were made since. Nothing was changed; choose the tasks again.",
+      "This selection has expired: newer ones replaced it. Nothing was changed; select the tasks again.",
     );
   }
 }

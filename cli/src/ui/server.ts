@@ -311,7 +311,7 @@ class Answers {
     if (plans === undefined) {
       throw new CommandError(
         ExitCode.conflict,
-        "The plan isn't known any more: it was applied, or others were made since. Nothing was removed; make it again.",
+        "This plan has expired: it was applied, or newer ones replaced it. Nothing was removed; make it again.",
       );
     }
     this.#plans.delete(planId);

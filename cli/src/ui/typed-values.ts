@@ -34,7 +34,7 @@ export function typedValue(value: unknown, from = 0): Typed {
   return typedNode(value, levels, from);
 }
 
-/** Returns a part of a state alone: of a text, much more than within a state. */
+/** Like `typedValue` for one part of a state, of which a text may be much longer. */
 export function typedPart(value: unknown, from = 0): Typed {
   if (typeof value !== "string") return typedValue(value, from);
   const part = value.slice(from, from + MOST_UNITS_ALONE);

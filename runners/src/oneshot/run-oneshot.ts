@@ -256,10 +256,10 @@ function alreadyRun(feature: string, running: OneshotCheckpoint | undefined): Ch
 }
 
 function alreadyThere({ featureId, status, completedWs, currentWs, lastUpdate }: OneshotCheckpoint, nowMs: number) {
-  const where = currentWs === "" ? "" : `, at ${JSON.stringify(currentWs)}`;
+  const where = currentWs === "" ? "" : `, ${JSON.stringify(currentWs)} is current`;
   const age = describeAge(Math.max(0, nowMs - lastUpdate.getTime()));
   return new CheckpointConflictError(
-    `Feature ${JSON.stringify(featureId)} has been started already: ${completedWs.length} completed${where}, ` +
-      `${status}, last update ${age} ago. Nothing was changed; resume it to continue from there, or restart it to start over.`,
+    `Feature ${JSON.stringify(featureId)} has been started already: ${completedWs.length} of its workstreams completed${where}. ` +
+      `Its status is ${status}, last updated ${age} ago. Nothing was changed; resume it to continue from there, or restart it to start over.`,
   );
 }

@@ -22,8 +22,7 @@ export async function readWorkstreams(
   baseDir: string,
 ): Promise<readonly CheckedWorkstream[]> {
   const folder = resolve(baseDir, plan.workstreams);
-  if (featureId === "")
-    throw invalidPlan(`The plan in ${folder}`, ["a feature says which workstreams to run: name one"]);
+  if (featureId === "") throw invalidPlan(`The plan in ${folder}`, ["name the feature whose workstreams are to run"]);
   const what = `The plan of feature ${JSON.stringify(featureId)} in ${folder}`;
   const { files, unreadable } = await readFiles(folder, baseDir);
   const own = files.filter(({ feature }) => feature === featureId).sort((a, b) => BY_NUMBER.compare(a.id, b.id));

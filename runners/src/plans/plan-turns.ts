@@ -56,7 +56,7 @@ export class PlanTurns {
       .join(", ");
     throw invalid(
       plan,
-      `nothing can show that ${ids}${bare.length > 5 ? ` and ${bare.length - 5} more` : ""} ${bare.length === 1 ? "is" : "are"} done. Name a gate (--gate "npm test", --gates auto), or go without (--gates none)`,
+      `${ids}${bare.length > 5 ? ` and ${bare.length - 5} more` : ""} ${bare.length === 1 ? "has" : "have"} no gate, so nothing shows when the work is done. Add one (--gate "npm test", --gates auto), or pass --gates none`,
     );
   }
 

@@ -82,7 +82,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
   const { cwd = process.cwd(), env, shell = "sh", input, nameStatement } = line;
   const { killGraceMs = 5_000, holds } = options;
   const folder = await stat(cwd).catch(refused(`its folder ${cwd} can't be entered`));
-  if (!folder.isDirectory()) throw new ProcessStartError(`${cwd}, where it is to run, is not a folder`);
+  if (!folder.isDirectory()) throw new ProcessStartError(`its working directory ${cwd} is not a folder`);
   const file =
     input === undefined
       ? undefined

@@ -124,7 +124,7 @@ async function digestEntry(root: string, { path, presence }: Entry, reading: Rea
   if (!stats.isDirectory()) return digestText([path, "neither file nor folder"]);
   // A submodule, or an untracked repository: git names only its folder.
   const inner = await findRoot(absolutePath, reading.signal);
-  if (inner !== absolutePath.replace(/\/$/, "")) throw new Error(`${absolutePath} is no repository of its own`);
+  if (inner !== absolutePath.replace(/\/$/, "")) throw new Error(`${absolutePath} is not a separate git repository`);
   return digestText([path, "repository", await digestRepository(inner, reading)]);
 }
 

@@ -109,7 +109,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const from = dialog.getByLabel("Also run the steps again from this one on (optional)");
     await from.fill("plann");
     await page.keyboard.press("Enter");
-    await dialog.getByText('It has "plan", "build".').waitFor();
+    await dialog.getByText('Recorded steps: "plan", "build".').waitFor();
     await from.fill("plan");
     expect(await axeFindings(page)).toEqual([]);
     await page.keyboard.press("Enter");

@@ -408,7 +408,7 @@ describe("a feature that has a checkpoint", () => {
 
     await expect(project.run(chain("a", "b"))).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
-      message: expect.stringMatching(/1 completed, at "b", paused.*resume.*restart/),
+      message: expect.stringMatching(/1 of its workstreams completed, "b" is current.*paused.*resume.*restart/),
     });
     expect(await project.log()).toEqual([]);
     expect(await project.repository.load("F01")).toMatchObject({ completedWs: ["a"] });

@@ -278,7 +278,7 @@ describe("a plan of workstream files is refused, by file, where", () => {
   it("no feature is named, as by a check of a plan file alone", async () => {
     const { project, plan } = await projectWith({ "a.md": { ws_id: "a" } });
     await expect(loadPlan({ featureId: "", baseDir: project.path, plan })).rejects.toThrow(
-      "a feature says which workstreams to run",
+      "name the feature whose workstreams are to run",
     );
   });
 

@@ -124,11 +124,11 @@ describe("a plan", () => {
     await expect(project.run({ only: ["9"] })).rejects.toThrow(/it has no item 9/);
   });
 
-  it("is refused before the coder is asked if nothing can show that an item is done", async () => {
+  it("is refused before the coder is asked if an item has no gate", async () => {
     const project = await Project.create(TWO);
     await expect(project.run({ gates: [] })).rejects.toMatchObject({
       code: "PLAN_INVALID",
-      message: expect.stringMatching(/nothing can show that 1, 2 are done/),
+      message: expect.stringMatching(/1, 2 have no gate, so nothing shows when the work is done/),
     });
     await expect(project.read("calls")).rejects.toThrow();
     expect((await project.run({ gates: [], allowsNoGates: true })).done).toEqual(["1", "2"]);

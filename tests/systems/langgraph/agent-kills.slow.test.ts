@@ -89,7 +89,7 @@ describe("a thread whose process was killed once all results of a step were stor
 
 /** The printed lines of all lives of a thread, and their ledger. */
 class Run {
-  /** Tool calls whose result was acknowledged, with the checkpoint. */
+  /** Tool calls whose result and checkpoint were acknowledged. */
   readonly acknowledged = new Set<string>();
   /** Checkpoints that were acknowledged. */
   readonly stored = new Set<string>();

@@ -52,7 +52,7 @@ describe("a graph of 40 nodes whose process is killed at random moments until it
 
 /** The printed lines of all lives of a run. */
 class Run {
-  /** Nodes whose result was acknowledged, with the checkpoint. */
+  /** Nodes whose result and checkpoint were acknowledged. */
   readonly acknowledged = new Set<string>();
   begun = 0;
   end: { readonly input: string; readonly log: readonly string[]; readonly delta: readonly string[] } | undefined;

@@ -247,7 +247,7 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
         for (const _turn of ["a", "b", "c", "d", "e"]) {
           const graph = calling(saverOn(place, { retention: { keepLast: 1 } }));
           await graph.invoke({ text: "ask" }, { ...threadOf("t"), durability });
-          // The counts for the subgraph, and for the one with its own history.
+          // Answers the plain subgraph, and the one with its own history.
           for (let asked = 0; asked < 2; asked++) {
             await graph.invoke(new Command({ resume: "yes" }), { ...threadOf("t"), durability });
           }

@@ -1,4 +1,4 @@
-// How long a poller pauses between two looks at a storage of several processes.
+// How long a poller pauses between two polls of a shared storage.
 import { expect, it } from "vitest";
 import type { Runtime, StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";

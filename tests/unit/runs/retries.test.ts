@@ -271,7 +271,7 @@ it("retry can begin with the step that failed, or that was running when its work
     });
   await expect(program()).rejects.toThrow("no");
   await expect(manager.retry("t", { from: "half" })).rejects.toThrow(
-    /has no recorded step "half".* It has "load", "plan"\.$/,
+    /has no recorded step "half".* Recorded steps: "load", "plan"\.$/,
   );
   expect(await manager.retry("t", { from: "plan" })).toBe(1);
   await program();

@@ -64,7 +64,7 @@ export function listStatements(command: string, commands: readonly Statement[]):
   return commands.map(({ pos, end }) => ({ text: command.slice(pos, end), line: lineAt(pos) }));
 }
 
-/** The command is no valid shell. */
+/** The command isn't valid shell. */
 export class GateSyntaxError extends Error {
   override readonly name = "GateSyntaxError";
   /** The line in the gate's command, from 0. */

@@ -96,7 +96,7 @@ function warnInside({ command, nodes, parsed, outcomes, scripts }: Gate, warn: W
   const instructs = (each: Statement): boolean => onlyPrints(each) && INSTRUCTS.test(command.slice(each.pos, each.end));
   const instruction = parsed.commands.find(instructs);
   if (instruction !== undefined)
-    warn(instruction, "it only prints what a person should do, and the gate passes without that");
+    warn(instruction, "it only prints what a person should do, so the gate passes even if nobody does it");
 }
 
 /** What shows later that a job in the background has started, or how it ended. */

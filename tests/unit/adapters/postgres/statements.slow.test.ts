@@ -80,7 +80,7 @@ describe("statements", () => {
     expect(texts.length).toBeGreaterThan(25);
     for (const text of texts) {
       expect(tablesWithoutTask(text)).toEqual([]);
-      // If any of them is missing, the test fails.
+      // Without any one of these conditions, a table lacks its task.
       for (const { index, 0: condition } of text.matchAll(/task_id = (\$1|\w\.task_id)/g)) {
         const without = `${text.slice(0, index)}true${text.slice(index + condition.length)}`;
         expect(tablesWithoutTask(without)).not.toEqual([]);

@@ -104,7 +104,7 @@ describe("a delta", () => {
     const table = (factor: number) =>
       Array.from({ length: 40_000 }, (_, id) => ({ name: `a name that stays, ${id}`, value: Math.sin(id * factor) }));
     const [base, text] = [table(1), table(2)].map((rows) => Buffer.from(JSON.stringify(rows)));
-    // A delta exists: half of the bytes are in both, at 40,000 places.
+    // Half of the bytes are shared, at 40,000 places: finding a small delta would take too long.
     expect(whole(base ?? Buffer.alloc(0), text ?? Buffer.alloc(0)).length).toBeGreaterThan((text?.length ?? 0) * 0.7);
   });
 

@@ -44,7 +44,7 @@ describe("a database that we must not write to", () => {
     await adapter.append(draft("t", "c1"));
     await adapter.close();
     connect(path).pragma(`user_version = ${version}`);
-    await expectUntouched(path, CheckpointCorruptError, /its schema version is .*, and its tables are whole/);
+    await expectUntouched(path, CheckpointCorruptError, /its version is .*, and its tables are complete/);
   });
 
   it.each([
