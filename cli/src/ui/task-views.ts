@@ -48,7 +48,7 @@ class TaskView {
   /** A list is read in parts, since the first page of a whole one takes long. */
   #limit: number;
   #tasks: AsyncGenerator<ListedTask, void, void>;
-  /** How many tasks this part has given. */
+  /** How many tasks of this part were read. */
   #count = 0;
   #isWhole = false;
   #reading: Promise<void> = Promise.resolve();
