@@ -4,7 +4,7 @@ import { lineSink, OutputTail } from "../../../runners/src/oneshot/output-lines.
 function linesOf(...chunks: (string | Buffer)[]): string[] {
   const lines: string[] = [];
   const sink = lineSink((line) => lines.push(line));
-  for (const chunk of chunks) sink.write(Buffer.from(chunk));
+  for (const chunk of chunks) void sink.write(Buffer.from(chunk));
   sink.end();
   return lines;
 }
