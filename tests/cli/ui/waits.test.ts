@@ -121,7 +121,9 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
   expect(await manager.events("w/1")).toMatchObject([{ id: sent.id, value: { ok: [true, null] }, by: sender }]);
   expect(await page.refused("retry", { taskId: "w/2", from: "plann" })).toMatchObject({
     status: 409,
-    message: expect.stringContaining('has no recorded step "plann". Nothing was changed. Recorded steps: "plan", "build".'),
+    message: expect.stringContaining(
+      'has no recorded step "plann". Nothing was changed. Recorded steps: "plan", "build".',
+    ),
   });
   expect(await page.refused("retry", { taskId: "w/2", from: "" })).toMatchObject({ status: 400 });
   expect(await page.ask("retry", { taskId: "w/2", from: "plan" })).toEqual({ retried: 1 });

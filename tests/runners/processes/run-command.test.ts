@@ -29,7 +29,9 @@ describe("starting a command", () => {
     await expect(run("true", { cwd: "/nowhere" }).result).rejects.toThrow(
       /could not be started: its folder \/nowhere can't be entered/,
     );
-    await expect(run("true", { cwd: join(folder, "file") }).result).rejects.toThrow(/its working directory .*file is not a folder/);
+    await expect(run("true", { cwd: join(folder, "file") }).result).rejects.toThrow(
+      /its working directory .*file is not a folder/,
+    );
     await expect(run("true \0").result).rejects.toThrow(ProcessStartError);
     onTestFinished(() => void vi.unstubAllEnvs());
     vi.stubEnv("PATH", folder);
