@@ -1,9 +1,8 @@
 // The page in a real browser, over real storages.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
@@ -23,9 +22,6 @@ import {
 
 const root = join(import.meta.dirname, "..", "..", "..");
 const RELEASE = join(root, "tests", "fixtures", "release-until-killed.mjs");
-/** Set it to a folder, and the test draws the pictures of docs/ui.md. */
-const PICTURES = process.env["WAYMARK_PICTURES"];
-const PICTURED = ["tasks", "task", "waits", "checkpoint", "retention"];
 
 let browser: Browser;
 
@@ -93,7 +89,6 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
             await page.emulateMedia({ colorScheme });
             for (const finding of await axeFindings(page))
               findings.push(`${name}, ${width} px, ${colorScheme}: ${finding}`);
-            if (width === 1280) await draw(page, name, colorScheme);
           }
         }
         findings.push(...problems);
@@ -534,12 +529,4 @@ async function manyTasks(count: number): Promise<Place> {
   }
   await manager.close();
   return place;
-}
-
-async function draw(page: Page, name: string, colorScheme: "light" | "dark"): Promise<void> {
-  if (PICTURES === undefined || !PICTURED.includes(name)) return;
-  await mkdir(PICTURES, { recursive: true });
-  // The folder of a test is of no interest.
-  await page.evaluate("document.querySelector('.storage').textContent = 'sqlite:.waymark/checkpoints.db'");
-  await page.screenshot({ path: join(PICTURES, `ui-${name}-${colorScheme}.png`) });
 }
