@@ -119,8 +119,6 @@ async function takePictures() {
       const take = async (name, place, text) => {
         await page.goto(`${new URL(url).origin}/${place}`);
         await page.getByText(text).first().waitFor();
-        // The folder is of no interest.
-        await page.locator(".storage").evaluate("(shown) => { shown.textContent = 'sqlite:.waymark/checkpoints.db' }");
         await page.screenshot({ path: join(root, "docs", "pictures", `ui-${name}-${colorScheme}.png`) });
       };
       await take("tasks", "#/", "failed in the last 24 hours");
