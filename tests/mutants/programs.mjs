@@ -1,7 +1,20 @@
 // @ts-check
-// Random programs in memory, without a test runner, which takes longer to start than most mutants take to be found.
+// node programs.mjs [<kind of storage>]: random programs in one process, in memory or on a storage with files. Without a test
+// runner, which takes longer to start than most mutants take to be found.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { bundled } from "../support/bundled.mjs";
 
 /** @type {typeof import("../programs/try-programs.js")} */
 const { tryPrograms } = await import(await bundled("tests/programs/try-programs.ts"));
-await tryPrograms(300, 1);
+const [, , kind] = process.argv;
+if (kind === undefined) await tryPrograms(300, 1);
+else {
+  const folder = mkdtempSync(join(tmpdir(), "waymark-programs-"));
+  try {
+    await tryPrograms(60, 1, { kind, folder });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

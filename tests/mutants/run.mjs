@@ -4,6 +4,7 @@
 //
 //   --count=200     how many, chosen by --seed=1 among all mutants of FILES
 //   --from=0        the first of them to try
+//   --jobs=1        how many are tried at once, each in a clone of its own
 //   --seconds=600   the most that one may take; each check's own time is below
 //   --list          prints them, and tries none
 import { execFileSync, spawn } from "node:child_process";
@@ -30,12 +31,9 @@ const FILES = [
 const CACHES = new Set([".cache", ".vite", ".vitest"]);
 
 const SLOW = { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1" };
-const IN_MEMORY = { name: "random programs", command: "node tests/mutants/programs.mjs", env: {} };
-const ON_DISK = {
-  name: "on files and SQLite",
-  command: "npx vitest run --bail=1 tests/programs/random-programs.slow.test.ts",
-  env: SLOW,
-};
+const PROGRAMS = "node tests/mutants/programs.mjs";
+const IN_MEMORY = { name: "random programs", command: PROGRAMS, env: {} };
+const onDisk = (/** @type {string} */ kind) => ({ name: `on ${kind}`, command: `${PROGRAMS} ${kind}`, env: {} });
 /** All calls of an adapter, by killed processes, beside a model in memory. Their history is checked. */
 const RANDOM_CALLS = {
   name: "random calls",
@@ -63,18 +61,15 @@ function checksFor(file) {
   const [, adapter] = /^adapters\/(\w+)\//.exec(file) ?? [];
   if (adapter === undefined) {
     const contract = file.startsWith("src/contract/") ? [calls("sqlite")] : [];
-    return [IN_MEMORY, ...contract, ON_DISK, IN_PROCESSES, CHAOS];
+    return [IN_MEMORY, ...contract, onDisk("sqlite"), IN_PROCESSES, CHAOS];
   }
   const storage = adapter === "files" ? "json-file" : adapter;
-  const programs = {
-    ...ON_DISK,
-    command: `${ON_DISK.command} -t "on ${adapter === "files" ? "(files|tasks)" : adapter}"`,
-  };
+  const kinds = { files: ["files", "tasks"], sqlite: ["sqlite"], postgres: [] }[adapter] ?? [];
   // The other storages take a part of the seconds only.
   const seconds = adapter === "postgres" ? 30 : 120;
   return [
+    ...kinds.map(onDisk),
     calls(adapter === "files" ? "(files|tasks)" : adapter),
-    ...(adapter === "postgres" ? [] : [programs]),
     { ...IN_PROCESSES, env: { ...IN_PROCESSES.env, WAYMARK_PROGRAM_STORAGE: storage } },
     { ...CHAOS, command: `node scripts/chaos.mjs --seconds=${seconds} --seed=1 --storage=${storage}` },
   ];
@@ -87,6 +82,7 @@ const { values } = parseArgs({
   options: {
     count: { type: "string", default: "200" },
     from: { type: "string", default: "0" },
+    jobs: { type: "string", default: "1" },
     seconds: { type: "string", default: "600" },
     seed: { type: "string", default: "1" },
     list: { type: "boolean", default: false },
@@ -99,8 +95,22 @@ if (values.list) for (const mutant of chosen) console.log(describe(mutant));
 else await tryAll();
 
 async function tryAll() {
-  const clone = mkdtempSync(join(tmpdir(), "waymark-mutants-"));
   const counts = { found: 0, survived: 0, undecided: 0, invalid: 0 };
+  const left = chosen.values();
+  await Promise.all(Array.from({ length: Number(values.jobs) }, () => tryIn(left, counts)));
+  const { found, survived, undecided, invalid } = counts;
+  const others = `${undecided} took longer than ${values.seconds} s, ${invalid} can't be built`;
+  console.log(`\n${found} found, ${survived} survived, ${others}, on Node ${process.versions.node}.`);
+}
+
+/**
+ * Tries mutants in a new clone until none is left.
+ *
+ * @param {Iterable<(typeof chosen)[number]>} mutants
+ * @param {{ found: number, survived: number, undecided: number, invalid: number }} counts
+ */
+async function tryIn(mutants, counts) {
+  const clone = mkdtempSync(join(tmpdir(), "waymark-mutants-"));
   try {
     execFileSync("git", ["clone", "--quiet", root, clone]);
     // The caches stay the clone's own: they hold bundles of the mutant.
@@ -108,7 +118,7 @@ async function tryAll() {
     mkdirSync(modules);
     for (const entry of readdirSync(join(root, "node_modules")).filter((name) => !CACHES.has(name)))
       symlinkSync(join(root, "node_modules", entry), join(modules, entry));
-    for (const mutant of chosen) {
+    for (const mutant of mutants) {
       const path = join(clone, mutant.file);
       const source = readFileSync(path, "utf8");
       writeFileSync(path, apply(source, mutant));
@@ -120,9 +130,6 @@ async function tryAll() {
   } finally {
     rmSync(clone, { recursive: true, force: true });
   }
-  const { found, survived, undecided, invalid } = counts;
-  const others = `${undecided} took longer than ${values.seconds} s, ${invalid} can't be built`;
-  console.log(`\n${found} found, ${survived} survived, ${others}, on Node ${process.versions.node}.`);
 }
 
 /**

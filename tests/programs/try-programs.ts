@@ -1,11 +1,24 @@
+import { join } from "node:path";
 import fc from "fast-check";
+import { openStorage } from "waymark/adapters";
 import { cases } from "./cases.js";
 import { violationsOf } from "./lives.js";
 
-/** Executes random programs in simulated time, in memory. @throws What was wrong with one, with its case. */
-export async function tryPrograms(numRuns: number, seed: number): Promise<void> {
+/**
+ * Executes random programs in simulated time: in memory, or each on a new store in a folder.
+ *
+ * @param stores - Their kind, as in a storage's URL, and the folder.
+ * @throws What was wrong with one, with its case.
+ */
+export async function tryPrograms(
+  numRuns: number,
+  seed: number,
+  stores?: { readonly kind: string; readonly folder: string },
+): Promise<void> {
+  let opened = 0;
   const check = fc.asyncProperty(cases, async (one) => {
-    const violations = await violationsOf(one);
+    const storage = stores && openStorage(`${stores.kind}:${join(stores.folder, `store-${++opened}`)}`);
+    const violations = await violationsOf(one, storage).finally(() => storage?.close());
     if (violations.length > 0) throw new Error(violations.join("\n"));
   });
   await fc.assert(check, { numRuns, seed, endOnFailure: true });
