@@ -1,7 +1,7 @@
 import type { HistoryCall, SeenItem } from "./calls.js";
 import { describeCall, describeItem, describeOrder } from "./describe.js";
 import { type Moment, Order } from "./order.js";
-import { type Claim, findWrongRefusals } from "./refusals.js";
+import { type Claim, earliestExpiry, findWrongRefusals } from "./refusals.js";
 import { Removals } from "./removals.js";
 import { Replacements } from "./replacements.js";
 import { checkRuns } from "./run-rules.js";
@@ -15,6 +15,7 @@ export interface HistoryViolation {
    *   or a read whose items aren't in the order that it asked for.
    * - `twice`: a sequence, or a fencing token, was returned for two things.
    * - `unknown`, `changed`: a read returned something that no call has stored, or in another form.
+   * - `unasked`: a read returned something outside of its query, or more than its limit.
    * - `missing`: a read lacks something that was stored and that nobody removed.
    * - `removed`: a read returned something that had been removed.
    * - `condition`: a write succeeded although its condition didn't hold, or was refused although it did.
@@ -28,6 +29,7 @@ export interface HistoryViolation {
     | "twice"
     | "unknown"
     | "changed"
+    | "unasked"
     | "missing"
     | "removed"
     | "condition"
@@ -123,7 +125,13 @@ class TaskHistory {
     this.#checkConditions(writes, removals);
     this.#checkIds(writes, removals);
     for (const read of reads) this.#checkRead(read, written, writes, removals, order);
-    for (const { rule, what, calls } of findWrongRefusals({ timed: this.#timed, writes, removals, claims }))
+    for (const { rule, what, calls } of findWrongRefusals({
+      timed: this.#timed,
+      writes,
+      removals,
+      claims,
+      renewals: this.#select("renew"),
+    }))
       this.#report(rule, what, calls);
     if (this.#violations.length === 0) this.#checkOrder(order);
     for (const { rule, what, calls } of checkRuns(writes)) this.#report(rule, what, calls);
@@ -155,14 +163,12 @@ class TaskHistory {
       }
       if (claim.beginMs > before.endMs || before.beginMs <= claim.endMs) {
         const isReleased = releases.get(before.token)?.some(({ beginMs }) => beginMs <= claim.endMs) ?? false;
-        const renewed = (renewals.get(before.token) ?? []).filter(
-          ({ action, endMs }) => action.isRenewed === true && endMs < claim.beginMs,
-        );
-        const heldFor = [before, ...renewed].map((one) => one.beginMs + one.action.ttlMs);
-        const hasExpired = Math.max(...heldFor) <= claim.endMs;
+        const own = renewals.get(before.token) ?? [];
+        const hasExpired = earliestExpiry(before, own, claim) <= claim.endMs;
         // The lease of a process that has ended is free at once. One that made calls later hadn't ended.
         const isAlive = (this.#lastSeen.get(before.call.process) ?? 0) > claim.endMs;
         if (isReleased || hasExpired || !isAlive || claim.action.isForced) continue;
+        const renewed = own.filter(({ action, endMs }) => action.isRenewed === true && endMs < claim.beginMs);
         this.#report(
           "holders",
           `Token ${claim.token} was given while ${before.call.process} held the task under token ${before.token}.`,
@@ -262,6 +268,10 @@ class TaskHistory {
     if (read.action.query.order === "newest") sequences.reverse();
     if (sequences.some((sequence, at) => sequence <= (sequences[at - 1] ?? 0)))
       this.#report("order", "A read returned its items in another order than it asked for, or twice.", [read.call]);
+    const { limit = Number.POSITIVE_INFINITY } = read.action.query;
+    const unasked = items.find((item) => !isSelected(read.action, item)) ?? items[limit];
+    if (unasked !== undefined)
+      this.#report("unasked", `A read returned ${describeItem(unasked)}, for which it didn't ask.`, [read.call]);
     order.require(written.at(last), read);
     for (const item of items) {
       const write = written.at(item.sequence);
@@ -342,22 +352,26 @@ function countUpTo<Item>(items: readonly Item[], isFirst: (item: Item) => boolea
   return from;
 }
 
+/** Whether a read asked for an item, as far as its query's range, kinds, name and id say. */
+function isSelected({ query, id }: ActionOf<"read">, item: SeenItem): boolean {
+  const { afterSequence = 0, beforeSequence = Number.POSITIVE_INFINITY, kinds, name } = query;
+  return (
+    item.sequence > afterSequence &&
+    item.sequence < beforeSequence &&
+    (kinds?.includes(item.kind) ?? true) &&
+    (name === undefined || item.name === name) &&
+    (id === undefined || item.id === id)
+  );
+}
+
 /** The items that a read must have returned if they were stored, the oldest first. */
 function* missingFrom(
-  { query, items = [], isWhole, id }: ActionOf<"read">,
+  action: ActionOf<"read">,
   seen: ReadonlySet<number>,
   writes: readonly Write[],
 ): Generator<SeenItem> {
-  const {
-    order,
-    afterSequence = 0,
-    beforeSequence = Number.POSITIVE_INFINITY,
-    kinds,
-    name,
-    stage,
-    status,
-    skip,
-  } = query;
+  const { query, items = [], isWhole } = action;
+  const { order, afterSequence = 0, beforeSequence = Number.POSITIVE_INFINITY, stage, status, skip } = query;
   // Whether a checkpoint matches these may have changed since.
   if (stage !== undefined || status !== undefined || skip !== undefined) return;
   const end = items.at(-1)?.sequence;
@@ -371,8 +385,7 @@ function* missingFrom(
     if (write === undefined || firstOf(write) >= below) return;
     for (const item of write.items) {
       const isInRange = item.sequence > from && item.sequence < below;
-      const isSelected = (kinds?.includes(item.kind) ?? true) && (name === undefined || item.name === name);
-      if (isInRange && isSelected && (id === undefined || item.id === id) && !seen.has(item.sequence)) yield item;
+      if (isInRange && isSelected(action, item) && !seen.has(item.sequence)) yield item;
     }
   }
 }

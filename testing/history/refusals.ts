@@ -1,9 +1,12 @@
 import type { HistoryCall, SeenItem } from "./calls.js";
+import type { Moment } from "./order.js";
 import type { Removals } from "./removals.js";
 import type { ActionOf, Timed, Write } from "./written.js";
 
 /** A claim that was granted. */
 export type Claim = Timed<ActionOf<"claim">> & { readonly token: number };
+
+export type Renewal = Timed<ActionOf<"renew">>;
 
 /** A call that was refused although no correct store could have had a reason. */
 interface WrongRefusal {
@@ -20,6 +23,21 @@ export interface Known {
   readonly removals: Removals;
   /** In the order of their tokens. */
   readonly claims: readonly Claim[];
+  readonly renewals: readonly Renewal[];
+}
+
+/**
+ * The earliest time at which a lease may have expired for a call. The last renewal counts, even for a shorter time; one
+ * without an answer may have taken effect or not.
+ */
+export function earliestExpiry(claim: Claim, renewals: readonly Renewal[], call: Moment): number {
+  const own = renewals.filter(
+    ({ action, beginMs }) => action.token === claim.token && action.isRenewed !== false && beginMs <= call.endMs,
+  );
+  const tried = [claim, ...own];
+  // What ended before this one began no longer counts.
+  const lastMs = Math.max(...tried.filter(({ endMs }) => endMs < call.beginMs).map(({ beginMs }) => beginMs));
+  return Math.min(...tried.filter(({ endMs }) => endMs >= lastMs).map((one) => one.beginMs + one.action.ttlMs));
 }
 
 /**
@@ -97,16 +115,14 @@ class Reasons {
     const claim = this.#known.claims.find((one) => one.token === token);
     // The lease of a process that has died ends at once.
     if (claim === undefined || claim.endMs >= beginMs || claim.call.process !== process) return undefined;
-    let untilMs = claim.beginMs + claim.action.ttlMs;
     for (const one of this.#leases) {
       if (one.beginMs > endMs) continue;
       const { action } = one;
       if (action.is === "claim" && one.call !== claim.call && (action.token ?? token + 1) > token && !wasDenied(one))
         return undefined;
       if (action.is === "release" && action.token === token) return undefined;
-      if (action.is === "renew" && action.token === token && action.isRenewed && one.endMs < beginMs)
-        untilMs = Math.max(untilMs, one.beginMs + action.ttlMs);
     }
+    const untilMs = earliestExpiry(claim, this.#known.renewals, { beginMs, endMs });
     return untilMs - ROUNDING_MS > endMs ? claim : undefined;
   }
 

@@ -51,6 +51,7 @@ const fault: fc.Arbitrary<Fault> = fc.record({
     "frozen",
     "failed",
     "unsure",
+    "unread",
     "paused",
     "cancelled",
     "robbed",

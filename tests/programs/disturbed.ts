@@ -9,12 +9,22 @@ import { withMembers } from "../support/with-members.js";
 /**
  * What happens at the write with this number. `killed`: neither it nor anything later returns. `stored`: so, but it is
  * stored. `frozen`: nothing returns until {@link Disturbed.thaw}. `failed`: it fails. `unsure`: so, but it is stored, and may be
- * tried again. The other ones are up to the caller: `robbed`: when the run first waits without a time limit, another
+ * tried again. `unread`: from then on, all reads fail. The other ones are up to the caller: `robbed`: when the run first waits without a time limit, another
  * holder has taken its lease. `contested`: another one asks for it.
  */
 export interface Fault {
   readonly after: number;
-  readonly how: "killed" | "stored" | "frozen" | "failed" | "unsure" | "paused" | "cancelled" | "robbed" | "contested";
+  readonly how:
+    | "killed"
+    | "stored"
+    | "frozen"
+    | "failed"
+    | "unsure"
+    | "unread"
+    | "paused"
+    | "cancelled"
+    | "robbed"
+    | "contested";
 }
 
 /** How a life with this fault may end, beside as one without any. */
@@ -26,6 +36,7 @@ export const ENDS: Readonly<Record<Fault["how"], readonly string[]>> = {
   // If it fails in a child run, the parent run is paused.
   failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
   unsure: [],
+  unread: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
   // Another write may fail between the claim of the one who cancels and the task's new status.
   cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "LEASE_LOST", "stopped"],
   robbed: ["LEASE_LOST", "stopped"],
@@ -101,10 +112,13 @@ export function disturbed(
     }
     return pass(call);
   };
+  const assertReadable = async () => {
+    if (fault?.how === "unread" && writes >= fault.after) throw new StorageError("The storage can't be read.");
+  };
   async function* passAll<Item>(read: () => AsyncIterable<Item>): AsyncGenerator<Item, void, void> {
-    await pass(async () => undefined);
+    await pass(assertReadable);
     for await (const item of read()) {
-      await pass(async () => undefined);
+      await pass(assertReadable);
       yield item;
     }
   }
@@ -120,7 +134,7 @@ export function disturbed(
         return inner.append(draft, condition, options);
       }),
     setStatus: (...args) => write(false, () => inner.setStatus(...args)),
-    get: (...args) => pass(() => inner.get(...args)),
+    get: (...args) => pass(() => assertReadable().then(() => inner.get(...args))),
     read: (query) => passAll(() => inner.read(query)),
     list: (query) => passAll(() => inner.list(query)),
     tasks: (query) => passAll(() => inner.tasks(query)),

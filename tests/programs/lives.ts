@@ -19,6 +19,7 @@ import { changed, eventNames, type Program } from "./program.js";
 import { contest, isCancelled, offerToWorkers, rob } from "./rivals.js";
 import type { Seen } from "./seen.js";
 import { historyViolations, storedViolations } from "./stored.js";
+import { viewViolations } from "./views.js";
 import { isPlanned, type ProgramState } from "./walk.js";
 import { workOn } from "./work-on.js";
 
@@ -159,6 +160,7 @@ export class Execution {
       const seenBefore = this.seen.length;
       if (task === "t") this.#followed?.follow();
       const end = await this.#live(task, life, number > 0 && life.first === "restart");
+      this.violations.push(...(await viewViolations(this.#manager, this.#recorded, task, this.seen)));
       if (this.violations.length > 0) return;
       if (end.how === "completed") {
         this.violations.push(...(await storedViolations(this.#manager, task, end.result, this.seen)));

@@ -29,8 +29,10 @@ export async function offerToWorkers(manager: CheckpointManager, task: string, i
   const newest = await manager.latest(task);
   if (newest?.status === "completed") return false;
   if (newest?.status === "failed") await manager.retry(task);
-  else if (input !== undefined) await manager.enqueue(task, input);
-  else await manager.enqueue(task);
+  else {
+    const isNew = await (input === undefined ? manager.enqueue(task) : manager.enqueue(task, input));
+    if (isNew !== (newest === undefined)) throw new Error(`Enqueueing ${task} again returned ${isNew}`);
+  }
   return true;
 }
 

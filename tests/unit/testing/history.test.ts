@@ -90,6 +90,15 @@ it.each<readonly [string, readonly HistoryCall[]]>([
     "a refusal in the last millisecond of a lease, whose end is a whole number",
     [claim("p", [0.6, 10], 1), lost("p", [100.3, 100.5], 1)],
   ],
+  [
+    "a claim after the lease was renewed for a shorter time",
+    [
+      claim("p", [1, 2], 1),
+      call("p", [3, 4], { is: "renew", token: 1, ttlMs: 10, isRenewed: true }),
+      claim("q", [20, 21], 2),
+      alive("p", 30),
+    ],
+  ],
   ["appends at the same time, in either order", [append("p", [1, 9], [a], 2), append("q", [2, 8], [b], 1)]],
   ["a read beside an append that sees it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [at(1, a)])]],
   ["a read beside an append that doesn't see it", [append("p", [1, 9], [a], 1), read("q", [2, 3], [])]],
@@ -469,6 +478,28 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
         append("q", [5, 6], [a], 3, { condition: { noEventAfter: 1 } }),
       ],
       [1, 2],
+    ],
+    [
+      "a read of events that returned a checkpoint",
+      "unasked",
+      [append("p", [1, 2], [a], 1), read("q", [3, 4], [at(1, a)], { kinds: ["event"] })],
+      [1],
+    ],
+    [
+      "a read that returned what it had read before",
+      "unasked",
+      [append("p", [1, 2], [a], 1), read("q", [3, 4], [at(1, a)], { afterSequence: 1 })],
+      [1],
+    ],
+    [
+      "a read that returned more than its limit",
+      "unasked",
+      [
+        append("p", [1, 2], [sent("e")], 1),
+        append("p", [3, 4], [sent("f")], 2),
+        read("q", [5, 6], [at(1, sent("e")), at(2, sent("f"))], { limit: 1 }),
+      ],
+      [2],
     ],
     [
       "an event that was stored twice",

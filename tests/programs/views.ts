@@ -1,0 +1,77 @@
+// Compares the views that show a task to people with each other, and with what its functions saw.
+import type { CheckpointManager, CheckpointSummary, StorageAdapter } from "waymark";
+import { isCorrupt } from "waymark/adapter";
+import { stepTitle } from "../../src/contract/run-record.js";
+import { readWaits } from "../../src/contract/transient.js";
+import { readRun } from "../../src/runs/run-view.js";
+import { readLastSteps, readTurns, type ViewedStep } from "../../src/runs/step-view.js";
+import { collect } from "../support/collect.js";
+import type { Seen } from "./seen.js";
+import { isLine } from "./seen-lives.js";
+
+/** Below the most that a view shows. */
+const FEW_STEPS = 15;
+
+/** What is wrong, in words. */
+export async function viewViolations(
+  manager: CheckpointManager,
+  storage: StorageAdapter,
+  task: string,
+  seen: readonly Seen[],
+): Promise<readonly string[]> {
+  const newest = await manager.latest(task);
+  const run = newest && (await readRun(manager, newest));
+  if (newest === undefined || run === undefined) return [];
+  const listed = await collect(storage.list({ taskId: task, order: "oldest" }));
+  const checkpoints = listed.flatMap((one) => (isCorrupt(one) ? [] : one));
+  const turns = await readTurns(manager, task, checkpoints, 0);
+  const turn = turns.find((one) => one.generation === run.generation && one.turn === run.turn);
+  const steps = turn?.steps ?? [];
+  const violations: string[] = [];
+  const inTurn = new Set(steps.map(({ step }) => describe(step)));
+  const missing = run.steps.filter((step) => !inTurn.has(describe(step)));
+  if (missing.length > 0) violations.push(`${task}: a turn lacks ${missing.map(describe)}`);
+  if (steps.length < FEW_STEPS) {
+    const last = await readLastSteps(storage, manager, newest);
+    const expected = lastOf(steps, newest).map(({ step }) => describe(step));
+    if (JSON.stringify(last.map(describe)) !== JSON.stringify(expected))
+      violations.push(`${task}: its last steps are ${last.map(describe)}, and not ${expected}`);
+  }
+  const open = run.steps.filter(({ status }) => status === "started");
+  if (newest.status === "completed" && open.length > 0) violations.push(`${task} is completed, and shows open steps`);
+  const waits = newest.status === "paused" ? (readWaits(newest)?.waitsFor ?? []) : [];
+  if (waits.some((name) => !open.some((step) => step.name === name && step.waitsFor === "event")))
+    violations.push(`${task} waits for ${waits}, and shows ${open.map(describe)}`);
+  const lines = seen.filter(isLine).filter((line) => line.task === task && line.generation === run.generation);
+  const began = lines.findLast((line) => line.is === "began");
+  if (began?.is === "began" && JSON.stringify(began.input ?? null) !== JSON.stringify(run.input ?? null))
+    violations.push(`${task} is shown with the input ${JSON.stringify(run.input)}`);
+  if (newest.status !== "completed") return violations;
+  const results = new Map(run.steps.map(({ name, occurrence, result }) => [stepTitle(name, occurrence), result]));
+  for (const line of lines) {
+    if (line.is !== "got" || line.kind !== "step" || line.isError || line.value === "interrupted") continue;
+    if (line.life !== began?.life || line.at !== began.at) continue;
+    if (results.get(line.title) !== line.value)
+      violations.push(`${task}: ${line.title} is shown with ${results.get(line.title)}, and returned ${line.value}`);
+  }
+  return violations;
+}
+
+/** The step that has ended last since a checkpoint and hasn't started again, then those that run. */
+function lastOf(steps: readonly ViewedStep[], { sequence: since }: CheckpointSummary): readonly ViewedStep[] {
+  const shown = steps.filter(({ step, sequence }) => sequence > since && step.status !== "saved");
+  const started = shown.filter(({ step }) => step.status === "started");
+  const hasStartedAgain = (one: ViewedStep) =>
+    started.some((other) => titleOf(other) === titleOf(one) && other.sequence > one.sequence);
+  const ended = shown.filter((one) => one.step.status !== "started" && !hasStartedAgain(one));
+  return [...ended.sort((a, b) => a.sequence - b.sequence).slice(-1), ...started];
+}
+
+function titleOf({ step: { name, occurrence } }: ViewedStep): string {
+  return stepTitle(name, occurrence);
+}
+
+/** A step without its result and its error, which some views leave out. */
+function describe({ result: _result, error: _error, ...step }: ViewedStep["step"]): string {
+  return JSON.stringify(step);
+}
