@@ -48,7 +48,6 @@ const IN_PROCESSES = {
   command: "npx vitest run tests/programs/in-processes.slow.test.ts",
   env: { ...SLOW, WAYMARK_PROGRAM_SECONDS: "30" },
 };
-const CHAOS = { name: "chaos", command: "node scripts/chaos.mjs --seconds=30 --seed=1", env: {} };
 
 /**
  * What looks for a mutant, the quickest first: for one of an adapter, what loads it.
@@ -64,17 +63,18 @@ function checksFor(file) {
   const [, adapter] = /^adapters\/(\w+)\//.exec(file) ?? [];
   if (adapter === undefined) {
     const contract = file.startsWith("src/contract/") ? [calls("sqlite")] : [];
-    return [IN_MEMORY, ...contract, onDisk("sqlite"), IN_PROCESSES, CHAOS];
+    return [IN_MEMORY, ...contract, onDisk("sqlite"), ...inProcesses("sqlite")];
   }
   const storage = adapter === "files" ? "json-file" : adapter;
   const kinds = { files: ["files", "tasks"], sqlite: ["sqlite"], postgres: [] }[adapter] ?? [];
-  // The other storages take a part of the seconds only.
-  const seconds = adapter === "postgres" ? 30 : 120;
+  return [...kinds.map(onDisk), calls(adapter === "files" ? "(files|tasks)" : adapter), ...inProcesses(storage)];
+}
+
+/** @param {string} storage */
+function inProcesses(storage) {
   return [
-    ...kinds.map(onDisk),
-    calls(adapter === "files" ? "(files|tasks)" : adapter),
     { ...IN_PROCESSES, env: { ...IN_PROCESSES.env, WAYMARK_PROGRAM_STORAGE: storage } },
-    { ...CHAOS, command: `node scripts/chaos.mjs --seconds=${seconds} --seed=1 --storage=${storage}` },
+    { name: "chaos", command: `node scripts/chaos.mjs --seconds=30 --seed=1 --storage=${storage}`, env: {} },
   ];
 }
 
