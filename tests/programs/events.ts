@@ -7,6 +7,9 @@ import type { EventValue } from "./execute.js";
 import type { Seen, WaitPlace } from "./seen.js";
 import { isLine } from "./seen-lives.js";
 
+/** By then, a run has renewed its lease. */
+const RENEWED_AFTER_MS = 11_000;
+
 export class EventSender {
   /** Not the one of a life, which may be killed. */
   readonly #manager: CheckpointManager;
@@ -40,12 +43,19 @@ export class EventSender {
    *
    * @param manager - Of the life.
    * @param isWorked - Whether a worker runs the task. Some waits last until it has suspended the run then.
+   * @param isLate - Whether the lease is renewed before.
    */
-  async answer(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
+  async answer(
+    manager: CheckpointManager,
+    task: string,
+    wait: WaitPlace,
+    generation: string,
+    { isWorked, isLate }: { readonly isWorked: boolean; readonly isLate: boolean },
+  ) {
     this.#asked += 1;
     const number = this.#asked;
     // Timed to arrive at about the same moment as a tick.
-    const ms = isWorked && number % 4 > 1 ? 249 + (number % 4) : number % 4;
+    const ms = isLate ? RENEWED_AFTER_MS : isWorked && number % 4 > 1 ? 249 + (number % 4) : number % 4;
     await new Promise<void>((resolve) => this.#runtime.setTimeout(resolve, ms));
     await this.answerNow(manager, task, wait, generation, isWorked);
   }

@@ -247,7 +247,10 @@ export class Execution {
           hasAsked = true;
           // A worker takes the task again.
           if (fault?.how === "robbed" && isFirst) void rob(this.#recorded, of);
-          else void this.#events.answer(manager, of, wait, place.generationOf(of), isWorked);
+          else {
+            const isLate = isFirst && at % 3 === 0;
+            void this.#events.answer(manager, of, wait, place.generationOf(of), { isWorked, isLate });
+          }
         },
       };
     };

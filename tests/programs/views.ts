@@ -39,7 +39,8 @@ export async function viewViolations(
   }
   const open = run.steps.filter(({ status }) => status === "started");
   if (newest.status === "completed" && open.length > 0) violations.push(`${task} is completed, and shows open steps`);
-  const waits = newest.status === "paused" ? (readWaits(newest)?.waitsFor ?? []) : [];
+  const isPaused = newest.status === "paused" && steps.every(({ sequence }) => sequence < newest.sequence);
+  const waits = isPaused ? (readWaits(newest)?.waitsFor ?? []) : [];
   if (waits.some((name) => !open.some((step) => step.name === name && step.waitsFor === "event")))
     violations.push(`${task} waits for ${waits}, and shows ${open.map(describe)}`);
   const lines = seen.filter(isLine).filter((line) => line.task === task && line.generation === run.generation);
