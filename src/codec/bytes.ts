@@ -1,4 +1,4 @@
-/** A buffer's or a view's bytes in base64. */
+/** Encodes the bytes of a buffer or a view as base64. */
 export function toBase64(source: ArrayBuffer | ArrayBufferView): string {
   const bytes = ArrayBuffer.isView(source)
     ? Buffer.from(source.buffer, source.byteOffset, source.byteLength)
@@ -7,7 +7,7 @@ export function toBase64(source: ArrayBuffer | ArrayBufferView): string {
 }
 
 /**
- * The bytes of a base64 text, in memory of their own.
+ * Decodes a base64 text into bytes with their own memory.
  *
  * @returns `undefined` unless the text is exactly what {@link toBase64} writes for a whole number of elements.
  */

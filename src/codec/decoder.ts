@@ -7,7 +7,7 @@ import {
 import { type ForeignClasses, isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
 import { damagedPayload, nameOwner, type ValueOwner } from "./transforms.js";
 
-/** Replaces tags by their values, in place, in the objects that `JSON.parse` made. */
+/** Replaces tags with their values, in place, in the objects that `JSON.parse` made. */
 export class Decoder implements Reading {
   readonly #owner: ValueOwner | undefined;
   readonly #foreign: Pick<ForeignClasses, "key" | "read"> | undefined;
@@ -18,7 +18,7 @@ export class Decoder implements Reading {
   }
 
   /**
-   * @param json - Fresh from `JSON.parse`: it is changed in place.
+   * @param json - A new value from `JSON.parse`. It is changed in place.
    * @throws {CheckpointCorruptError} A tag is malformed.
    * @throws {UnsupportedFormatError} A tag is unknown to this version.
    * @throws {RangeError} The value nests so deep that the stack overflows.

@@ -34,9 +34,9 @@ export interface EncoderOptions {
 }
 
 /**
- * Encodes one value in one walk. It copies the value to plain data, puts tags for values that JSON can't store, and
- * calls `JSON.stringify`. It reads each property only once, so the checked value is the written one, even if a getter
- * or a Proxy would return something else the next time.
+ * Encodes one value in one walk. It copies the value to plain data, writes tags for values that JSON can't store, and
+ * calls `JSON.stringify`. It reads each property only once, so the value that it checks is the value that it writes,
+ * even if a getter or a Proxy would return something else the next time.
  */
 export class Encoder implements Writing {
   readonly #maxBytes: number;
@@ -164,7 +164,7 @@ export class Encoder implements Writing {
     // A revoked Proxy throws here, before the path is extended, so the error names the Proxy.
     const prototype: object | null = Object.getPrototypeOf(value);
     const isArray = Array.isArray(value);
-    // If two items of a Set were redacted, they would become the same item. So the whole Set is redacted.
+    // Two redacted items of a Set would become the same item, so the whole Set is redacted.
     if (types.isSet(value) && this.#redacted?.coversItems(this.#steps)) return this.#censored(this.#redacted);
 
     this.#ancestors.push(value);
@@ -179,7 +179,7 @@ export class Encoder implements Writing {
 
   #array(items: readonly unknown[], prototype: object | null): readonly unknown[] {
     if (findClass(prototype) !== "Array") this.refuseInstance(items);
-    // An item and its comma.
+    // Each item takes at least one character and a comma.
     this.reserve(items.length * 2);
     const steps = this.#steps;
     const last = steps.length - 1;
@@ -193,14 +193,13 @@ export class Encoder implements Writing {
         copy[index] = this.#tagged("hole", item);
       } else if (!isPlainNumber(item) || this.#redacted !== undefined) copy[index] = this.#value(item);
     }
-    // Properties that aren't enumerable aren't looked for, because listing all names would take as long as copying the
-    // items.
+    // Non-enumerable properties aren't checked, because listing all names would take as long as copying the items.
     const isBare = isLongAndBare(items) || Object.keys(items).length === copy.length - holes;
     if (!isBare || Object.getOwnPropertySymbols(items).length > 0) {
       const extra = Reflect.ownKeys(items).find(
         (key) => typeof key === "symbol" || (key !== "length" && String(Number(key) >>> 0) !== key),
       );
-      this.refuse("an extra property of an Array", "Save it beside the array.", extra);
+      this.refuse("an extra property of an Array", "Save it outside the array.", extra);
     }
     return copy;
   }
@@ -231,7 +230,7 @@ export class Encoder implements Writing {
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
   }
 
-  /** An object's keys. Refuses the object if it has other properties that would be lost. */
+  /** Returns an object's keys. Refuses the object if it has other properties, since they would be lost. */
   #listKeys(value: object): readonly string[] {
     const keys = Object.keys(value);
     const leavesOut = this.#options.leavesOutHidden;
@@ -258,7 +257,7 @@ export class Encoder implements Writing {
   #failure(cause: unknown): Error {
     if (isError(cause) && cause.message === "Invalid string length") return this.#tooLarge();
     const reason = isError(cause) ? cause.message : "something other than an Error was thrown";
-    return this.#refusal(`not readable (${reason})`, "The error's cause says why.", this.#steps, { cause });
+    return this.#refusal(`not readable (${reason})`, "See the error's cause.", this.#steps, { cause });
   }
 
   #refusal(what: string, advice: string, steps: readonly PathStep[], options?: { readonly cause: unknown }): Error {
@@ -279,7 +278,7 @@ export class Encoder implements Writing {
   }
 }
 
-/** The error for a state whose JSON is longer than the limit, or than the longest text that V8 allows. */
+/** Makes the error for a state whose JSON is longer than the limit, or than the longest text that V8 allows. */
 export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?: string): PayloadTooLargeError {
   const what = `${nameOwner(owner)} can't be saved: encoded, it has more than`;
   const note = where === undefined ? "" : ` (${where})`;
@@ -287,7 +286,7 @@ export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?
     maxBytes < constants.MAX_STRING_LENGTH
       ? `${what} ${maxBytes} bytes${note}. Nothing was stored. Save less, or raise maxPayloadBytes.`
       : `${what} ${constants.MAX_STRING_LENGTH} bytes, the longest text that JavaScript can hold here (V8's limit)${note}. ` +
-          "Nothing was stored, and no option raises this limit. Split the state: save its parts as tasks of their own, or keep large data in files and save their paths.",
+          "Nothing was stored, and no option raises this limit. Split the state: save its parts as separate tasks, or keep large data in files and save their paths.",
   );
 }
 
@@ -313,7 +312,7 @@ function findClass(prototype: object | null): string | undefined {
 }
 
 /**
- * Whether an array is long and has no properties besides its items. `inspect` finds such properties quickly, through
+ * Whether an array is long and has no properties besides its items. `inspect` finds extra properties quickly, through
  * the engine. Listing the keys of many numbers would take 30 times as long as writing the numbers. If the result is
  * false, the caller must list the keys.
  */

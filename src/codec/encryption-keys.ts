@@ -20,7 +20,7 @@ const MIN_SALT = 16;
 const MIN_PASSPHRASE = 15;
 
 /**
- * Derives a key from a passphrase by scrypt, once, when it is first needed, on another thread.
+ * Derives a key from a passphrase with scrypt. The key is derived once, when it is first needed, on another thread.
  *
  * @param passphrase - At least 15 characters, not counting white space at both ends, because a thief of the store can
  *   try any number of passphrases. It is normalized to NFKC, so its Unicode form doesn't matter.
@@ -39,7 +39,8 @@ export function keyFromPassphrase(
     readonly salt: string | Uint8Array;
     /**
      * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB of memory and a few
-     * tenths of a second, a higher cost more of both. Never change it, since a different cost makes a different key.
+     * tenths of a second; a higher cost takes more of both. Never change it, since a different cost makes a different
+     * key.
      */
     readonly cost?: number | undefined;
   },

@@ -7,7 +7,7 @@ import type { CheckpointOwner, RecordOwner, TransformContext } from "./transform
  * | bytes | |
  * | --- | --- |
  * | 1 | the envelope's version: 1 |
- * | 1 | how long the key's id is: n |
+ * | 1 | the length of the key's id: n |
  * | n | the key's id, ASCII |
  * | 12 | the nonce, random |
  * | … | the ciphertext of AES-256-GCM |
@@ -36,7 +36,7 @@ export interface Envelope {
   readonly tag: Uint8Array;
 }
 
-/** Encrypts the text with a new nonce of 96 random bits, into an envelope. */
+/** Encrypts the text into an envelope, with a new nonce of 96 random bits. */
 export function sealEnvelope(text: Uint8Array, keyId: string, key: KeyObject, context: TransformContext): Uint8Array {
   const head = Buffer.from([VERSION, keyId.length, ...Buffer.from(keyId, "ascii")]);
   const nonce = randomBytes(NONCE_BYTES);
@@ -62,7 +62,7 @@ export function parseEnvelope(bytes: Uint8Array): Envelope | undefined {
   };
 }
 
-/** Decrypts the text; `undefined` if it wasn't sealed with this key for this context. */
+/** Decrypts the text; `undefined` if the text wasn't sealed with this key for this context. */
 export function openEnvelope(
   { keyId, nonce, ciphertext, tag }: Envelope,
   key: KeyObject,
@@ -81,8 +81,8 @@ export function openEnvelope(
 }
 
 /**
- * The data that the tag authenticates besides the ciphertext, as JSON. JSON is unambiguous, since quotes delimit each
- * text, and absent fields are `null`.
+ * Makes the data that the tag authenticates in addition to the ciphertext, as JSON. JSON is unambiguous, since quotes
+ * delimit each text, and absent fields are `null`.
  */
 function authenticatedData(keyId: string, context: TransformContext): Buffer {
   const bound = context.kind === undefined ? listCheckpointFields(context) : listRecordFields(context);
@@ -94,7 +94,7 @@ function listCheckpointFields({ taskId, id, stage, parentId, stateVersion }: Che
   return ["waymark-encrypt", taskId, id, stage, parentId, stateVersion];
 }
 
-/** A form of its own, so that no record can stand for a checkpoint. */
+/** Begins with a different form, so that a record's payload can't pass for a checkpoint's. */
 function listRecordFields({ taskId, kind, name, recordKey, id, createdAt }: RecordOwner) {
   return ["waymark-encrypt-record", taskId, kind, name, recordKey, id, createdAt];
 }

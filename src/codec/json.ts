@@ -16,17 +16,16 @@ export interface EncodedState {
   readonly encoding: JsonEncoding;
   /** Well-formed, and `JSON.stringify(JSON.parse(text)) === text`. */
   readonly text: string;
-  /** Something in the state was redacted. */
+  /** Given if something in the state was redacted. */
   readonly isRedacted?: true;
 }
 
 /**
- * Encodes a value as JSON text. {@link decodeJson} makes an equal value with the same prototypes from it.
+ * Encodes a value as JSON text. {@link decodeJson} decodes the text to an equal value with the same prototypes.
  *
- * One synchronous walk reads each property once, also of Proxies, and calls each getter once. Some values come back
- * different:
+ * One synchronous walk reads each property once, even of Proxies, and calls each getter once. Some values change:
  * - A shared object comes back as equal copies.
- * - A view gets memory of its own, which is neither shared nor resizable.
+ * - A view gets its own memory, which is neither shared nor resizable.
  * - A getter becomes the value that it returned.
  * - An error of a class that isn't built in becomes an error of the nearest built-in class, with its own name and
  *   properties.
@@ -42,7 +41,7 @@ export interface EncodedState {
  *   default they are refused.
  * @returns If nothing needs a tag, the encoding is `json`, and `text` is exactly the text of `JSON.stringify`. (There
  *   is one exception: numeric keys come first, in ascending order, even if a Proxy lists them in another order.)
- * @throws {StateNotSerializableError} Something in the value would not come back equal; `path` says where (see
+ * @throws {StateNotSerializableError} Something in the value would not come back equal; `path` shows where (see
  *   formatPath).
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
@@ -59,13 +58,13 @@ export function encodeJson(
 }
 
 /**
- * Encodes a value as the JSON of `JSON.stringify`, for formats without tags. Values that would need a tag are refused,
- * too. So `JSON.parse` returns an equal value, but without properties that are `undefined`. (Most programs don't
+ * Encodes a value as the JSON of `JSON.stringify`, for formats without tags. Also refuses values that would need a tag.
+ * So `JSON.parse` returns an equal value, except that properties that are `undefined` are missing. (Most programs don't
  * distinguish them from missing ones. In an array `undefined` is refused, since JSON would change it to null.)
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param owner - For messages: the checkpoint that this is for.
- * @throws {StateNotSerializableError} JSON would lose or change something in the value; `path` says where.
+ * @throws {StateNotSerializableError} JSON would lose or change something in the value; `path` shows where.
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
 export function encodePlainJson(value: unknown, maxBytes: number, owner?: ValueOwner): string {

@@ -25,11 +25,11 @@ export const BUILT_IN_ERRORS: ReadonlyMap<string, () => Error> = new Map([
   ["DOMException", unplaced(() => new DOMException())],
 ]);
 
-/** Makes errors without a stack: Node would print the line of our source above an uncaught one. */
+/** Makes errors without a stack. With a stack, Node would print the line of our source above an uncaught error. */
 function unplaced(make: () => Error): () => Error {
   return () => {
     const { stackTraceLimit } = Error;
-    // Frozen built-in objects keep theirs.
+    // Has no effect if the built-in objects are frozen.
     Reflect.set(Error, "stackTraceLimit", 0);
     try {
       return make();
@@ -40,15 +40,15 @@ function unplaced(make: () => Error): () => Error {
 }
 
 /**
- * The name of the built-in class with this prototype; `undefined` for every other class, also for a subclass of a
- * built-in class. The class may be of another realm: Jest, for example, runs tests in a `node:vm` context. A prototype
- * can be faked. Use the brand checks of `node:util` to tell whether an object really is an instance.
+ * Returns the name of the built-in class with this prototype; `undefined` for every other class, including subclasses
+ * of built-in classes. The class may belong to another realm: Jest, for example, runs tests in a `node:vm` context. A
+ * prototype can be faked. Use the brand checks of `node:util` to tell whether an object really is an instance.
  */
 export function findKind(prototype: object): string | undefined {
   return WRITTEN_IN_JAVASCRIPT.get(prototype) ?? nameOfIntrinsic(prototype);
 }
 
-/** The nearest built-in error class that this error is an instance of. */
+/** Returns the name of the nearest built-in error class that this error is an instance of. */
 export function findErrorKind(error: object): string | undefined {
   let prototype: object | null = Object.getPrototypeOf(error);
   for (; prototype !== null; prototype = Object.getPrototypeOf(prototype)) {
@@ -67,7 +67,7 @@ export function findErrorKind(error: object): string | undefined {
 export function describeInstance(value: object, isStorable: boolean): string {
   const prototype: object | null = Object.getPrototypeOf(value);
   const maker = prototype === null ? undefined : findConstructor(prototype);
-  const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a prototype of its own";
+  const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a custom prototype";
   if (types.isPromise(value)) return "a Promise";
   if (types.isProxy(value)) return `a Proxy around ${what}`;
   if (types.isBoxedPrimitive(value)) return `${what}, a boxed primitive`;
@@ -79,7 +79,9 @@ const ADVICE =
   "Save plain data in its place, or use a schema with a codec for the class (`z.codec`). Give a state's schema to the manager, and a step's schema to the step.";
 
 /**
- * Advice for the caller about a refused object. @param advice - The advice unless the object is a Promise or a Proxy.
+ * Returns advice for the caller about a refused object.
+ *
+ * @param advice - The advice unless the object is a Promise or a Proxy.
  */
 export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
@@ -101,8 +103,8 @@ const WRITTEN_IN_JAVASCRIPT: ReadonlyMap<object, string> = new Map<object, strin
 ]);
 
 /**
- * The name of the engine's class with this `prototype`, in any realm. Such a class is recognised by `toString`, since
- * only the engine's own functions print as native code.
+ * Returns the name of the engine's class with this `prototype`, in any realm. Such a class is recognised by `toString`,
+ * since only the engine's own functions print as native code.
  */
 function nameOfIntrinsic(prototype: object): string | undefined {
   const maker = findConstructor(prototype);

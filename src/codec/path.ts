@@ -7,12 +7,12 @@ export type PathStep = string | number | symbol | EntryStep | undefined;
 /** A step into a Map or a Set. */
 export interface EntryStep {
   readonly into: "get" | "keys" | "values";
-  /** The key for `get`, else the position from 0. */
+  /** For `get`, the key. Otherwise the position, from 0. */
   readonly at: string | number;
 }
 
 /**
- * The path for people; `$` is the state itself. Properties are `.name`, `["two words"]` if the name isn't an
+ * Formats a path for people; `$` is the state itself. Properties are `.name`, `["two words"]` if the name isn't an
  * identifier, or `[Symbol(name)]`. Array items are `[3]`. In a Map, `.get("alice")` is the value of a string key,
  * `.keys()[2]` is the third entry's key, and `.values()[2]` is the third entry's value if its key isn't a string. In a
  * Set, `.values()[2]` is the third item.
@@ -21,7 +21,7 @@ export function formatPath(steps: readonly PathStep[]): string {
   return `$${steps.map(formatStep).join("")}`;
 }
 
-/** A path or another stored text for a message. A very long one is cut in the middle. */
+/** Shortens a path or another stored text for a message. A very long text is cut in the middle. */
 export function shortPath(path: string): string {
   return path.length <= 240 ? path : `${path.slice(0, 120)} … ${path.slice(-100)}`;
 }

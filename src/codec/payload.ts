@@ -45,7 +45,7 @@ export interface MadePayload {
   readonly sizeBytes: number;
 }
 
-/** A payload's state, in an object of its own, because a state may look like a promise. */
+/** A payload's state, wrapped in an object because a state may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
 }
@@ -57,7 +57,7 @@ export interface PayloadText {
 }
 
 /**
- * Makes the payload of a state. The state is read during the call, so the caller may change it afterwards.
+ * Makes the payload of a state. Reads the state during the call, so the caller may change it afterwards.
  *
  * @example
  * ```ts
@@ -132,8 +132,8 @@ export function openText(payload: Payload, options: OpenPayloadOptions): Payload
 }
 
 /**
- * Opens a payload, to apply the current transforms to its text, without a schema or a migration. It undoes only as many
- * transforms as are needed to see whether the payload is current.
+ * Opens a payload in order to apply the current transforms to its text, without a schema or a migration. Undoes only as
+ * many transforms as are needed to find out whether the payload is current.
  *
  * @returns A function that makes the new payload. `undefined` if the payload is current: it has the same transforms in
  *   the same order, and `isCurrent` of each returns true.
@@ -158,9 +158,9 @@ export async function openToRenew(
 }
 
 /**
- * A payload with the same state for another checkpoint. It is the same payload, unless a transform may bind it to its
- * owner. Then the transforms are undone, and the configured transforms are applied for the new owner. The JSON is never
- * decoded.
+ * Returns a payload with the same state for another checkpoint. It is the same payload unless a transform may bind it
+ * to its owner. In that case, the payload's transforms are undone, and the configured transforms are applied for the
+ * new owner. The JSON is never decoded.
  *
  * @throws The errors of {@link openPayload}.
  */
@@ -172,7 +172,7 @@ export async function payloadFor(
   const { transforms = [] } = options;
   const { base, layers, body, context } = parsePayload(payload, options);
   const bytes = encodeBody(body);
-  // Configured transforms that the payload lacks count too. For example, if states are encrypted now, the new
+  // Configured transforms that the payload lacks also count. For example, if states are encrypted now, the new
   // checkpoint must be encrypted.
   if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
     return { payload, sizeBytes: bytes.byteLength };
@@ -181,19 +181,20 @@ export async function payloadFor(
   return applyTransforms(base, text, { context: owner, transforms });
 }
 
-/** The SHA-256 of a body in lower-case hexadecimal. For a text, it covers the UTF-8 bytes. */
+/** Returns the SHA-256 of a body in lower-case hexadecimal. For a text, it covers the UTF-8 bytes. */
 export function digestBody(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
 }
 
-/** Equal for equal stored states. */
+/** Returns a digest that is equal for equal stored states. */
 export function stateDigest({ encoding, text }: PayloadText): string {
   return `${encoding} ${digestBody(text)}`;
 }
 
 const UTF8 = new TextEncoder();
 /**
- * The digest of a longer body is computed off the main thread, so its write begins in a later turn of the event loop.
+ * The digest of a longer body is computed off the main thread, so the body's write begins in a later turn of the event
+ * loop.
  */
 const MAX_HASHED_AT_ONCE = 1024 * 1024 - 1;
 
@@ -208,12 +209,12 @@ async function hashLargeBody(encoding: string, body: string | Uint8Array): Promi
   return { payload: { encoding, body, sha256 }, sizeBytes: bytes.length };
 }
 
-/** A payload whose digest holds, before its transforms are undone. */
+/** A payload whose digest was checked, before its transforms are undone. */
 interface ParsedPayload {
   readonly base: JsonEncoding;
   /** The transforms to undo, in order. */
   readonly layers: readonly Transform[];
-  /** Without transforms, a text. With transforms, bytes. */
+  /** A text if there are no transforms, else bytes. */
   readonly body: string | Uint8Array;
   readonly context: TransformContext;
 }
@@ -238,7 +239,8 @@ function parsePayload(payload: Payload, options: OpenPayloadOptions): ParsedPayl
     );
   }
   for (const transform of transforms) if (!names.includes(transform.name)) transform.onAbsent?.(context);
-  // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
+  // If an encoding could name a transform twice, nested gzip bombs could pass, since each layer may stay within the
+  // limit.
   if (new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
   const layers = names.map((name) => findTransform(name, encoding, options)).reverse();
   // With transforms, the body must be stored as bytes. Without them, it must be stored as text.
@@ -281,8 +283,8 @@ function nameEncoding(base: string, transforms: readonly Transform[]): string {
 }
 
 /**
- * The context for transforms. It contains only fields that never change, because a transform may bind the bytes to
- * them.
+ * Makes the context for transforms. It contains only fields that never change, because a transform may bind the bytes
+ * to them.
  */
 function makeContext(owner: PayloadOwner, encoding: string): TransformContext {
   if (owner.kind !== undefined) {

@@ -11,7 +11,7 @@ export const ANY_DEPTH = Symbol("any depth");
 /** Paths to the secrets in one value. */
 export class RedactedPaths {
   readonly #patterns: readonly PathPattern[];
-  /** The text that is stored instead. */
+  /** The text that is stored in place of a secret. */
   readonly censor: string;
 
   constructor(patterns: readonly PathPattern[], censor: string) {
@@ -24,7 +24,7 @@ export class RedactedPaths {
     return this.#patterns.some((pattern) => matches(pattern, steps));
   }
 
-  /** Whether items of the Set at the path are secret. */
+  /** Whether any item of the Set at the path is secret. */
   coversItems(steps: readonly PathStep[]): boolean {
     return this.#patterns.some((pattern) => {
       const last = pattern.at(-1);
@@ -34,7 +34,7 @@ export class RedactedPaths {
   }
 }
 
-/** The patterns that are left of one, once it has led to `name`. Empty if it doesn't lead there. */
+/** Returns what remains of a pattern after a first step to `name`. Empty if the pattern doesn't lead there. */
 export function followPattern(pattern: PathPattern, name: string): readonly PathPattern[] {
   const [step, ...rest] = pattern;
   if (step === ANY_DEPTH) return [pattern, ...followPattern(rest, name)];
@@ -42,7 +42,7 @@ export function followPattern(pattern: PathPattern, name: string): readonly Path
 }
 
 /**
- * Replaces `message` (an error's message or name) in the stack by the censor. The lines with call sites stay as they
+ * Replaces `message` (an error's message or name) in the stack with the censor. The lines with call sites stay as they
  * are, since they may contain a short message by chance.
  */
 export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
@@ -68,8 +68,8 @@ function matches(pattern: PathPattern, steps: readonly PathStep[], at = pattern.
   return name !== undefined && (expected === ANY_STEP || expected === name) && matches(pattern, steps, at - 1, end - 1);
 }
 /**
- * The name of a step in patterns. `undefined` if no pattern can name it: a step to a Map's key, to a symbol, or not
- * taken yet.
+ * Returns the name of a step in patterns. `undefined` if no pattern can name the step: it leads to a Map's key or to a
+ * symbol, or isn't taken yet.
  */
 function nameStep(step: PathStep): string | undefined {
   if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);

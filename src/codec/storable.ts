@@ -1,12 +1,13 @@
-/** Stands in the compiler's message for the type of a value that can't be stored. No value has it. */
+/** Replaces the type of a value that can't be stored, for the compiler's message. No value has this type. */
 export interface CannotBeStored<What extends string> {
   readonly "can't be stored": What;
 }
 
 /**
- * A parameter of type `T & Storable<T>` takes what the codec can store, and refuses functions, symbols and Promises where
- * they stand. It doesn't look into Maps and Sets. It takes `unknown`, `any` and type parameters, which only the codec can
- * check. An instance of a class is refused for its methods; if it has none, only the codec refuses it.
+ * A parameter of type `T & Storable<T>` accepts what the codec can store. It refuses functions, symbols and Promises,
+ * and the compiler's error is at their place. It doesn't check the contents of Maps and Sets. It accepts `unknown`,
+ * `any` and type parameters, which only the codec can check. An instance of a class is refused for its methods; if it
+ * has none, only the codec refuses it.
  */
 export type Storable<T> = [FlawOf<T>] extends ["function"]
   ? CannotBeStored<"a function">
@@ -19,8 +20,9 @@ export type Storable<T> = [FlawOf<T>] extends ["function"]
         : unknown;
 
 /**
- * What may keep a `T` from being stored. While `T` is a type parameter, TypeScript takes `any` for it to find which
- * branches of {@link Storable} are possible. For `any` this is "none", so a type parameter counts as storable.
+ * The reason why a `T` may not be storable. While `T` is a type parameter, TypeScript substitutes `any` for it to find
+ * which branches of {@link Storable} are possible. For `any` the reason is "none", so a type parameter counts as
+ * storable.
  */
 type FlawOf<T> = [T] extends [Whole]
   ? "none"
@@ -62,5 +64,5 @@ type Whole =
   | ReadonlyMap<unknown, unknown>
   | ReadonlySet<unknown>;
 
-/** The states that may be saved: of the type that the manager saves; if that is unknown, all that can be stored. */
+/** The type of a state to save: the type that the manager saves or, if that is unknown, any type that can be stored. */
 export type StateToSave<Saved, Given> = [unknown] extends [Saved] ? Given & NoInfer<Storable<Given>> : Saved;

@@ -21,15 +21,15 @@ export type JsonRecord = Record<string, unknown>;
 
 /** The methods that a row of {@link TAGS} may call while it encodes a value. */
 export interface Writing {
-  /** The JSON for a part of the value, reached by `step`. */
+  /** Returns the JSON for the part of the value to which `step` leads. */
   child(value: unknown, step: PathStep): unknown;
-  /** The JSON object for these properties of the value. */
+  /** Returns the JSON object for these properties of the value. */
   members(value: object, keys: readonly string[]): JsonRecord;
-  /** The JSON object for all properties of a plain object. */
+  /** Returns the JSON object for all properties of a plain object. */
   plainObject(value: object): JsonRecord;
-  /** Calls `write`, and leaves out properties that are `undefined` while it runs, as `JSON.stringify` does. */
+  /** Calls `write`. While it runs, properties that are `undefined` are left out, as `JSON.stringify` does. */
   withoutUndefined<Result>(write: () => Result): Result;
-  /** Throws if so many more characters would exceed the limit. Call it before writing them. */
+  /** Throws if this many more characters would exceed the limit. Call it before writing them. */
   reserve(characters: number): void;
   /** Refuses the value. With `step`, refuses the part of the value to which the step leads. */
   refuse(what: string, advice: string, step?: PathStep): never;
@@ -42,23 +42,23 @@ export interface Writing {
  * malformed.
  */
 export interface Reading {
-  /** The value that this JSON stands for. */
+  /** Returns the value that this JSON stands for. */
   value(json: unknown): unknown;
-  /** Decodes the object's members in place and returns the object. The object itself isn't decoded as a tag. */
+  /** Decodes the object's members in place, and returns the object. Doesn't decode the object itself as a tag. */
   members(json: JsonRecord): JsonRecord;
   /** Refuses a value that a newer version wrote. */
   unsupported(what: string, cause?: unknown): never;
 }
 
-/** Classes of another library, whose instances may occur in a value. */
+/** Classes of another library whose instances may occur in a value. */
 export interface ForeignClasses {
   /** The key that marks the JSON of an instance. A plain object that has this key is written as a tag. */
   readonly key: string;
   /** Advice for the caller about an instance of an unknown class. */
   readonly advice: string;
-  /** The JSON for an instance; `undefined` if its class is unknown. */
+  /** Returns the JSON for an instance; `undefined` if its class is unknown. */
   write(instance: object, writing: Writing): JsonRecord | undefined;
-  /** The value for JSON that has the key `key`. */
+  /** Returns the value for JSON that has the key `key`. */
   read(json: JsonRecord, reading: Reading): unknown;
 }
 
@@ -80,7 +80,7 @@ const ROWS: readonly TagRow[] = [
     () => undefined,
     (stored) => check(stored === undefined),
   ),
-  // A hole of an array. Only the walk over an array makes this value.
+  // A hole of an array. Only the walk over an array writes this tag.
   row(
     "hole",
     (value) => value === undefined,
@@ -147,7 +147,7 @@ const ROWS: readonly TagRow[] = [
   ),
   row("Error", isError, writeError, readError),
 
-  // Bytes as base64, in the byte order of the machine, which is little-endian on all but s390x and AIX.
+  // Bytes as base64, in the byte order of the machine. Only s390x and AIX aren't little-endian.
   row("ArrayBuffer", types.isArrayBuffer, encodeBytes, (stored) => decodeBytes(stored, 1).buffer, []),
   view("DataView", 1, (buffer, offset, length) => new DataView(buffer, offset, length)),
   view("Buffer", 1, (buffer, offset, length) => Buffer.from(buffer, offset, length)),
@@ -260,8 +260,8 @@ function writeError(error: object, writing: Writing): unknown {
   const symbol = Object.getOwnPropertySymbols(error).find((key) => isEnumerable(error, key));
   if (symbol !== undefined)
     writing.refuse("a property with a symbol as its key", "Save it as an ordinary property.", symbol);
-  // A caller's class may have its name on its prototype. Since the prototype isn't restored, the name is saved. A
-  // DOMException always has name and message on its prototype.
+  // A caller's class may define its name on the prototype. Since the prototype isn't restored, the name is saved. A
+  // DOMException always has its name and message on the prototype.
   const inherited: JsonRecord = kind === "DOMException" ? {} : { name: kind, message: "" };
   const props = writing.members(error, enumerable);
   const body: JsonRecord = { class: kind };
@@ -307,7 +307,7 @@ function decodeBytes(stored: unknown, elementSize: number): Buffer<ArrayBuffer> 
 }
 
 function refuseExtra(tag: string, writing: Writing, extra: PathStep): never {
-  return writing.refuse(`an extra property of a value of class ${tag}`, "Save it beside that value.", extra);
+  return writing.refuse(`an extra property of a value of class ${tag}`, "Save it outside that value.", extra);
 }
 
 function parseDate(iso: string): Date {
@@ -350,5 +350,5 @@ function check(holds: boolean): void {
 }
 
 function malformed(): never {
-  throw new TypeError("A value with this tag can't have this form.");
+  throw new TypeError("Malformed value for this tag.");
 }

@@ -27,8 +27,8 @@ export interface RecordOwner extends Pick<LogRecord, "taskId" | "kind" | "create
 export type PayloadOwner = CheckpointOwner | RecordOwner;
 
 /**
- * Data to which a transform may bind the bytes, for example as the authenticated data of an encryption. Then a body
- * that was moved to another checkpoint or record, or got another encoding, can't be decoded. `decode` gets the same
+ * Data to which a transform may bind the bytes, for example as the authenticated data of an encryption. A body that was
+ * moved to another checkpoint or record, or whose encoding was changed, then can't be decoded. `decode` gets the same
  * context as `encode`.
  */
 export type TransformContext = PayloadOwner & {
@@ -48,7 +48,7 @@ export interface Transform {
   encode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
   /**
    * Returns the bytes that `encode` was given. MUST NOT change or keep `body`, which may be the storage's own memory.
-   * MUST limit its memory. Its digest has been checked, so `body` is intact.
+   * MUST limit its memory. `body` is intact, since its digest has been checked.
    */
   decode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
   /**
@@ -57,7 +57,7 @@ export interface Transform {
    */
   readonly ignoresOwner?: boolean;
   /**
-   * Whether `encode` would make an equivalent body now, for example with the same key. For `rekey`. Default: always
+   * Whether `encode` would make an equivalent body now, for example with the same key. Used by `rekey`. Default: always
    * true.
    */
   isCurrent?(body: Uint8Array): boolean;

@@ -20,7 +20,7 @@ import type { AttemptParts } from "./turn-calls.js";
 export interface ClaimedRun {
   readonly lease: Lease;
   readonly state: RunState;
-  /** After so many attempts in a row that recorded nothing, the run is recorded as failed. */
+  /** After this many attempts in a row that recorded nothing, the run is recorded as failed. */
   readonly maxAttempts: number;
   /** Called when a child run has recorded something. */
   childSaved(): void;
@@ -44,7 +44,10 @@ function describeWaits({ dueAt, waitsFor }: RunWaits): string {
   return `waits ${parts.join(", at most ")}`;
 }
 
-/** Without the limit of a wait for an event: lists show it beside the label. */
+/**
+ * Makes the label of a suspended run. Lists show the time limit of a wait for an event next to the label, so the label
+ * leaves it out.
+ */
 function waitsLabel(waits: RunWaits): string {
   return `Run ${describeWaits(waits.waitsFor.length === 0 ? waits : { ...waits, dueAt: NEVER })}`;
 }
@@ -52,7 +55,7 @@ function waitsLabel(waits: RunWaits): string {
 /** The error of a run that kept crashing its workers. */
 class AttemptsError extends Error {
   override readonly name = ATTEMPTS_ERROR;
-  /** What the last attempt had started: `render`, `render and 2 more`; `undefined` if it had started no step. */
+  /** The steps that the last attempt had started: `render`, `render and 2 more`; `undefined` if it had started none. */
   readonly where: string | undefined;
 
   /** @param running - The steps that the last attempt had started. */
@@ -61,8 +64,8 @@ class AttemptsError extends Error {
     const steps = running.map((title) => JSON.stringify(title)).join(", ");
     const what = steps === "" ? "outside of all steps" : `in ${running.length === 1 ? "step" : "the steps"} ${steps}`;
     super(
-      `${crashes} attempts in a row ended without recording anything: each was killed, lost its lease, or met an error of the ` +
-        `storage. The last one ended ${what}. Find the reason in the workers' logs.`,
+      `${crashes} attempts in a row ended without recording anything: each was killed, lost its lease, or met a storage ` +
+        `error. The last one ended ${what}. Find the reason in the workers' logs.`,
     );
     this.where = running.length > 1 ? `${first} and ${running.length - 1} more` : first;
   }
@@ -116,8 +119,8 @@ export class Attempt {
   }
 
   /**
-   * Runs the attempt, and publishes it on `waymark:run`. Its record keeps the `traceparent` that a subscriber gives,
-   * instead of the former attempt's.
+   * Runs the attempt, and publishes it on `waymark:run`. If a subscriber sets `traceparent`, the run's checkpoints
+   * record it instead of the former attempt's.
    */
   async run(): Promise<unknown> {
     if (!tracing.run.hasSubscribers) return this.#run();
@@ -251,7 +254,7 @@ export class Attempt {
       await (pause ? this.#recordPause(pause) : this.#recordFailure(thrown));
       this.#noteEnd();
     } catch (error) {
-      // A cancelled run has its end.
+      // The end of a cancelled run is already recorded.
       if (!(error instanceof RunCancelledError))
         store.options.logger.warn({ taskId, error }, "The end of a run could not be recorded");
     }
@@ -265,15 +268,15 @@ export class Attempt {
   }
 
   /**
-   * Records that the run is paused. A run that waits is due once an event comes that it waits for. An event that came
-   * before makes the record fail, or is seen here.
+   * Records that the run is paused. A suspended run becomes due when an event arrives that it waits for. If the event
+   * has already arrived, it is among the events read here, or it makes the save fail and the loop reads it.
    */
   async #recordPause(reason: RunPausedError): Promise<void> {
     const { store, journal, events } = this.#parts;
     const nowText = () => new Date(store.options.clock()).toISOString();
     if (!(reason instanceof RunWaitsError)) {
       const open = this.#turn?.findWaits();
-      // A run that was paused for another reason than its waits is due at once.
+      // A run that paused for a reason other than its waits is due at once.
       const waits = open && { ...open, dueAt: nowText() };
       await journal.save({ isTransient: true, status: "paused", label: journal.labelAfterLast("Run paused"), waits });
       return;
@@ -326,7 +329,10 @@ export class Attempt {
     if (this.#claimed !== undefined) this.#claimed.isEndSaved = true;
   }
 
-  /** Warns of results that make the next run end in the same way, and of errors that it gets again. */
+  /**
+   * Warns of recorded results that would make the next run fail in the same way, and of recorded errors that it would
+   * get again.
+   */
   #warnOfRecordedResults(): void {
     const { store, taskId, journal } = this.#parts;
     const kept = keptErrorsText(this.#errors.kept);

@@ -27,18 +27,18 @@ type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence"
 
 /** The point of a task from which a branch continues. */
 interface BranchPoint {
-  /** The newest checkpoint up to there. */
+  /** The newest checkpoint up to the point. */
   readonly checkpoint: StoredCheckpoint;
   /** The checkpoint that has the branch's first state. */
   readonly source: StoredCheckpoint;
   /** Given if a run saved the checkpoint. */
   readonly note: RunNote | undefined;
-  /** The recorded steps of the turn, if the branch continues in the middle of it. */
+  /** The recorded steps of the turn, if the branch continues in the middle of the turn. */
   readonly turn: RecordedTurn | undefined;
   readonly upTo: number;
 }
 
-/** What a branch takes over from a run. */
+/** The note and the records that a branch takes over from a run. */
 interface CarriedRun {
   readonly note: RunNote;
   readonly records: readonly RecordDraft[];
@@ -66,8 +66,8 @@ export class Branches {
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
-        `There is a task ${JSON.stringify(newTaskId)} already, or there are events for it, so it can't begin as a fork. ` +
-          "Nothing was stored; choose a task id that has none.",
+        `Task ${JSON.stringify(newTaskId)} already has checkpoints or events, so it can't begin as a fork. ` +
+          "Nothing was stored; choose an unused task id.",
         { cause },
       );
     }
@@ -114,7 +114,7 @@ export class Branches {
         ...(from.note && !isChild(checkpoint) && { dueAt: draft.createdAt }),
       };
       const { transforms } = this.#store.options;
-      // The copy checks the digest, so damage that it finds is reported as that of the source.
+      // Copying checks the payload's digest. Damage is reported as that of the source checkpoint.
       const { reader } = this.#store;
       const payload = await reader.use(taskId, source.id, (record) =>
         payloadFor(copy, record.payload, { transforms, context: record }),
@@ -130,14 +130,16 @@ export class Branches {
     return this.#store.appendBranch(newTaskId, made, lease);
   }
 
-  /** @throws {CheckpointNotFoundError} There is no such checkpoint or record, or its turn's first checkpoint is gone. */
+  /**
+   * @throws {CheckpointNotFoundError} The checkpoint or record doesn't exist, or its turn's first checkpoint is gone.
+   */
   async #findPoint(taskId: string, point: string | number): Promise<BranchPoint> {
     const { reader } = this.#store;
     const id = typeof point === "string" ? point : await this.#findCheckpoint(taskId, point);
     const checkpoint = await reader.use(taskId, id, (record) => record);
     const note = readRunNote(checkpoint);
     const upTo = typeof point === "number" ? point : checkpoint.sequence;
-    // From a run that has ended, every step runs again.
+    // If the run has ended, the branch runs every step again.
     if (note === undefined || note.isOver || checkpoint.status === "completed") {
       return { checkpoint, source: checkpoint, note, turn: undefined, upTo };
     }
@@ -147,8 +149,8 @@ export class Branches {
   }
 
   /**
-   * The id of the newest checkpoint up to a record, if it is of the record's turn. Inputs, and records that a fork or a
-   * rewind has carried, come before their turn's first checkpoint.
+   * Finds the id of the newest checkpoint up to a record, if the checkpoint belongs to the record's turn. Inputs, and
+   * records that a fork or a rewind has copied, come before their turn's first checkpoint.
    */
   async #findCheckpoint(taskId: string, sequence: number): Promise<string> {
     checkTaskId(taskId);
@@ -180,7 +182,7 @@ export class Branches {
     );
   }
 
-  /** The run's position in the branch, and the records of the turn up to the point, for the new generation. */
+  /** Makes the note of the branch's run, and copies the records of the turn up to the point for the new generation. */
   async #carryRun(
     { checkpoint, turn, upTo }: BranchPoint,
     note: RunNote,
@@ -212,7 +214,10 @@ export class Branches {
     return { note: { ...head, generation, ...carried, ...(received && { received }) }, records };
   }
 
-  /** What the task has received until now, beside these receipts, which the branch gets again. */
+  /**
+   * Returns the events that the task has received so far, except the events of `receipts`, whose receipts are records
+   * of the branch.
+   */
   async #readReceived(
     taskId: string,
     receipts: ReadonlySet<number>,
@@ -243,7 +248,7 @@ export class Branches {
     return range[1] === 0 ? undefined : ranges;
   }
 
-  /** The task's events for a fork, which has them as its first records, and their new sequences. */
+  /** Copies the task's events for a fork, whose first records they become. Maps their sequences to the new ones. */
   async #copyEvents(taskId: string, newTaskId: string) {
     const renamed = new Map<number, number>();
     const records: RecordDraft[] = [];
@@ -256,7 +261,7 @@ export class Branches {
     return { renamed, records };
   }
 
-  /** A copy of a record for another task or generation; none if the record's body was removed. */
+  /** Copies a record for another task or generation. Returns an empty list if the record's body was removed. */
   async #copyRecord(
     record: LogRecord | RecordHeader,
     taskId: string,
@@ -276,7 +281,7 @@ function isOfTurn(checkpoint: CheckpointSummary | CorruptRecord, { generation, t
   return note?.generation === generation && note.turn === turn;
 }
 
-/** A branch names the events for which its run waits, and is due at once. A fork of a child run is a child run too. */
+/** A branch lists the events that its run waits for, and is due at once. A fork of a child run is also a child run. */
 function readBranchFlags({ checkpoint, turn }: BranchPoint, dueAt: string) {
   const waits = turn && readWaits(checkpoint);
   return { ...(waits?.waitsFor.length && { waits: { ...waits, dueAt } }), isChild: isChild(checkpoint) };

@@ -20,7 +20,7 @@ export function cancelTasks(store: RunStore, tasks: OneOrMany, reason: string): 
   return changeEach(store, "cancel", tasks, INCOMPLETE, async (taskId, newest) => {
     if (isCancelled(newest)) return false;
     const { code } = RunCancelledError;
-    // `isCancelled` recognizes it by the code and the missing stack.
+    // `isCancelled` recognizes the error by its code and its missing stack.
     const error = Object.assign(new Error(reason), { name: "RunCancelledError", code, stack: undefined });
     await store.underForcedLease(taskId, (lease) => store.failTask(taskId, error, lease));
     return true;
@@ -48,11 +48,14 @@ export async function retryTasks(
   });
 }
 
-/** The results of the current turn from a step on, which may be one that failed, or was running at a kill. */
+/**
+ * Finds the results of the current turn from the step `from` on. That step may have failed, or may have been running
+ * when the process was killed.
+ */
 async function findResultsFrom(store: RunStore, newest: CheckpointSummary, from: string): Promise<DroppedResults> {
   const { taskId } = newest;
   const note = readRunNote(newest);
-  // By the titles of steps: the last end of the step, or its first start.
+  // By step title: the sequence of the step's last end or, if it hasn't ended, of its first start.
   const found = new Map<string, number>();
   const receipts: (RunKey & { readonly sequence: number })[] = [];
   let last = 0;
@@ -83,7 +86,7 @@ async function findResultsFrom(store: RunStore, newest: CheckpointSummary, from:
   );
 }
 
-/** Names the failed steps of a task that was put back, but that aren't tried again. */
+/** Warns of failed steps that aren't tried again although their task was put back. */
 async function warnOfKeptErrors(store: RunStore, { taskId, sequence }: CheckpointSummary): Promise<void> {
   const { logger } = store.options;
   try {
@@ -92,12 +95,15 @@ async function warnOfKeptErrors(store: RunStore, { taskId, sequence }: Checkpoin
     const kept = keptErrorsText(value.kept);
     if (kept !== undefined) logger.warn({ taskId }, `Task ${JSON.stringify(taskId)} was put back. ${kept}`);
   } catch (error) {
-    // It may be damaged, or this manager has no key for it.
+    // The record may be damaged, or this manager has no key for it.
     logger.debug({ taskId, error }, "The steps of a task that was put back can't be read");
   }
 }
 
-/** Calls `change` for the task, or for each task of the prefix with one of these statuses. Counts what it changed. */
+/**
+ * Calls `change` for the task, or for each task of the prefix with one of these statuses. Returns how many tasks
+ * changed.
+ */
 async function changeEach(
   store: RunStore,
   what: string,

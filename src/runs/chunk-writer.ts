@@ -2,10 +2,10 @@ import type { EncodedState } from "../codec/json.js";
 import { RunPausedError } from "../contract/errors.js";
 import type { AttemptParts, NamedStep } from "./turn-calls.js";
 
-/** Chunks are stored together: after so many milliseconds, or once they have so many characters. */
+/** Chunks are stored in batches: after `ms` milliseconds, or once `chars` characters aren't stored yet. */
 const FLUSH = { ms: 20, chars: 64 * 1024 };
 
-/** Stores what one attempt of a step writes while it runs, as records of the kind `chunk`. */
+/** Stores the output that one attempt of a step writes while it runs, as records of the kind `chunk`. */
 export class ChunkWriter {
   readonly #parts: Pick<AttemptParts, "store" | "journal" | "values" | "stop">;
   readonly #step: NamedStep;
@@ -17,7 +17,7 @@ export class ChunkWriter {
   #cancelTimer: (() => void) | undefined;
   #isOver = false;
 
-  /** @param attempt - Of the step. */
+  /** @param attempt - The number of the step's attempt. */
   constructor(parts: AttemptParts, step: NamedStep, attempt: number) {
     this.#parts = parts;
     this.#step = step;
@@ -34,7 +34,7 @@ export class ChunkWriter {
         ),
       );
     }
-    // A run that pauses stores what its steps write, as it stores their results.
+    // A run that is pausing still stores the output and the results of its steps.
     if (stop.signal.aborted && !(stop.signal.reason instanceof RunPausedError)) return refused(stop.signal.reason);
     let encoded: EncodedState;
     try {
@@ -49,7 +49,7 @@ export class ChunkWriter {
     return Promise.resolve();
   };
 
-  /** Call it when the step's function has ended. The chunks that are left share a write with its result. */
+  /** Call it when the step's function has ended. The remaining chunks share a write with the step's result. */
   end(): void {
     this.#isOver = true;
     void this.#flush();
@@ -71,7 +71,10 @@ export class ChunkWriter {
   }
 }
 
-/** Few await a write: one that is called in a listener must not end the process when the run stops. */
+/**
+ * Makes a rejected promise that may stay unhandled. Many callers don't await `write`, and its rejection must not end
+ * the process when the run stops.
+ */
 function refused(reason: unknown): Promise<void> {
   const rejected = Promise.reject<void>(reason);
   rejected.catch(() => undefined);

@@ -9,10 +9,10 @@ import { isOfRun } from "../contract/transient.js";
 import { findNewest } from "../manager/queries.js";
 import { makeKey } from "./steps.js";
 
-/** An event without its value, and what became of it. */
+/** An event without its value, with its status. */
 export interface EventHeader extends Pick<TaskEvent, "id" | "name" | "sentAt" | "status" | "wait"> {
   readonly sequence: number;
-  /** The sequence of the record that says why it was refused. */
+  /** The sequence of the record with the reason for the refusal. */
   readonly refusal?: number;
 }
 
@@ -21,7 +21,10 @@ type ReadRecords = (
   query: RecordQuery & Required<Pick<RecordQuery, "kinds">>,
 ) => AsyncIterable<LogRecord | RecordHeader>;
 
-/** The events of a task, the oldest first. Reads headers only, so it needs no key. Skips what is damaged. */
+/**
+ * Lists the events of a task, the oldest first. Reads headers only, so it needs no encryption key. Skips damaged
+ * records.
+ */
 export async function listEventHeaders(
   storage: Pick<StorageAdapter, "list" | "log">,
   taskId: string,
@@ -33,7 +36,7 @@ export async function listEventHeaders(
   });
 }
 
-/** The keys of a task's open waits for this event. Reads headers only, as {@link listEventHeaders}. */
+/** Lists the keys of a task's open waits for events of this name. Reads headers only, like {@link listEventHeaders}. */
 export async function listOpenWaits(
   storage: Pick<StorageAdapter, "list" | "log">,
   taskId: string,
@@ -47,7 +50,7 @@ export async function listOpenWaits(
 }
 
 /**
- * The keys of the waits of a name that the current turn has begun and not ended.
+ * Reads the keys of the waits of this name that the current turn has begun but not ended.
  *
  * @param newest - The newest checkpoint that a run of the task saved.
  */
@@ -72,7 +75,7 @@ export async function readOpenWaits(
 }
 
 /**
- * The events of a task, the oldest first.
+ * Reads the headers of a task's events, the oldest first.
  *
  * @param newest - The newest checkpoint that a run of the task saved.
  */
@@ -113,7 +116,9 @@ export async function readEventHeaders(
   return events;
 }
 
-/** The sequence after which the records of the current turn begin; none, once the run is over. */
+/**
+ * Returns the sequence after which the records of the current turn begin. If the run is over, no records of it follow.
+ */
 function findStart(note: RunNote, { sequence }: CheckpointSummary): number {
   return note.isOver ? sequence : findTurnStart(note, sequence);
 }

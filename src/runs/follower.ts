@@ -8,12 +8,12 @@ import type { RecordReader, TaskRecord } from "../manager/records.js";
 import { Poller } from "./poller.js";
 import type { RunStore } from "./run-store.js";
 
-/** The most records that are read at a time, and about the most bytes. */
+/** The most records that are read at a time, and the approximate limit of their bytes. */
 const PAGE = { records: 100, bytes: 1024 * 1024 };
 
 /**
- * A record, or that a policy has removed some of the records above `sequence`, the last one that was passed on, up to
- * `upToSequence`. They may be of any kind.
+ * A record, or a notice that a policy has removed some of the records after `sequence` (the last one that was yielded)
+ * up to `upToSequence`. The removed records may be of any kind.
  */
 export type FollowedItem =
   | TaskRecord
@@ -24,7 +24,7 @@ export type FollowedItem =
       readonly upToSequence: number;
     };
 
-/** Yields the records of tasks that are there, and then those that come. */
+/** Yields the stored records of a task, and then each new one. */
 export class Follower {
   readonly #store: RunStore;
   readonly #records: RecordReader;
@@ -38,7 +38,7 @@ export class Follower {
     const left = new AbortController();
     const items = this.#items(taskId, options, left.signal);
     const end = items.return.bind(items);
-    // Otherwise it would end with the next item only, which may never come.
+    // Without the abort, the generator would end only at the next item, which may never come.
     items.return = (value) => {
       left.abort();
       return end(value);
@@ -53,7 +53,7 @@ export class Follower {
     const ending = anySignal(left, store.closing, signal);
     const poller = new Poller(store, taskId);
     let last = afterSequence ?? 0;
-    /** Removals up to this sequence were told of, or came before the beginning. */
+    /** Removals up to this sequence have been reported, or happened before this call. */
     let toldUpTo = afterSequence;
     let before: StoredTask | undefined;
     try {
@@ -61,7 +61,7 @@ export class Follower {
         ending.throwIfAborted();
         poller.begin();
         const page = await this.#readPage({ taskId, kinds, afterSequence: last });
-        // Read after the page, so that earlier removals are noticed.
+        // Read after the page, so that removals before it are noticed.
         const { task, isDamaged } = await store.findTask(taskId);
         if (!isDamaged && (task?.lastSequence ?? 0) < last) throw goneError(taskId, last);
         const upToSequence = task?.removedUpTo ?? 0;
@@ -74,11 +74,11 @@ export class Follower {
           yield record;
           ending.throwIfAborted();
         }
-        // An empty page has nothing of what was there before it was read.
+        // If the page is empty, no record is left up to the last sequence known before it was read.
         last = Math.max(last, page.at(-1)?.sequence ?? before?.lastSequence ?? 0);
         if (page.length > 0) idlePolls = -1;
         else if (before?.newest && hasEnded(before.newest) && (await store.isDurable(before.newest))) return;
-        // A change of status may have no record.
+        // A status change may have no record.
         else if (idlePolls > 0 && describeTask(task) === describeTask(before))
           idlePolls = await this.#untilChanged(taskId, before, poller, ending, idlePolls);
         before = task;
@@ -91,9 +91,10 @@ export class Follower {
   }
 
   /**
-   * Pauses until the task has probably changed. Without a hint, only the task is looked at, which is cheaper than a page.
+   * Pauses until the task has probably changed. If no change is reported, polls only the task, which is cheaper than
+   * reading a page.
    *
-   * @param known - The task before the last page was read, which was empty.
+   * @param known - The task as it was before the last page was read. That page was empty.
    * @returns How many polls have found nothing.
    */
   async #untilChanged(
@@ -113,7 +114,7 @@ export class Follower {
     }
   }
 
-  /** Reads the next records. An empty page says that there are no more. */
+  /** Reads the next records. An empty page means that there are no more. */
   async #readPage(query: Pick<RecordQuery, "taskId" | "afterSequence" | "kinds">): Promise<readonly TaskRecord[]> {
     const page: TaskRecord[] = [];
     let bytes = 0;
@@ -127,7 +128,7 @@ export class Follower {
   }
 }
 
-/** A text that changes with each change of the task's log. */
+/** Makes a text that differs after each change of the task's log. */
 function describeTask(task: StoredTask | undefined): string {
   const { newest, lastSequence, removedUpTo } = task ?? {};
   return [newest?.id, newest?.status, lastSequence, removedUpTo].join(" ");

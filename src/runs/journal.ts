@@ -17,36 +17,36 @@ import type { RunStore } from "./run-store.js";
 import { type EncodedField, joinFields } from "./step-values.js";
 import { WriteQueue } from "./write-queue.js";
 
-/** A record of the run that is to be appended. */
+/** A record of the run to append. */
 export interface RunRecordDraft {
   readonly kind: "step" | "run" | "mark" | "chunk";
-  /** Given for a step, its chunks, a wait, or a milestone of `run.save`. */
+  /** Given for a step, a chunk, a wait, or a milestone of `run.save`. */
   readonly name?: string;
   readonly occurrence?: number;
   /** The sequence of the event that a wait has received or refused. */
   readonly event?: number | undefined;
-  /** The plain fields of its value. Default: none. */
+  /** The plain fields of the record's value. Default: none. */
   readonly fields?: object | undefined;
-  /** One more field, whose value is encoded already. */
+  /** One more field of the value, which is already encoded. */
   readonly encoded?: EncodedField | undefined;
 }
 
-/** A checkpoint of the run that is to be saved. */
+/** A checkpoint of the run to save. */
 export interface RunSave extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error"> {
   readonly isTransient?: boolean;
   /** Default: the newest state. */
   readonly state?: EncodedState;
   /** Whether a turn starts with this checkpoint. */
   readonly startsTurn?: boolean;
-  /** Changes of what the checkpoint tells about the run. */
+  /** Changes to the run's note. */
   readonly note?: Partial<RunNote>;
   readonly waits?: RunWaits | undefined;
-  /** The records that are stored in the same step, for the checkpoint's id. */
+  /** Returns the records to store together with the checkpoint that has this id. */
   readonly records?: (id: string) => readonly RunRecordDraft[];
   readonly noEventAfter?: number | undefined;
 }
 
-/** A step, wait or save by its name and how often that was used in the turn. */
+/** Identifies a step, a wait or a save by its name and its number among those of the same name in the turn. */
 interface StepId {
   readonly name: string;
   readonly occurrence: number;
@@ -55,13 +55,15 @@ interface StepId {
 /** Records that share a write. */
 interface Batch {
   readonly drafts: (RecordDraft | Promise<RecordDraft>)[];
-  /** Whether none of them needs to survive a power cut yet. */
+  /** Whether no record needs to survive a power cut yet. */
   isLazy: boolean;
 }
 
-/** A step that takes less is quick. After so many in a row, the next one is expected to be quick. */
+/**
+ * A step that takes less than `ms` is quick. After `steps` quick steps in a row, the next one is expected to be quick.
+ */
 const QUICK = { ms: 5, steps: 16 };
-/** The first pause before a write is tried again. Each further pause is twice as long. */
+/** The first pause before a write is tried again. Each later pause is twice as long. */
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 5000;
 
@@ -71,9 +73,9 @@ export class RunJournal {
   readonly #lease: Lease;
   readonly #parent: ParentRun | undefined;
   readonly #failed: (error: unknown) => void;
-  /** Where the run stands. */
+  /** The run's current note. */
   head: RunNote;
-  /** What earlier attempts have recorded of the turn; `undefined` if none has begun it. */
+  /** The steps of the turn that earlier attempts have recorded; `undefined` if no attempt has begun the turn. */
   recorded: RecordedTurn | undefined;
   /** The state at the beginning of the turn. */
   begin: EncodedState;
@@ -84,15 +86,15 @@ export class RunJournal {
   recordedSteps: number;
   /** How many steps of this attempt in a row were quick. */
   #quickSteps = 0;
-  /** Whether this attempt has recorded anything but starts. */
+  /** Whether this attempt has recorded anything other than starts. */
   #hasProgress = false;
-  /** The records that the next write stores, and the sequence of the first one once they are stored. */
+  /** The records that the next write stores. `first` resolves to the first one's sequence once they are stored. */
   #next: (Batch & { readonly first: Promise<number> }) | undefined;
   readonly #writes = new WriteQueue();
 
   /**
    * @param parent - Given if the run began inside another run.
-   * @param failed - Called once a write has failed for good. Then nothing more is stored.
+   * @param failed - Called once a write has failed for good. Nothing is stored after that.
    */
   constructor(
     store: RunStore,
@@ -116,25 +118,26 @@ export class RunJournal {
     this.#lastStep = last && stepTitle(last.name || "a save", last.occurrence);
   }
 
-  /** The last sequence of the task that is known. */
+  /** The last known sequence of the task. */
   get lastSequence(): number {
     return this.#newest.last;
   }
 
   /**
-   * Whether the start of a step must be stored before its function is called. True for the first steps of an attempt, since
-   * one of them may have crashed the last attempt; and once the lease has expired, since another runner may have the task.
+   * Whether the start of a step must be stored before its function is called. True for the first steps of an attempt,
+   * since one of them may have crashed the last attempt. Also true once the lease has expired, since another runner may
+   * have the task.
    */
   get marksFirst(): boolean {
     return this.#quickSteps < QUICK.steps || this.#hasExpired;
   }
 
-  /** Notes how long the last step took. */
+  /** Call it with the time that a step took, for {@link marksFirst}. */
   notePace(ms: number): void {
     this.#quickSteps = ms < QUICK.ms ? this.#quickSteps + 1 : 0;
   }
 
-  /** A label that names the last step: `Run failed after plan`. */
+  /** Returns a label that names the last step: `Run failed after plan`. */
   labelAfterLast(what: string): string {
     return this.#lastStep === undefined ? what : `${what} after ${this.#lastStep}`;
   }
@@ -143,11 +146,11 @@ export class RunJournal {
    * Appends a record. Records that are appended at the same time share a write.
    *
    * @param isLazy - Whether the record needn't survive a power cut yet.
-   * @returns Its sequence, once it is stored.
+   * @returns The record's sequence, once the record is stored.
    */
   async append(record: RunRecordDraft, isLazy = false): Promise<number> {
     const draft = this.#draftRecord(record, this.head.generation);
-    // The write before it may take longer than the draft. Its failure is thrown by the flush.
+    // The draft may fail while an earlier write is still under way. The flush throws the draft's error.
     if (types.isPromise(draft)) draft.catch(() => undefined);
     // Chunks aren't progress: a step that is killed in each attempt may still write some.
     if (record.kind !== "mark" && record.kind !== "chunk") this.#progress();
@@ -169,12 +172,12 @@ export class RunJournal {
     return this.append({ kind: "step", name, occurrence, event, fields, encoded }, isLazy);
   }
 
-  /** Saves a checkpoint, after the writes under way. */
+  /** Saves a checkpoint after the writes that are under way. */
   save(save: RunSave): Promise<CheckpointSummary> {
     return this.#writes.run(() => this.#save(save));
   }
 
-  /** Ends the turn with a milestone, with which the next turn begins. */
+  /** Ends the turn with a milestone. The next turn begins with its state. */
   async endTurn(state: EncodedState, options: RunSave, received: ReceivedEvents | undefined): Promise<void> {
     const note = { turn: this.head.turn + 1, ...(received && { received }) };
     await this.save({ ...options, state, startsTurn: true, note });
@@ -184,7 +187,7 @@ export class RunJournal {
     this.#lastStep = undefined;
   }
 
-  /** Saves a milestone in the middle of the turn. Resolves to the sequence of its record, and to its id. */
+  /** Saves a milestone in the middle of the turn. Resolves to the milestone's id and the sequence of its record. */
   async saveMilestone(
     state: EncodedState,
     { name, occurrence }: StepId,
@@ -196,25 +199,31 @@ export class RunJournal {
     return { id, sequence: sequence - 1 };
   }
 
-  /** Records that this attempt mustn't be counted as one that recorded nothing. Never rejects. */
+  /** Records that this attempt has made progress, so that it isn't counted as a crash. Never rejects. */
   async noteProgress(why: string): Promise<void> {
     if (!this.#hasProgress) await this.note({ kind: "run", fields: { type: "progress", why } });
   }
 
-  /** Records that the run pauses, so that the attempt isn't counted if it is killed before it has ended. Never rejects. */
+  /**
+   * Records that the run is pausing, so that the attempt isn't counted as a crash if it is killed before it has ended.
+   * Never rejects.
+   */
   async notePausing(): Promise<void> {
     if (!this.#hasProgress) await this.note({ kind: "mark", name: PAUSING });
   }
 
-  /** Appends a lazy record. Never rejects: if it fails, the run has stopped, and the end of the attempt reports the error. */
+  /**
+   * Appends a lazy record. Never rejects: if the write fails, the run has stopped, and the end of the attempt reports
+   * the error.
+   */
   async note(record: RunRecordDraft): Promise<void> {
     await this.append(record, true).catch(() => undefined);
   }
 
-  /** Whether the lease has expired. A step may have blocked the process for so long. */
+  /** Whether the lease has expired. A step may have blocked the process for that long. */
   get #hasExpired(): boolean {
     const lease = this.#lease;
-    // The lease of another copy of this package has the public members only.
+    // The lease of another copy of this package has only the public members.
     if (lease instanceof TaskLease) return lease.hasExpired;
     return Date.parse(lease.expiresAt) <= this.#store.options.clock();
   }
@@ -263,7 +272,10 @@ export class RunJournal {
     }
   }
 
-  /** The last sequence of a batch whose append may have succeeded though it threw. */
+  /**
+   * Finds a batch whose append may have succeeded although it threw. Returns the sequence of its last record;
+   * `undefined` if it isn't stored.
+   */
   async #findStored(drafts: readonly RecordDraft[]): Promise<number | undefined> {
     const [first] = drafts;
     const { taskId } = this.#lease;
@@ -289,7 +301,7 @@ export class RunJournal {
     ...options
   }: RunSave): Promise<CheckpointSummary> {
     const { id: resembles, sequence: expectedSequence, transientId, ...newest } = this.#newest;
-    // The checkpoint at which a turn started stays, so that a resume, a fork or a rewind can begin there.
+    // The checkpoint at which a turn started is kept, so that a resume, a fork or a rewind can begin there.
     const replaces = this.head.turnStart === expectedSequence ? undefined : transientId;
     try {
       const note = { ...(startsTurn ? leaveTurn(this.head) : this.head), ...change };
@@ -319,8 +331,8 @@ export class RunJournal {
   }
 
   /**
-   * If a write fails but may still succeed, repeats it as long as the lease lasts. Without the write, a resume would run
-   * the step again.
+   * Repeats a write that failed but may still succeed, as long as the lease lasts. Without the write, a resume would
+   * run the step again.
    */
   async #writeUntilStored<Result>(write: (isRetry: boolean) => Promise<Result>): Promise<Result> {
     const { signal } = this.#lease;
@@ -343,7 +355,7 @@ function finishAll(made: readonly (RecordDraft | Promise<RecordDraft>)[]): Promi
   return Promise.all(made.map(async (draft) => draft));
 }
 
-/** Whether no draft has transforms to wait for. */
+/** Whether none of the drafts is a promise. */
 function areMade(drafts: readonly (RecordDraft | Promise<RecordDraft>)[]): drafts is readonly RecordDraft[] {
   return !drafts.some((draft) => types.isPromise(draft));
 }

@@ -4,13 +4,13 @@ import { processState } from "../contract/process-state.js";
 /** A run under way. */
 export interface ParentRun {
   /**
-   * Called when a child run has recorded something. If it has to save as well, resolves after that save. Never
+   * Called when a child run has recorded something. If this run has to save as well, resolves after that save. Never
    * rejects.
    */
   childSaved(): Promise<void>;
 }
 
-/** A call under way, with the call inside which it was made. */
+/** A call under way, and the call inside which it was made. */
 interface Call {
   /** The object that makes the call: for a step, its turn. */
   readonly of: object;
@@ -25,7 +25,7 @@ interface Call {
 /** Shared, because a run of one copy of this package may begin inside a run of another copy. */
 const CALLS = processState("calls.1", () => new AsyncLocalStorage<Call>());
 
-/** Runs `work`. Inside it, the functions below find `call`. Returns what `work` returns, or a promise of it. */
+/** Runs `work`. Inside it, the functions below find `call`. Returns the result of `work`, or a promise of it. */
 export function runInCall<Result>(
   call: Omit<Call, "outer" | "isOver">,
   work: () => Result | PromiseLike<Result>,
@@ -56,7 +56,10 @@ function isThenable<Result>(value: Result | PromiseLike<Result>): value is Promi
   return mayHaveMethods && "then" in value && typeof value.then === "function";
 }
 
-/** The innermost call under way. A timer or a listener that a call has left behind still runs inside it. */
+/**
+ * Returns the innermost call under way. Skips calls that are over, since timers and listeners that they left behind
+ * still run inside them.
+ */
 function currentCall(): Call | undefined {
   let call = CALLS.getStore();
   while (call?.isOver) call = call.outer;
@@ -64,7 +67,7 @@ function currentCall(): Call | undefined {
 }
 
 /**
- * The name of the innermost call of the object `of` around the current code; `undefined` if there is none.
+ * Returns the name of the innermost call of the object `of` around the current code; `undefined` if there is none.
  *
  * @param name - Default: any name.
  */
@@ -74,14 +77,14 @@ export function findCallName(of: object, name?: string): string | undefined {
   return call?.name;
 }
 
-/** The innermost run around the current code. */
+/** Returns the innermost run around the current code. */
 export function parentRun(): ParentRun | undefined {
   let call = currentCall();
   while (call !== undefined && call.run === undefined) call = call.outer;
   return call?.run;
 }
 
-/** The signal of the innermost call around the current code. */
+/** Returns the signal of the innermost call around the current code. */
 export function currentSignal(): AbortSignal | undefined {
   return currentCall()?.signal;
 }

@@ -1,21 +1,29 @@
 import { ANY_TASK, type RunStore } from "./run-store.js";
 
-/** The longest pause. A machine that sleeps stops the timers of its processes. */
+/** The longest pause. It is limited because timers stop while the machine sleeps. */
 const MAX_QUIET_MS = 60_000;
 /** The shortest pause, so that many changes in a row cost one poll. */
 const FIRST_MS = 20;
-/** The longest pause if the storage tells of changes, since it may miss one. */
+/** The longest pause if the storage reports changes. It is limited because a change may be missed. */
 const SLOW_MS = 2000;
-/** Otherwise the first pause, and the last one. */
+/** The first and the longest pause if the storage doesn't report changes. */
 const [FIRST_BLIND_MS, LAST_BLIND_MS] = [50, 500];
-/** With many pollers, each pauses longer: so many milliseconds for each of them, so that all together poll so often. */
+/**
+ * With many pollers, each one pauses this many milliseconds per poller, so that together they poll once in that time.
+ */
 const [SLOW_SHARE_MS, BLIND_SHARE_MS] = [100, 5];
 /** The multiples of the golden ratio, modulo 1, are spread evenly. */
 const GOLDEN = 0.618034;
-/** A pause takes at least so many times as long as the poll before it: one that a change ends, and any other one. */
+/**
+ * A pause takes at least this many times as long as the poll before it: `BUSY_TIMES` if a change ends the pause, else
+ * `IDLE_TIMES`.
+ */
 const [BUSY_TIMES, IDLE_TIMES] = [3, 10];
 
-/** Polls for what other managers and processes store: after a change if the storage tells of them, and now and then in any case. */
+/**
+ * Paces the polls for changes by other managers and processes. If the storage reports changes, a poll follows each
+ * change. Even without a report, polls continue at intervals.
+ */
 export class Poller {
   readonly #store: RunStore;
   readonly #key: string;
@@ -26,7 +34,7 @@ export class Poller {
   #isQuiet = false;
   /** A factor from 0.5 to 1.5, so that a thousand pollers that began together don't poll together. */
   readonly #spread: number;
-  /** Whether the storage tells of changes, also of those by other processes. */
+  /** Whether the storage reports changes, including those by other processes. */
   #isTold: boolean;
 
   /** @param key - A task's id, or {@link ANY_TASK}: its changes and wakes end the pauses. */
@@ -55,7 +63,7 @@ export class Poller {
     if (!this.#isWoken) await this.#store.pause(this.#key, ms, signal);
   }
 
-  /** The same, unless the storage has changed, too. */
+  /** Pauses for `ms` milliseconds, unless the key was woken or the storage has changed since the poll began. */
   async pauseUntilChange(ms: number, signal: AbortSignal): Promise<void> {
     await this.#pauseQuietly(Math.min(ms, MAX_QUIET_MS), signal);
   }
@@ -64,7 +72,7 @@ export class Poller {
    * Pauses until the storage has probably changed.
    *
    * @param options - `idlePolls`: how many polls in a row have found nothing; `mostMs`: the longest pause.
-   * @returns Whether it was told of a change, or woken.
+   * @returns Whether a change was reported, or the key was woken.
    */
   async pauseForChange(
     signal: AbortSignal,

@@ -12,7 +12,7 @@ import type { RunStore } from "./run-store.js";
 export interface StepValue extends Omit<StepRecord, "name" | "occurrence" | "runAttempt"> {
   /** The digest of the step's `input`. */
   readonly input?: string;
-  /** Of a receipt whose wait has a signal: a later record says whether the function got the event. */
+  /** Given for a receipt whose wait has a signal. A later record shows whether the function got the event. */
   readonly hasSignal?: true;
 }
 
@@ -28,33 +28,36 @@ export interface RecordedStep {
   readonly sequence: number;
   readonly name: string;
   readonly occurrence: number;
-  /** A milestone of `run.save`, whose stage is the name. */
+  /** True for a milestone of `run.save`. Its `name` is the milestone's stage. */
   readonly isSave: boolean;
-  /** The sequence of the event that a wait has received. */
+  /** The sequence of the event that the wait has received. */
   readonly event: number | undefined;
-  /** True once the function has called it again. */
+  /** True once the function has made the call again. */
   isUsed: boolean;
-  /** Whether it isn't recorded if the function got the event of a wait with a signal. Known once the value is loaded. */
+  /**
+   * For a wait with a signal: whether no record shows that the function got the event. Known once the value is loaded.
+   */
   isUndecided: boolean;
 }
 
-/** The bytes of results, and the number of them, that are read ahead. */
+/** How many bytes of results are read ahead, and how many results. */
 const PAGE_BYTES = 16 * 1024 * 1024;
 const PAGE_RECORDS = 500;
 
 /** The sequences of a turn's marks. */
 interface TurnMarks {
-  /** Of each step's starts. */
+  /** The sequences of each step's starts. */
   readonly starts: ReadonlyMap<string, readonly number[]>;
-  /** The last one for each event that the function got. */
+  /** The sequence of the last delivery of each event that the function got. */
   readonly delivered: ReadonlyMap<number, number>;
 }
 
 type Named = Pick<RecordedStep, "name" | "occurrence">;
 
 /**
- * What earlier attempts have recorded of a turn. A resume reads its results along, up to a limit. Later ones are read
- * page by page as the function asks for them, which is nearly in the order of the log.
+ * The steps, waits and milestones of a turn that earlier attempts have recorded. A resume reads the first results
+ * ahead, up to a limit. Later results are read page by page as the function asks for them, which is nearly in the order
+ * of the log.
  */
 export class RecordedTurn {
   readonly #store: RunStore;
@@ -62,12 +65,12 @@ export class RecordedTurn {
   readonly #note: RunNote;
   readonly #afterSequence: number;
   readonly #steps = new Map<string, RecordedStep>();
-  /** The last end of each step whose results were all dropped. */
+  /** The sequence of the last result of each step whose results were all dropped. */
   readonly #droppedEnds = new Map<string, number>();
   /** The sequences of the `run` records that may drop results. */
   readonly #changes: number[] = [];
   readonly #dropped: SequenceRange[] = [];
-  /** The events that a schema has refused. */
+  /** The events of the turn that a schema has refused. */
   readonly refused: { readonly sequence: number; readonly name: string }[] = [];
   #page = new Map<number, LogRecord | RecordHeader>();
   #pageEnd = 0;
@@ -83,9 +86,9 @@ export class RecordedTurn {
   /**
    * Reads the turn of a run's checkpoint.
    *
-   * @param sequence - Of the checkpoint.
-   * @param options - `upTo`: only records up to this sequence (default: all). `isResumed`: whether the results will be
-   *   needed.
+   * @param sequence - The checkpoint's sequence.
+   * @param options - `upTo`: reads only records up to this sequence (default: all). `isResumed`: whether the results
+   *   will be needed.
    * @throws {CheckpointCorruptError} A record is damaged.
    */
   static async read(
@@ -110,7 +113,7 @@ export class RecordedTurn {
     return this.#steps.size;
   }
 
-  /** In the order of the log. */
+  /** Returns the steps, waits and milestones in the order of the log. */
   all(): readonly RecordedStep[] {
     return [...this.#steps.values()].sort((a, b) => a.sequence - b.sequence);
   }
@@ -120,9 +123,10 @@ export class RecordedTurn {
   }
 
   /**
-   * The value of a step's record. If it was read ahead, and has no transforms, not a promise: a resume reads thousands.
+   * Reads the value of a step's record. Returns a promise only if the record wasn't read ahead or has transforms, since
+   * a resume reads thousands of values.
    *
-   * @throws {CheckpointCorruptError} It is damaged, or gone.
+   * @throws {CheckpointCorruptError} The record is damaged or gone.
    */
   loadStep(step: RecordedStep): StepValue | Promise<StepValue> {
     const record = this.#takeRead(step);
@@ -131,7 +135,7 @@ export class RecordedTurn {
     return this.#toStepValue(step, opened);
   }
 
-  /** The id of a milestone of `run.save`. */
+  /** Reads the id of a milestone of `run.save`. */
   async loadSave(step: RecordedStep): Promise<string> {
     const record = this.#takeRead(step) ?? (await this.#readFrom(step));
     const value = await this.#store.readValue(record);
@@ -139,18 +143,18 @@ export class RecordedTurn {
     throw damagedValue(this.#taskId, step.sequence);
   }
 
-  /** The starts of a step, in all attempts. */
+  /** Counts the starts of a step in all attempts. */
   async countStarts(step: Named): Promise<number> {
     return (await this.#listStarts(step)).length;
   }
 
-  /** Whether the step has started, and wasn't recorded as ended since. */
+  /** Whether the step has started, and no end has been recorded since. */
   async wasInterrupted(step: Named): Promise<boolean> {
     const last = (await this.#listStarts(step)).at(-1) ?? 0;
     return last > this.#findEnd(formatStepKey(step.name, step.occurrence, false));
   }
 
-  /** The start of a wait that hasn't ended; `undefined` if it hasn't begun. */
+  /** Reads the start of a wait that hasn't ended; `undefined` if the wait hasn't begun. */
   async findOpenWait(step: Named): Promise<WaitMark | undefined> {
     const [first] = (await this.wasInterrupted(step)) ? (await this.#listStarts(step)).slice(-1) : [];
     if (first === undefined) return undefined;
@@ -159,14 +163,19 @@ export class RecordedTurn {
     return isWaitMark(value) ? value : undefined;
   }
 
-  /** Forgets this step and all that were recorded after it, except those that the function has already called. */
+  /**
+   * Drops this step and all steps recorded after it, except steps that the function has already called. Returns the
+   * dropped steps.
+   */
   dropFrom(first: RecordedStep): readonly RecordedStep[] {
     const dropped = this.all().filter(({ sequence, isUsed }) => sequence >= first.sequence && !isUsed);
     for (const step of dropped) this.#drop(formatStepKey(step.name, step.occurrence, step.isSave), step);
     return dropped;
   }
 
-  /** Whether a fork or a rewind takes a record of the turn along: a result, a refusal, a delivery, or a start without an end. */
+  /**
+   * Whether a fork or a rewind copies a record of the turn: a result, a refusal, a delivery, or a start without an end.
+   */
   isKept(record: LogRecord | RecordHeader): boolean {
     const { kind, name, sequence } = record;
     const { occurrence, event } = this.#owns(record) ?? {};
@@ -194,14 +203,17 @@ export class RecordedTurn {
     return value;
   }
 
-  /** The step's record, if it was read ahead. */
+  /** Takes the step's record from the page, if it was read ahead. */
   #takeRead({ sequence }: RecordedStep): LogRecord | RecordHeader | undefined {
     const record = this.#page.get(sequence);
     this.#page.delete(sequence);
     return record;
   }
 
-  /** Reads the page that begins with this record. If the function asks for an older one than before, only that record. */
+  /**
+   * Reads the page that begins with this step's record. If the record is older than the end of the last page, reads
+   * only the record.
+   */
   async #readFrom(step: RecordedStep): Promise<LogRecord | RecordHeader> {
     const isNext = step.sequence > this.#pageEnd;
     if (isNext) this.#page = new Map();
@@ -211,7 +223,10 @@ export class RecordedTurn {
     return record;
   }
 
-  /** Reads records with their values, up to a limit. Returns the last one's sequence, `undefined` if none is left. */
+  /**
+   * Reads records with their values, up to a limit. Returns the last record's sequence; `undefined` if no record is
+   * left.
+   */
   async #readPage(afterSequence: number, limit?: number): Promise<number | undefined> {
     let bytes = 0;
     let last: number | undefined;
@@ -227,7 +242,7 @@ export class RecordedTurn {
     return last;
   }
 
-  /** The sequences of the step's starts. */
+  /** Returns the sequences of the step's starts. */
   async #listStarts({ name, occurrence }: Named): Promise<readonly number[]> {
     const { starts } = await this.#readMarks();
     return starts.get(formatStepKey(name, occurrence, false)) ?? [];
@@ -256,7 +271,7 @@ export class RecordedTurn {
     return { starts, delivered };
   }
 
-  /** The key of a record of this turn. */
+  /** Returns the key of a record; `undefined` if the record isn't of this turn. */
   #owns(record: LogRecord | RecordHeader) {
     const key = parseRunKey(record);
     const { generation, turn } = this.#note;
@@ -280,7 +295,7 @@ export class RecordedTurn {
     this.#steps.set(key, { sequence, name, occurrence, isSave, event, isUsed: false, isUndecided: false });
   }
 
-  /** Forgets the results that `run` records of the turn have dropped. */
+  /** Drops the results that `run` records of the turn list as dropped. */
   async #readChanges(): Promise<void> {
     for (const sequence of this.#changes) {
       const record = this.#page.get(sequence) ?? (await this.#store.recordAt(this.#taskId, sequence, "run"));
@@ -295,7 +310,7 @@ export class RecordedTurn {
     this.#droppedEnds.set(key, sequence);
   }
 
-  /** The sequence of the step's last result, dropped or not; 0 if it has none. */
+  /** Returns the sequence of the step's last result, dropped or not; 0 if it has none. */
   #findEnd(key: string): number {
     return this.#steps.get(key)?.sequence ?? this.#droppedEnds.get(key) ?? 0;
   }
@@ -305,7 +320,7 @@ export class RecordedTurn {
   }
 }
 
-/** The sequences of the results that a `run` record drops. */
+/** Reads the sequences of the results that a `run` record drops. */
 export function readDropped(value: unknown): readonly SequenceRange[] {
   if (!isJsonObject(value) || !Array.isArray(value["dropped"])) return [];
   return value["dropped"].flatMap((range) => {
@@ -314,7 +329,10 @@ export function readDropped(value: unknown): readonly SequenceRange[] {
   });
 }
 
-/** The name itself for a name's first step, which most are. No other key begins like this one's. */
+/**
+ * For the first step of a name, the key is the name after a colon. Most steps are the first of their name. Other keys
+ * don't begin with a colon.
+ */
 function formatStepKey(name: string, occurrence: number, isSave: boolean): string {
   return occurrence === 1 && !isSave ? `:${name}` : `${isSave ? "save" : "step"} ${occurrence} ${name}`;
 }

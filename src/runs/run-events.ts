@@ -13,19 +13,19 @@ import type { RunStore } from "./run-store.js";
 export interface PendingEvent {
   readonly sequence: number;
   readonly name: string;
-  /** The key of the wait that it is for; `undefined` for the next wait of its name. */
+  /** The key of the wait that the event was sent to; `undefined` if it is for the next wait of its name. */
   readonly wait: string | undefined;
 }
 
 interface TakenEvent extends PendingEvent {
   wait: string | undefined;
-  /** Whether the function has got it, or a schema has refused it. */
+  /** Whether the function has got the event, or a schema has refused it. */
   isSettled: boolean;
 }
 
 /** An event as a wait receives it. */
 export interface FoundEvent {
-  /** With a value decoded by the wait's schema. */
+  /** The event, its value decoded by the wait's schema. */
   readonly event: TaskEvent;
   /** The value as it was sent. */
   readonly sent: unknown;
@@ -37,26 +37,26 @@ interface EventValue {
   readonly value?: unknown;
 }
 
-/** The headers of events that are read at a time. */
+/** How many headers of events are read at a time. */
 const PAGE_EVENTS = 1000;
 
-/** The events of a task, as its run receives them. */
+/** Tracks which events of a task its run has received, and finds the next ones. */
 export class RunEvents {
   readonly #store: RunStore;
   readonly #taskId: string;
   readonly #lastSequence: () => number;
   #received: ReceivedEvents;
-  /** By name, in the order of their sequences. */
+  /** The events that no wait has received, by name, in the order of their sequences. */
   readonly #pending = new Map<string, PendingEvent[]>();
-  /** Those that a recorded receipt of the turn names, or a schema has refused in the turn. */
+  /** The events, by sequence, that a wait of the turn has received or a schema has refused in the turn. */
   readonly #taken = new Map<number, TakenEvent>();
   #readTo: number;
   #reading: Promise<boolean> | undefined;
 
   /**
-   * @param received - What the run has received before the turn.
-   * @param recorded - What is recorded of the turn.
-   * @param lastSequence - The last sequence of the task that is known. Default: 0.
+   * @param received - The events that the run received before the turn.
+   * @param recorded - The recorded part of the turn.
+   * @param lastSequence - Returns the last known sequence of the task. Default: 0.
    */
   constructor(
     store: RunStore,
@@ -80,7 +80,8 @@ export class RunEvents {
   }
 
   /**
-   * The first pending event with this name: for the wait with this key, or for any. Reads as many new events as needed.
+   * Finds the first pending event with this name that is for the wait with this key or for any wait. Reads as many new
+   * events as needed.
    */
   async find(name: string, wait: string): Promise<PendingEvent | undefined> {
     for (;;) {
@@ -95,16 +96,12 @@ export class RunEvents {
     while (await this.#readMore());
   }
 
-  /** Whether {@link find} finds an event among those that were read. */
+  /** Whether the events read so far include one that {@link find} would return. */
   hasPending(name: string, wait: string): boolean {
     return this.#findPending(name, wait) !== undefined;
   }
 
-  /**
-   * Reads an event.
-   *
-   * @returns Its error if the schema refuses its value.
-   */
+  /** Reads an event. If the schema refuses its value, returns the schema's error and the event's id instead. */
   async load(
     { sequence, name }: PendingEvent,
     schema: StateSchema | undefined,
@@ -142,18 +139,21 @@ export class RunEvents {
     if (taken !== undefined) taken.isSettled = true;
   }
 
-  /** Makes an event pending again, which its wait didn't give to the function. */
+  /** Makes an event pending again, unless its wait has given it to the function. */
   giveBack(sequence: number): void {
     const event = this.#taken.get(sequence);
     if (event === undefined || event.isSettled) return;
     this.#taken.delete(sequence);
-    // An event that hasn't been read yet will be.
+    // If the event hasn't been read yet, `#readPage` will add it.
     if (sequence <= this.#readTo) this.#addPending(event);
   }
 
-  /** What the run has received once its turn is over. Events that no wait gave to the function are pending again. */
+  /**
+   * Returns the events that the run has received by the end of its turn. Events that no wait gave to the function
+   * become pending again.
+   */
   async endTurn(): Promise<ReceivedEvents | undefined> {
-    // After a resume, events below a recorded receipt may be unknown, and pending.
+    // After a resume, pending events below a recorded receipt may be unknown.
     const last = Math.max(0, ...this.#taken.keys());
     while (this.#readTo < last && (await this.#readMore()));
     for (const sequence of [...this.#taken.keys()]) this.giveBack(sequence);
@@ -166,7 +166,7 @@ export class RunEvents {
     return this.#received === NOTHING_RECEIVED ? undefined : this.#received;
   }
 
-  /** {@link endTurn} for a turn that isn't continued: its receipts count. */
+  /** {@link endTurn} for a turn that isn't continued. All its receipts count. */
   async abandonTurn(): Promise<ReceivedEvents> {
     for (const event of this.#taken.values()) event.isSettled = true;
     return (await this.endTurn()) ?? NOTHING_RECEIVED;
@@ -184,9 +184,9 @@ export class RunEvents {
     });
   }
 
-  /** Reads the next page of events. Returns whether there may be more. Calls share a read. */
+  /** Reads the next page of events. Returns whether there may be more. Concurrent calls share a read. */
   async #readMore(): Promise<boolean> {
-    // It may have begun before an event came that this call must see.
+    // The read under way may have begun before an event that this call must see.
     if (this.#reading !== undefined && (await this.#reading)) return true;
     this.#reading ??= this.#readPage().finally(() => {
       this.#reading = undefined;
@@ -211,7 +211,7 @@ export class RunEvents {
       count += 1;
       this.#readTo = sequence;
       const taken = this.#taken.get(sequence);
-      // A recorded receipt doesn't say which wait the event was sent to.
+      // A recorded receipt doesn't show which wait the event was sent to.
       if (taken !== undefined) taken.wait = recordKey;
       else if (!isReceived(this.#received, sequence)) this.#addPending({ sequence, name, wait: recordKey });
     }
@@ -231,7 +231,7 @@ export class RunEvents {
   }
 }
 
-/** An event with its value, and with what became of it. */
+/** Decodes an event's value. Returns the event with its status, its wait or its error. */
 export async function decodeEvent(
   store: RunStore,
   record: LogRecord | RecordHeader,
@@ -246,7 +246,7 @@ export function eventTitle(taskId: string, name: string): string {
   return `event ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;
 }
 
-/** The value of the record that says that a schema has refused an event. */
+/** Makes the value of the record of an event that a schema has refused. */
 export function describeRefusal(error: unknown, redaction: Redaction | undefined): object {
   return { type: "refused", error: redaction?.failure(error) ?? toFailure(error) };
 }
@@ -257,7 +257,7 @@ function toEventValue(value: unknown): EventValue {
   return { ...(by !== undefined && { by }), ...("value" in value && { value: value.value }) };
 }
 
-/** The error of a {@link describeRefusal}. */
+/** Reads the error from a value that {@link describeRefusal} made. */
 export function readRefusal(value: unknown): CheckpointFailure | undefined {
   return isJsonObject(value) ? readFailure(value["error"]) : undefined;
 }

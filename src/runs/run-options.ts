@@ -59,7 +59,7 @@ export function checkStepOptions(name: string, options: StepOptions): void {
   checkKeys(`StepOptions.retry${ofStep}`, retry, RETRY_KEYS, formWith("times", retry));
   const { times, backoffMs, factor, maxMs, if: condition } = retry;
   if (times === undefined)
-    throw new TypeError(`StepOptions.retry${ofStep} needs \`times\`: how often to try the step again.`);
+    throw new TypeError(`StepOptions.retry${ofStep} needs \`times\`: how many times to try the step again.`);
   checkInteger(`StepOptions.retry.times${ofStep}`, times, 0);
   checkInteger(`StepOptions.retry.backoffMs${ofStep}`, backoffMs, 0, MAX_DELAY_MS);
   checkInteger(`StepOptions.retry.maxMs${ofStep}`, maxMs, 0, MAX_DELAY_MS);
@@ -71,7 +71,7 @@ export function checkStepOptions(name: string, options: StepOptions): void {
     throw new TypeError(`Step ${JSON.stringify(name)} has atMostOnce, so it can't have a retry.`);
 }
 
-/** @throws {TypeError | RangeError} Not a date, or an invalid one. */
+/** @throws {TypeError | RangeError} `date` isn't a Date, or is an invalid one. */
 export function checkDate(what: string, date: Date): void {
   if (!types.isDate(date)) throw new TypeError(`${what} must be a Date, not ${date === null ? "null" : typeof date}.`);
   if (Number.isNaN(date.getTime())) throw new RangeError(`${what} is an invalid Date.`);

@@ -18,25 +18,35 @@ import { RunEvents } from "./run-events.js";
 import type { RunStore } from "./run-store.js";
 import { canonicalText, NO_STATE, StepValues } from "./step-values.js";
 
-/** A run that isn't completed, when an attempt begins. */
+/** The state of a run that isn't completed, as an attempt finds it. */
 export interface RunState {
   readonly isCompleted: false;
   /** Whether a run saved the task's newest checkpoint. */
   readonly isOfRun: boolean;
-  /** With the attempt's number. If `generation` is "", the run is new, and the first checkpoint's id becomes its generation. */
+  /**
+   * The run's note, with the number of the new attempt. If `generation` is "", the run is new, and its first
+   * checkpoint's id becomes the generation.
+   */
   readonly note: RunNote;
-  /** A checkpoint must be saved before the function begins: the turn's first one, or one that tells that the run continues. */
+  /**
+   * The checkpoint that must be saved before the function begins: the turn's first one (`turn`), or one that records
+   * that the run continues (`resume`); `undefined` if none must be saved.
+   */
   readonly start: "turn" | "resume" | undefined;
   readonly input: EncodedState | undefined;
   /** The newest state. */
   readonly state: EncodedState;
   /** The state at the beginning of the turn. */
   readonly begin: EncodedState;
-  /** What earlier attempts have recorded of the turn; `undefined` if the log has nothing after the turn's checkpoint. */
+  /**
+   * The steps of the turn that earlier attempts have recorded; `undefined` if the log has nothing after the turn's
+   * checkpoint.
+   */
   readonly steps: RecordedTurn | undefined;
   readonly newest: NewestCheckpoint;
-  /** How many attempts in a row have recorded nothing but their starts, and the steps that the last of them has started. */
+  /** How many attempts in a row have recorded nothing but their starts. */
   readonly crashes: number;
+  /** The titles of the steps that the last of these attempts has started. */
   readonly running: readonly string[];
   /** The trace context of the former attempt, if it is known. */
   readonly previousTraceparent?: string | undefined;
@@ -47,10 +57,10 @@ export interface NewestCheckpoint {
   readonly id: string | undefined;
   /** 0 if the task has none, `undefined` if damage hides it. */
   readonly sequence: number | undefined;
-  /** The last sequence that is known. */
+  /** The last known sequence of the task. */
   readonly last: number;
   readonly stage: string | undefined;
-  /** Its id, if it is transient, so that a later one replaces it. */
+  /** The checkpoint's id if the checkpoint is transient. A later checkpoint then replaces it. */
   readonly transientId: string | undefined;
 }
 
@@ -59,7 +69,7 @@ interface CompletedRun {
   readonly result: unknown;
 }
 
-/** The task to read, and from where. */
+/** The task to read, its storage, and the options of the run. */
 interface Reading {
   readonly store: RunStore;
   readonly taskId: string;
@@ -111,7 +121,7 @@ export async function readRunState(reading: Reading): Promise<RunState | Complet
   return resumeRun(reading, newest, ofRun, former, last);
 }
 
-/** A run that begins again, with the recorded input if no other one is given. */
+/** Begins a run again, with the recorded input unless a new one is given. */
 async function restartRun(
   reading: Reading,
   ofRun: CheckpointSummary,
@@ -124,7 +134,7 @@ async function restartRun(
   return beginRun(reading, newest, undefined, received, input);
 }
 
-/** A run that begins, with the state of the checkpoint `from` if it is given. */
+/** Begins a run, with the state of the checkpoint `from` if it is given. */
 function beginRun(
   { store, taskId, options }: Reading,
   newest: NewestCheckpoint,
@@ -162,7 +172,7 @@ function beginRun(
   };
 }
 
-/** A run that continues from its checkpoint `ofRun`, or in a new turn with the state of a newer one. */
+/** Continues a run from its checkpoint `ofRun`, or in a new turn with the state of a newer checkpoint. */
 async function resumeRun(
   reading: Reading,
   newest: CheckpointText,
@@ -172,7 +182,7 @@ async function resumeRun(
 ): Promise<RunState> {
   const { store, taskId, options } = reading;
   const { version, ifVersionChanged = "refuse" } = options;
-  // A checkpoint from outside ends the turn that was under way.
+  // A checkpoint that was saved outside the run ends the turn that was under way.
   const isForeign = newest.summary.id !== ofRun.id;
   const { attempt, sequence, ...before } = await readAttempts(store, ofRun, former);
   // An enqueued run gets the version of its first attempt.
@@ -208,7 +218,7 @@ async function resumeRun(
       steps: undefined,
     };
   }
-  // Most runs of a worker begin here, so they skip the reads of an empty turn.
+  // Most runs of a worker are at the beginning of a turn, so the read of an empty turn is skipped.
   const isFresh = sequence === ofRun.sequence && findTurnStart(former, ofRun.sequence) === ofRun.sequence - 1;
   return {
     isCompleted: false,
@@ -225,7 +235,7 @@ async function resumeRun(
   };
 }
 
-/** The text of the checkpoint that has the state with which the turn started. */
+/** Reads the text of the checkpoint that has the state with which the turn started. */
 async function readTurnStart(store: RunStore, note: RunNote, newest: CheckpointText): Promise<CheckpointText> {
   const { summary } = newest;
   if (!note.hasSaved || note.turnStart === undefined) return newest;
@@ -237,7 +247,7 @@ async function readTurnStart(store: RunStore, note: RunNote, newest: CheckpointT
   );
 }
 
-/** The run's attempts after a checkpoint of it. `sequence` is the last one that is known. */
+/** Reads the run's attempts after one of its checkpoints. `sequence` in the result is the last known one. */
 async function readAttempts(store: RunStore, newest: CheckpointSummary, note: RunNote) {
   const { taskId, sequence } = newest;
   let [attempt, last] = [note.attempt, sequence];
@@ -249,12 +259,12 @@ async function readAttempts(store: RunStore, newest: CheckpointSummary, note: Ru
     const key = parseRunKey(header);
     if (key?.generation !== note.generation) continue;
     attempt = Math.max(attempt, key.attempt);
-    // Anything but a mark is progress, and so is a milestone.
+    // Any record other than a mark is progress.
     if (header.kind !== "mark") {
       started.delete(key.attempt);
       break;
     }
-    // It is the last mark of its attempt, so it is read before the others.
+    // The mark of a pause is the last mark of its attempt, so it is read before the others.
     if (header.name === PAUSING && key.occurrence === undefined) paused.add(key.attempt);
     if (!paused.has(key.attempt)) started.add(key.attempt);
     if (header.name !== undefined && key.occurrence !== undefined && key.attempt === attempt)
@@ -264,7 +274,7 @@ async function readAttempts(store: RunStore, newest: CheckpointSummary, note: Ru
   return { attempt, crashes: started.size, running: [...running].reverse(), sequence: last };
 }
 
-/** The events that the run has received until now, in the turn of its newest checkpoint too. */
+/** Reads the events that the run has received so far, including those of the turn of its newest checkpoint. */
 export async function readReceived(
   store: RunStore,
   { taskId, sequence, status }: CheckpointSummary,
@@ -276,7 +286,7 @@ export async function readReceived(
   return new RunEvents(store, taskId, received, turn).abandonTurn();
 }
 
-/** The run's input; `undefined` if it has none. */
+/** Reads the run's input; `undefined` if it has none. */
 export async function readInput(
   store: RunStore,
   { taskId, sequence }: CheckpointSummary,
@@ -293,17 +303,17 @@ export async function readInput(
   );
 }
 
-/** The result of a run that has completed with this checkpoint. */
+/** Reads the result of a run that completed with this checkpoint. */
 export async function readResult(store: RunStore, { taskId, sequence }: CheckpointSummary): Promise<unknown> {
   const value = await readRunRecord(store, taskId, sequence);
   return typeof value === "object" && value !== null && "result" in value ? value.result : undefined;
 }
 
-/** The error with which a task has failed; `undefined` if no reason was given. */
+/** Reads the error with which a task failed; `undefined` if no reason was given. */
 export async function readRunError(store: RunStore, summary: CheckpointSummary): Promise<unknown> {
   const { taskId, sequence, error } = summary;
   const query = { taskId, order: "newest", kinds: ["run"], limit: 1 } as const;
-  // The task may have been failed by hand since.
+  // The task may have been set to `failed` from outside the run since.
   const isOfRun = readRunNote(summary) !== undefined;
   for await (const record of isOfRun ? store.records({ ...query, afterSequence: sequence - 2 }) : []) {
     const value = await store.readValue(record);
@@ -313,7 +323,7 @@ export async function readRunError(store: RunStore, summary: CheckpointSummary):
   return error && Object.assign(new Error(error.message), error);
 }
 
-/** The value of the `run` record directly before a checkpoint. */
+/** Reads the value of the `run` record directly before a checkpoint. */
 export async function readRunRecord(store: RunStore, taskId: string, checkpoint: number): Promise<unknown> {
   const record = await store.recordAt(taskId, checkpoint - 1, "run");
   return record && store.readValue(record);
@@ -342,7 +352,7 @@ function otherVersion(
     version === undefined ? "without a version" : `with version ${JSON.stringify(version)}`;
   return new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, and is called ${withVersion(current)} now. ` +
+    `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, but is now called ${withVersion(current)}. ` +
       'Nothing was run or changed. Pass `ifVersionChanged: "resume"` to continue with the recorded steps, or `ifVersionChanged: "restart"` to start over.',
   );
 }

@@ -40,15 +40,15 @@ import { type DroppedResults, draftStatusChange, type StatusChanger } from "../m
 import type { AppendRequest, CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
 import { NO_STATE } from "./step-values.js";
 
-/** A run's checkpoint that is to be appended. */
+/** A run's checkpoint to append. */
 export interface RunDraft extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error">, RunMarks {
-  /** Its `generation` may be "": then the checkpoint begins a generation, which gets its id. */
+  /** If its `generation` is "", the checkpoint begins a new generation, which takes the checkpoint's id. */
   readonly note: RunNote;
 }
 
 /** How a run's checkpoint is appended. */
 export interface RunAppend extends Pick<AppendCondition, "expectedSequence" | "noEventAfter"> {
-  /** Without a lease, no attempt has begun the run. */
+  /** Missing if no attempt has begun the run. */
   readonly lease?: Lease | undefined;
   /** The id of the transient checkpoint that this one replaces. */
   readonly replaces: string | undefined;
@@ -64,12 +64,12 @@ type RecordsQuery = RecordQuery & Required<Pick<RecordQuery, "kinds">>;
 /** The key of calls of {@link RunStore.pause} that wait for any task. */
 export const ANY_TASK = "";
 
-/** What runs read and write: checkpoints and records, through the manager's reader and writer, and the tasks' leases. */
+/** Reads and writes the checkpoints, records and leases of runs, through the manager's reader and writer. */
 export class RunStore {
-  /** Without the storage: all that runs do with it passes through this class. */
+  /** Leaves out the storage, since runs use it only through this class. */
   readonly options: Omit<ResolvedOptions, "storage">;
   readonly notifications: NotificationHub;
-  /** Aborts when the manager closes, which then waits for its runs. */
+  /** Aborts when the manager closes. The manager then waits for its runs. */
   readonly closing: AbortSignal;
   readonly reader: CheckpointReader;
   /** The pollers of this manager that haven't ended. */
@@ -113,7 +113,7 @@ export class RunStore {
     return leases.map((lease) => this.#keep(lease));
   }
 
-  /** Takes the task from its runner, for the time of `work`. */
+  /** Takes the task's lease from its runner while `work` runs. */
   async underForcedLease(taskId: string, work: (lease: Lease) => Promise<void>): Promise<void> {
     const lease = await claimLease(this.#resolved, taskId, {}, { force: true });
     try {
@@ -121,8 +121,8 @@ export class RunStore {
     } finally {
       await lease.release();
     }
-    // A runner of this manager needn't wait for its next renewal. The renewal rejects, because the lease is lost; if the
-    // storage fails, the next renewal finds that out.
+    // Renewing at once lets a runner of this manager notice that its lease is lost. The renewal rejects; if the storage
+    // fails, the runner notices at its next renewal.
     for (const held of this.#leases) if (held.taskId === taskId) await held.renew().catch(() => undefined);
   }
 
@@ -139,7 +139,7 @@ export class RunStore {
     for (const lease of this.#leases) await this.release(lease);
   }
 
-  /** The newest checkpoint that a run saved. */
+  /** Returns the newest checkpoint that a run saved. */
   async newestOfRun(taskId: string): Promise<CheckpointSummary | undefined> {
     return this.reader.newestWhere(taskId, isOfRun);
   }
@@ -149,12 +149,12 @@ export class RunStore {
     return this.#writer.encode(taskId, state);
   }
 
-  /** Decodes a state of {@link encodeState}. @param id - Of the state's checkpoint, for messages. */
+  /** Decodes a state that {@link encodeState} made. @param id - The id of the state's checkpoint, for messages. */
   decodeState(taskId: string, id: string, { encoding, text }: EncodedState): unknown {
     return this.reader.decoded({ taskId, id }, decodeJson(encoding, text));
   }
 
-  /** A stored state in the current version, in the form of {@link encodeState}. */
+  /** Migrates a stored state to the current version, and encodes it as {@link encodeState} does. */
   migrateState({ encoding, text, summary }: Omit<CheckpointText, "newest">): EncodedState {
     const isCurrent = summary.stateVersion === this.options.stateVersion;
     if (isCurrent || text === NO_STATE.text) return { encoding, text };
@@ -162,12 +162,12 @@ export class RunStore {
     return encodeJson(migrated, Number.POSITIVE_INFINITY, summary);
   }
 
-  /** Makes a run's checkpoint without its payload, so that it can be appended again after a failure. */
+  /** Makes the draft of a run's checkpoint, without its payload. After a failure, the draft can be appended again. */
   draft(taskId: string, { note, transient, waits, isChild, ...options }: RunDraft): UnfinishedDraft {
     const draft = this.#writer.draft(taskId, options);
     const run = note.generation === "" ? { ...note, generation: draft.id } : note;
     const metadata = { ...draft.metadata, ...runMetadata(run, { transient, waits, isChild }) };
-    // Nobody continues a completed run, and only its parent run a child run. A failed one may be put back.
+    // A completed run isn't continued, and only its parent run continues a child run. A failed run may be put back.
     const isOver = isChild || draft.status === "completed";
     return { ...draft, metadata, ...(!isOver && { dueAt: waits?.dueAt ?? draft.createdAt }) };
   }
@@ -188,7 +188,7 @@ export class RunStore {
     return this.#writer.draft(taskId, options);
   }
 
-  /** Appends the first checkpoint of a branch, once it is made. */
+  /** Appends the first checkpoint of a branch, once its draft is made. */
   appendBranch(
     taskId: string,
     made: Promise<readonly [CheckpointDraft, AppendRequest]>,
@@ -217,9 +217,9 @@ export class RunStore {
   }
 
   /**
-   * The records of the query, which must not select checkpoints.
+   * Yields the records of the query, which must not select checkpoints.
    *
-   * @throws {CheckpointCorruptError} One of them is damaged.
+   * @throws {CheckpointCorruptError} A record is damaged.
    */
   async *records(query: RecordsQuery): AsyncGenerator<LogRecord | RecordHeader, void, void> {
     for await (const item of this.requireLog().read(query)) {
@@ -228,7 +228,10 @@ export class RunStore {
     }
   }
 
-  /** Calls `visit` with each of the {@link records} until it returns false. A generator would take longer than the read. */
+  /**
+   * Calls `visit` with each of the {@link records} until `visit` returns false. Passing them through a generator would
+   * take longer than reading them.
+   */
   async visitRecords(query: RecordsQuery, visit: (record: LogRecord | RecordHeader) => boolean): Promise<void> {
     for await (const item of this.requireLog().read(query)) {
       const record = this.#requireIntact(query.taskId, item);
@@ -236,27 +239,27 @@ export class RunStore {
     }
   }
 
-  /** The record of this kind with this sequence. @throws {CheckpointCorruptError} It is damaged. */
+  /** Returns the record of this kind with this sequence. @throws {CheckpointCorruptError} It is damaged. */
   async recordAt(taskId: string, sequence: number, kind: RecordKind): Promise<LogRecord | RecordHeader | undefined> {
     const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: [kind] };
     for await (const record of this.records({ taskId, order: "oldest", ...range })) return record;
     return undefined;
   }
 
-  /** The record or checkpoint with this sequence, without its value, damaged or not. */
+  /** Returns the record or checkpoint with this sequence, without its value, damaged or not. */
   async itemAt(taskId: string, sequence: number): Promise<LogItem | undefined> {
     const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, headersOnly: true };
     for await (const item of this.requireLog().read({ taskId, order: "oldest", ...range })) return item;
     return undefined;
   }
 
-  /** The first checkpoint of the query, damaged or not. */
+  /** Returns the first checkpoint of the query, damaged or not. */
   async firstCheckpoint(query: Omit<CheckpointQuery, "limit">): Promise<CheckpointSummary | CorruptRecord | undefined> {
     for await (const checkpoint of this.#resolved.storage.list({ ...query, limit: 1 })) return checkpoint;
     return undefined;
   }
 
-  /** The checkpoint with this sequence; `undefined` if it is gone or damaged. */
+  /** Returns the checkpoint with this sequence; `undefined` if it is gone or damaged. */
   async checkpointAt(taskId: string, sequence: number): Promise<StoredCheckpoint | undefined> {
     const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1 };
     for await (const found of this.#resolved.storage.read({ taskId, order: "oldest", ...range })) {
@@ -270,7 +273,7 @@ export class RunStore {
     return (await this.openValue(record)).state;
   }
 
-  /** Like {@link readValue}, but a promise only if the payload has transforms. */
+  /** Like {@link readValue}, but returns a promise only if the payload has transforms. */
   openValue(record: LogRecord | RecordHeader): OpenedPayload | Promise<OpenedPayload> {
     const { payload } = record;
     if (!("body" in payload)) return { state: undefined };
@@ -278,7 +281,7 @@ export class RunStore {
   }
 
   /**
-   * Changes a failed task back to `paused`, with its error, so that a worker or the next run continues it.
+   * Changes a failed task back to `paused`, so that a worker or the next run continues it. Keeps the task's error.
    *
    * @param dropped - Results to drop. Default: none.
    */
@@ -299,7 +302,7 @@ export class RunStore {
     return untilDue(this.#resolved, query);
   }
 
-  /** What the storage has of a task, without its states, and whether newer checkpoints are damaged. */
+  /** Returns the task as the storage lists it, and whether newer checkpoints of it are damaged. */
   async findTask(taskId: string): Promise<{ readonly task?: StoredTask | undefined; readonly isDamaged: boolean }> {
     let isDamaged = false;
     for await (const found of this.#resolved.storage.tasks({ prefix: taskId, order: "taskId", limit: 1 })) {
@@ -320,7 +323,7 @@ export class RunStore {
     return false;
   }
 
-  /** See `TaskLog.watch`. Never calls if the storage can't watch. */
+  /** See `TaskLog.watch`. Never calls `changed` if the storage can't watch. */
   watchChanges(changed: (isOwn?: boolean) => void, taskId: string | undefined): () => void {
     return this.#resolved.storage.log?.watch?.(changed, taskId) ?? (() => undefined);
   }
@@ -329,7 +332,7 @@ export class RunStore {
     return this.#resolved.storage.log?.watch !== undefined;
   }
 
-  /** Whether other processes may use the storage, too. */
+  /** Whether other processes may also use the storage. */
   get isMultiProcess(): boolean {
     return this.#resolved.storage.capabilities.multiProcess;
   }
@@ -340,7 +343,7 @@ export class RunStore {
     return () => this.#wakes.removeEventListener(key, call);
   }
 
-  /** Ends the pauses of this process for a task, or for {@link ANY_TASK}. */
+  /** Ends the pauses of this process for the key: a task's id, or {@link ANY_TASK}. */
   wake(key: string): void {
     this.#wakes.dispatchEvent(new Event(key));
   }
@@ -359,7 +362,11 @@ export class RunStore {
     for (const stop of stops) stop();
   }
 
-  /** The record; `undefined` if the item is a checkpoint. */
+  /**
+   * Returns the record; `undefined` if the item is a checkpoint.
+   *
+   * @throws {CheckpointCorruptError} The record is damaged.
+   */
   #requireIntact(taskId: string, item: LogItem): LogRecord | RecordHeader | undefined {
     if (!isCorrupt(item) && !isRecord(item)) return undefined;
     const record = checkSeal(item);

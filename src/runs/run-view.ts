@@ -4,8 +4,8 @@ import { parseRunKey, type RunRecord } from "../contract/run-record.js";
 import { collectSteps, findFailedStep, isFields, type LogEntry, type LogReader } from "./step-view.js";
 
 /**
- * What is recorded of a run up to one of its checkpoints. Of a turn's first checkpoint, the steps of the turn before;
- * of the task's newest checkpoint, also what was recorded after it.
+ * Reads what is recorded of a run up to one of its checkpoints. For a turn's first checkpoint, the steps are those of
+ * the previous turn. For the task's newest checkpoint, later records are included.
  *
  * @returns `undefined` if no run saved the checkpoint.
  */
@@ -40,7 +40,7 @@ export async function readRun(reader: LogReader, checkpoint: CheckpointSummary):
   };
 }
 
-/** The last records of a turn, the oldest first: those before a sequence, or all. */
+/** Reads the records of a turn, the oldest first. If `beforeSequence` is given, reads only records before it. */
 async function readTurn(
   reader: LogReader,
   { taskId }: CheckpointSummary,

@@ -25,13 +25,16 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   readonly signal: AbortSignal;
 
   /**
-   * Runs `fn` and records its result. A later attempt of the run gets that, and doesn't run `fn`.
-   * Resolves once the result is stored. This attempt gets the stored result, too: without what `redact` names.
+   * Runs `fn` and records its result. A later attempt of the run reuses the recorded result instead of running `fn`.
+   * Resolves once the result is stored. This attempt also gets the stored result, with the values that `redact` names
+   * replaced.
    *
-   * A step is identified by its name and by how often that was used in this turn. Steps with different names may overlap.
+   * A step is identified by its name and its number among the steps of that name in this turn. Steps with different
+   * names may overlap.
    *
-   * If `fn` throws, the error is recorded and thrown in its stored form. If it ends the run, it is forgotten, so the next
-   * `manager.run` tries the step again. If the function catches it, a resume throws it again.
+   * If `fn` throws, the error is recorded and thrown in its stored form. If the error ends the run, its record is
+   * dropped, and the next `manager.run` tries the step again. If the run's function catches the error, a resume throws
+   * it again.
    *
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
    *   misspelled.
@@ -47,27 +50,28 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<[Schema] extends [StateSchema] ? StateOf<Schema> : Result>;
 
   /**
-   * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
-   * frees its slot: it is recorded as `paused`, and a worker continues it then. A wait is named as a step is.
+   * Waits until `date`. The first call records the date, so a resume waits until the same date. In a worker, the run
+   * frees its slot: it is recorded as `paused`, and a worker continues it at that time. The rules for the names of
+   * steps also apply to waits.
    *
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or `date` isn't a date.
    */
   sleepUntil(this: void, name: string, date: Date): Promise<void>;
 
   /**
-   * Waits for an event: for the next one with this name that `manager.send` sends, or has sent before. An event ends
-   * one wait; events are received in the order in which they were sent. In a worker, the run frees its slot, as for
-   * {@link sleepUntil}.
+   * Waits for the next event with this name. It may have been sent with `manager.send` before this call. An event ends
+   * only one wait, and events are received in the order in which they were sent. In a worker, the run frees its slot,
+   * as for {@link sleepUntil}.
    *
-   * The wait is open until it has received an event, its `timeoutMs` has passed, its `signal` aborts, or the turn ends. A
-   * wait that has lost a `Promise.race` is still open: what it receives within the turn counts as received.
+   * The wait is open until it has received an event, its `timeoutMs` has passed, its `signal` aborts, or the turn ends.
+   * A wait that has lost a `Promise.race` is still open: an event that it receives within the turn counts as received.
    *
-   * If the schema refuses an event's value, that is recorded, and the wait stays open.
+   * If the schema refuses an event's value, the refusal is recorded, and the wait stays open.
    *
-   * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit. `signal`
-   *   ends the wait, which then rejects with its reason. `ask` is a question for people, stored with the answer's JSON
-   *   Schema if `schema` provides one.
-   * @returns The event; `undefined` if none came within `timeoutMs` from the first call on.
+   * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit. If
+   *   `signal` aborts, the wait rejects with the signal's reason. `ask` is a question for people, stored with the
+   *   answer's JSON Schema if `schema` provides one.
+   * @returns The event; `undefined` if none arrived within `timeoutMs` of the first call.
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
    *   misspelled.
    */
@@ -83,8 +87,8 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<TaskEvent<Value> | undefined>;
 
   /**
-   * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone, and the function begins again
-   * with it as `run.state`. The state is read before `next` returns.
+   * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone, and the function begins
+   * again with it as `run.state`. `next` reads the state before it returns, so you may change the object afterwards.
    *
    * @throws {TypeError} A step is under way, the call is made within a step, or the turn is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
@@ -96,8 +100,9 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): NextTurn;
 
   /**
-   * Saves a milestone in the middle of a turn, to look at or fork from. From then on `latest` returns its state;
-   * `run.state` and the recorded steps stay. A resume doesn't save it again: like a step, it is identified by its stage.
+   * Saves a milestone in the middle of a turn, so that you can inspect it or fork from it. Afterwards `latest` returns
+   * the saved state; `run.state` and the recorded steps don't change. A resume doesn't save the milestone again. A
+   * milestone is identified by its stage, as a step is by its name.
    *
    * @returns The checkpoint's id.
    * @throws {TypeError} A step is under way, the call is made within a step, or the turn is over.
@@ -121,7 +126,10 @@ export interface WaitOptions<Value = unknown> {
 /** A step's function. */
 export type StepFunction<Result = unknown> = (call: StepCall) => Result | Promise<Result>;
 
-/** What a step's function may return: what its schema takes. Without a schema, what can be stored. */
+/**
+ * The type that a step's function may return: the type that its schema accepts or, without a schema, any type that can
+ * be stored.
+ */
 type CheckedResult<Result, Schema> = [Schema] extends [StateSchema] ? SavedStateOf<Schema> : Storable<Result>;
 
 /** The argument of a step's function. */
@@ -132,21 +140,21 @@ export interface StepCall {
    */
   readonly key: string;
   /**
-   * Counts the calls of the step's function in this turn, from 1, in all attempts of the run. Among steps of less than
-   * 5 ms, one of an earlier attempt may not be counted.
+   * Counts the calls of the step's function in this turn, from 1, in all attempts of the run. In a series of steps that
+   * each take less than 5 ms, a call from an earlier attempt may not be counted.
    */
   readonly attempt: number;
   /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;
   /**
-   * Logs output while the step runs: a record of the kind `chunk` for `manager.follow`, with the value
-   * `{ attempt, chunk }`. It is stored after 20 ms, or with the step's result. Await it for back-pressure: it resolves at
-   * once unless 64 KB aren't stored yet.
+   * Records output while the step runs, for readers of `manager.follow`, as a record of the kind `chunk` with the value
+   * `{ attempt, chunk }`. The record is stored after 20 ms, or with the step's result. For back-pressure, await the
+   * call: it resolves at once unless 64 KB of chunks are waiting to be stored.
    *
-   * @param chunk - Any storable value; redacted as the step's result.
-   * @returns Rejects once the run is cancelled or has lost its lease, or the step's function has ended; nobody needs to
-   *   handle that.
-   * @throws As for a result that can't be stored.
+   * @param chunk - Any storable value; redacted like the step's result.
+   * @returns A promise that rejects if the run was cancelled or has lost its lease, or if the step's function has
+   *   ended. You may leave the rejection unhandled.
+   * @throws {StateNotSerializableError | PayloadTooLargeError} The chunk can't be stored.
    */
   write(this: void, chunk: unknown): Promise<void>;
 }
@@ -155,12 +163,16 @@ export interface StepOptions<Schema extends StateSchema | undefined = StateSchem
   /** How to try the step again if it throws. Default: no retry; a step may cost money. */
   readonly retry?: StepRetry | undefined;
   /**
-   * The longest time of an attempt, in milliseconds. Then its `signal` aborts. What the function returns after that counts.
+   * The longest time for one attempt, in milliseconds. When it has passed, the attempt's `signal` aborts. If the
+   * function returns a result after that, the result counts.
    */
   readonly timeoutMs?: number | undefined;
   /** Validates the result before it is stored, and again when it is reused. */
   readonly schema?: Schema | undefined;
-  /** A value that the step depends on. If a resume passes a different one, this step and all recorded after it run again. */
+  /**
+   * A value that the step depends on. If a resume passes a different value, this step and all steps recorded after it
+   * run again.
+   */
   readonly input?: unknown;
   /**
    * If true, the start of the step is recorded first. If a resume finds that the step started but didn't end, it throws
@@ -170,11 +182,11 @@ export interface StepOptions<Schema extends StateSchema | undefined = StateSchem
 }
 
 export interface StepRetry {
-  /** How often to try again: 2 means at most three attempts. */
+  /** How many times to try again: 2 means at most three attempts. */
   readonly times: number;
   /** The pause before the first retry, in milliseconds. Default 1,000. */
   readonly backoffMs?: number | undefined;
-  /** Each pause is this many times as long as the one before. Default 2. */
+  /** The pause is multiplied by this after each retry. Default 2. */
   readonly factor?: number | undefined;
   /** The longest pause, in milliseconds. Default 60,000. */
   readonly maxMs?: number | undefined;
@@ -183,7 +195,10 @@ export interface StepRetry {
 }
 
 export interface RunOptions<Input = unknown, Initial = unknown> {
-  /** The run's input, stored when the run begins. Later calls may leave it out; another one is a RunMismatchError. */
+  /**
+   * The run's input, stored when the run begins. Later calls may leave it out; a different input throws a
+   * RunMismatchError.
+   */
   readonly input?: Input | undefined;
   /** The state that the run begins with if the task has no checkpoint. */
   readonly initialState?: Initial | undefined;
@@ -194,31 +209,31 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
    * the run, or `resume` it.
    */
   readonly ifVersionChanged?: "refuse" | "restart" | "resume" | undefined;
-  /** Starts over with `initialState`, even a completed run. Default false. */
+  /** Starts the run over with `initialState`, even if it has completed. Default false. */
   readonly restart?: boolean | undefined;
   /**
    * How long to wait for the lease if another runner has it, in milliseconds. Default 0: a LeaseHeldError is thrown at
-   * once. For a child run it is the time of its parent's lease.
+   * once. For a child run, the default is the duration of its parent's lease.
    */
   readonly waitForLeaseMs?: number | undefined;
-  /** A lease of the task, which the caller claimed and will release. Default: the run claims one. */
+  /** A lease of the task that the caller has claimed and will release. Default: the run claims one. */
   readonly lease?: Lease | undefined;
-  /** Pauses the run when it aborts. */
+  /** Pauses the run when the signal aborts. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Pauses the run on SIGINT, SIGTERM or SIGHUP, and releases its lease. Then the signal ends the process as usual; a
-   * second one does so at once. Default false.
+   * Pauses the run on SIGINT, SIGTERM or SIGHUP, and releases its lease. Then the signal ends the process as usual. A
+   * second signal ends it at once. Default false.
    */
   readonly pauseOnSignal?: boolean | undefined;
 }
 
-/** The options of a run's save. They work as for `manager.save`; the run sets the other ones itself. */
+/** The options of a run's save. They work as for `manager.save`. The run sets the other options of a save itself. */
 export type RunSaveOptions<Metadata extends object = object> = Pick<
   SaveOptions<Metadata>,
   "stage" | "label" | "metadata"
 >;
 
-/** Marks the values of `run.next` of every copy of this package. */
+/** Marks the values of `run.next`. Copies of this package share the symbol. */
 const BRAND = Symbol.for("waymark.NextTurn");
 
 /** The value of `run.next`. The run's function must return it. */
@@ -234,7 +249,7 @@ export class NextTurn {
     Object.defineProperty(this, BRAND, { value: true });
   }
 
-  /** @internal Also recognises the values of another copy of this package, whose class is another one. */
+  /** @internal Also recognises the values of another copy of this package, which has its own class. */
   static [Symbol.hasInstance](value: unknown): boolean {
     return typeof value === "object" && value !== null && BRAND in value;
   }
@@ -246,8 +261,8 @@ export class NextTurn {
 }
 
 /**
- * The type of a run's state. It is the manager's state, or `undefined` unless `initialState` is given. If the manager's
- * state is unknown, it is the type of `initialState`.
+ * The type of a run's state: the manager's state type, which also includes `undefined` unless `initialState` is given.
+ * If the manager's state type is unknown, it is the type of `initialState`.
  */
 export type RunStateOf<State, Initial> = unknown extends State
   ? undefined extends Initial
@@ -256,7 +271,7 @@ export type RunStateOf<State, Initial> = unknown extends State
   : State | (undefined extends Initial ? undefined : never);
 
 /**
- * The type of the states that a run saves. It is the type that the manager saves. If that is unknown, it is the type of
+ * The type of the states that a run saves: the type that the manager saves or, if that is unknown, the type of
  * `initialState`.
  */
 export type RunSavedOf<State, Saved, Initial> = unknown extends State ? RunStateOf<State, Initial> : Saved;

@@ -38,7 +38,7 @@ const CLAIM_EVERY_MS = 100;
 export class Runs {
   readonly #store: RunStore;
   readonly #autoSaves: { has(taskId: string): boolean };
-  /** The leases of the tasks under way. */
+  /** The leases of the tasks whose runs are under way. */
   readonly #leases = new Map<string, Lease>();
 
   constructor(store: RunStore, autoSaves: { has(taskId: string): boolean }) {
@@ -66,24 +66,29 @@ export class Runs {
     checkRunOptions(taskId, options);
     if (findCallName(this, taskId) !== undefined) {
       throw new TypeError(
-        `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the child run a task id of its own.`,
+        `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the child run its own task id.`,
       );
     }
     if (this.#autoSaves.has(taskId)) {
       throw new TypeError(
-        `Task ${JSON.stringify(taskId)} has an auto-save. stop() it first, since a run saves by itself.`,
+        `Task ${JSON.stringify(taskId)} has an auto-save. Call its stop() first, since a run saves its own checkpoints.`,
       );
     }
     const completed = await this.#readCompleted(taskId, options).catch(throwStop);
     return completed === undefined ? this.#stoppable(taskId, fn, options) : completed.result;
   }
 
-  /** Reads the run of a task that a worker has claimed. @throws {LeaseLostError} Another runner has taken it since. */
+  /**
+   * Reads the run of a task that a worker has claimed.
+   *
+   * @throws {LeaseLostError} Another runner has taken the task since.
+   */
   async readClaimed(lease: TaskLease, options: RunOptions): Promise<RunState> {
     const { taskId } = lease;
     const state = await readRunState({ store: this.#store, taskId, options });
     if (!state.isCompleted) return state;
-    // The process may have been suspended since the claim, and another one has completed the task.
+    // If the process was suspended after the claim, another process may have completed the task. The renewal then
+    // throws.
     await lease.renew();
     throw new CheckpointCorruptError(
       `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
@@ -92,14 +97,14 @@ export class Runs {
     );
   }
 
-  /** Runs a task that a worker has claimed, and will release. */
+  /** Runs a task that a worker has claimed and will release. */
   async runClaimed(claimed: ClaimedRun, fn: AnyFunction, options: RunOptions): Promise<unknown> {
     return this.#stoppable(claimed.lease.taskId, fn, { ...options, lease: claimed.lease }, claimed);
   }
 
   /**
-   * Saves a run that no attempt has begun, so that a worker takes it. Returns false if the task has a run with the same
-   * input already.
+   * Saves a run that hasn't started, so that a worker picks it up. Returns false if the task already has a run with the
+   * same input.
    *
    * @throws {RunMismatchError} The task has a run with another input.
    */
@@ -131,7 +136,7 @@ export class Runs {
     if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
     const cause = await readRunError(store, newest);
     const { message = "no reason was given", code } = newest.error ?? {};
-    // The error of an interrupted step has its own advice.
+    // A StepInterruptedError contains its own advice.
     const advice = code === StepInterruptedError.code ? "" : "; run it again, or put it back with `manager.retry`";
     throw new RunFailedError(
       taskId,
@@ -140,7 +145,7 @@ export class Runs {
     );
   }
 
-  /** Waits for the checkpoint at which the run has ended. The task may not have begun. */
+  /** Waits for the checkpoint at which the run ends. The task may not have any checkpoint yet. */
   async #findEnd(taskId: string, signal: AbortSignal): Promise<CheckpointSummary> {
     const store = this.#store;
     const poller = new Poller(store, taskId);
@@ -159,7 +164,7 @@ export class Runs {
     }
   }
 
-  /** Saves the checkpoint at which the run's first turn, or its next one, starts. */
+  /** Saves the checkpoint at which the run's first turn or next turn starts. */
   async #saveEnqueued(
     taskId: string,
     { note, input, newest, state }: RunState,
@@ -172,7 +177,7 @@ export class Runs {
       label: "Enqueued",
       stage,
       transient: { replaces },
-      // No attempt has begun it.
+      // Enqueuing doesn't count as an attempt.
       note: { ...note, attempt: note.attempt - 1 },
       waits: dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] },
     });
@@ -199,7 +204,7 @@ export class Runs {
     }
   }
 
-  /** Reads a run that is completed already, without a lease; `undefined` if the run isn't completed. */
+  /** Reads the result of a completed run, without claiming a lease. Returns `undefined` if the run isn't completed. */
   async #readCompleted(taskId: string, options: RunOptions): Promise<{ readonly result: unknown } | undefined> {
     if (options.restart || (await this.#store.reader.newestWhere(taskId))?.status !== "completed") return undefined;
     const state = await readRunState({ store: this.#store, taskId, options });
@@ -229,8 +234,8 @@ export class Runs {
   }
 
   /**
-   * Claims the task. A child run's lease lasts as long as its parent's. By default a child run waits that long for it:
-   * if a runner has died, the child lease may expire after the parent.
+   * Claims the task. A child run's lease has the same duration as its parent's. By default, a child run waits that long
+   * for its lease: if a runner has died, its lease on the child may expire later than its lease on the parent.
    *
    * @throws {LeaseHeldError} Another runner still has the lease after `waitForLeaseMs`.
    */
@@ -247,8 +252,8 @@ export class Runs {
       } catch (error) {
         const leftMs = lastMs - runtime.elapsedMs();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
-        // The holder may release the lease before it expires, so this asks again soon. If the signal aborts, the loop
-        // throws its reason.
+        // The holder may release the lease before it expires, so retry soon. If the signal aborts, the loop throws the
+        // signal's reason.
         await pause(runtime, Math.min(leftMs, CLAIM_EVERY_MS), signal);
       }
     }

@@ -17,7 +17,7 @@ interface StepName {
   readonly title: string;
 }
 
-/** Turns the values that steps and runs return and throw into text and back. */
+/** Encodes and decodes the values that steps and runs return and throw. */
 export class StepValues {
   readonly #ofRun: string;
   readonly #ofTask: string;
@@ -37,7 +37,7 @@ export class StepValues {
     return this.#encode(chunk, () => `A chunk ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
   }
 
-  /** The stored form of a result. @throws {StateInvalidError} The schema refuses it. */
+  /** Encodes a result with the schema. @throws {StateInvalidError} The schema refuses it. */
   checkResult(title: string, result: unknown, schema: StateSchema): unknown {
     return encodeWithSchema(schema, result, `The schema refuses the result ${this.#ofStep(title)}`);
   }
@@ -48,7 +48,7 @@ export class StepValues {
     return decodeWithSchema(schema, stored, `The schema refuses the recorded result ${this.#ofStep(title)}`);
   }
 
-  /** The text of a thrown value, without the parts that can't be stored. */
+  /** Encodes a thrown value, without the parts that can't be stored. */
   encodeError({ name, title }: StepName, thrown: unknown): EncodedState {
     return this.#encodeThrown(`The error ${this.#ofStep(title)}`, thrown, this.#options.redaction?.thrown(name));
   }
@@ -58,7 +58,7 @@ export class StepValues {
     return this.#encodeThrown(`The error ${this.#ofRun}`, thrown, this.#options.redaction?.thrown(""));
   }
 
-  /** The digest of a step's input. Equal values have the same digest. */
+  /** Returns the digest of a step's input. Equal values have the same digest. */
   digestInput(title: string, input: unknown): string {
     return hashText(canonicalText(this.#encode(input, `The input ${this.#ofStep(title)}`, undefined).text));
   }
@@ -96,10 +96,12 @@ export class StepValues {
   }
 }
 
-/** A field of a record, whose value is encoded already. */
+/** A field of a record whose value is already encoded. */
 export type EncodedField = readonly [name: string, value: EncodedState];
 
-/** Joins the plain fields of a record with one that is encoded already. It mustn't be one of `fields`. */
+/**
+ * Joins the plain fields of a record with one that is already encoded. The encoded field mustn't be one of `fields`.
+ */
 export function joinFields(fields: object, encoded?: EncodedField): EncodedState {
   const text = JSON.stringify(fields);
   if (encoded === undefined) return { encoding: "json", text };
@@ -108,7 +110,7 @@ export function joinFields(fields: object, encoded?: EncodedField): EncodedState
   return { encoding: value.encoding, text: `${before}${JSON.stringify(name)}:${value.text}}` };
 }
 
-/** Makes the same text for equal values. It sorts keys and leaves out properties that are `undefined`. */
+/** Makes the same text for equal values: sorts keys, and leaves out properties that are `undefined`. */
 export function canonicalText(text: string): string {
   return JSON.stringify(JSON.parse(text), (_key, value: unknown) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
@@ -126,7 +128,7 @@ const UNDEFINED = '{"$waymark":"undefined"}';
 /** The state of a run that has none. */
 export const NO_STATE: EncodedState = { encoding: "json-tagged", text: UNDEFINED };
 
-/** An error without the properties that can't be stored. */
+/** Makes an error that leaves out the properties of `thrown` that can't be stored. */
 function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, depth: number): unknown {
   const { message, name, stack, code } = toFailure(thrown);
   const kind = isError(thrown) ? findErrorKind(thrown) : undefined;

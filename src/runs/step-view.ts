@@ -17,14 +17,14 @@ export interface LogReader {
   ): AsyncIterable<TaskRecord & { readonly kind: Kind }>;
 }
 
-/** A record of a log that isn't a checkpoint. */
+/** A record of a log, other than a checkpoint. */
 export type LogEntry = Exclude<TaskRecord, { readonly kind: "checkpoint" }>;
 
 /** A step with the sequence of its record. */
 export interface ViewedStep {
   readonly step: StepRecord;
   readonly sequence: number;
-  /** When it was tried again, in this attempt of the run. */
+  /** When the step was tried again in this attempt of the run. */
   readonly retriedAt?: readonly string[];
 }
 
@@ -32,9 +32,12 @@ export interface ViewedStep {
 interface ViewedTurn {
   readonly generation: string;
   readonly turn: number;
-  /** The last attempt at it. */
+  /** The number of the last attempt that recorded something in the turn. */
   readonly attempt: number;
-  /** Those that have ended come first, in their order, also those whose results were dropped. Without their results. */
+  /**
+   * The steps that have ended, in the order in which they ended, then the others. Includes steps whose results were
+   * dropped. Has no results.
+   */
   readonly steps: readonly ViewedStep[];
   readonly seen: readonly SeenAttempt[];
 }
@@ -43,14 +46,15 @@ interface ViewedTurn {
 interface SeenAttempt {
   readonly attempt: number;
   readonly at: string;
-  /** The checkpoint that it saved then. */
+  /** The checkpoint that the attempt saved at that time. */
   readonly checkpoint?: CheckpointSummary;
 }
 
 /**
- * The turns of a task's runs, from their checkpoints and the records after a sequence. Reads each record once.
+ * Collects the turns of a task's runs from their checkpoints and from the records after a sequence. Reads each record
+ * once.
  *
- * @param checkpoints - Of the task, the oldest first.
+ * @param checkpoints - The task's checkpoints, the oldest first.
  */
 export async function readTurns(
   reader: LogReader,
@@ -95,7 +99,7 @@ interface OpenTurn extends Pick<ViewedTurn, "generation" | "turn"> {
   readonly seen: SeenAttempt[];
 }
 
-/** The step whose error ended the run: the first one that the run's end has dropped. */
+/** Finds the step whose error ended the run: the first step that the record of the run's end drops. */
 export function findFailedStep(entries: readonly LogEntry[], end: unknown): RunRecord["failedStep"] {
   const [[dropped] = []] = readDropped(end);
   const entry = entries.find(({ sequence }) => sequence === dropped);
@@ -109,8 +113,8 @@ const MAX_HEADERS = 100;
 const MAX_STEPS = 20;
 
 /**
- * The step that has ended last since a run's checkpoint, then those that haven't ended, without their results. Reads at
- * most {@link MAX_HEADERS} headers and {@link MAX_STEPS} records.
+ * Reads the last step that has ended since a run's checkpoint, then the steps that haven't ended, all without results.
+ * Reads at most {@link MAX_HEADERS} headers and {@link MAX_STEPS} records.
  */
 export async function readLastSteps(
   { log }: Pick<StorageAdapter, "log">,
@@ -144,10 +148,10 @@ export async function readLastSteps(
 }
 
 /**
- * The steps in the order in which they ended, then those that haven't. Once the run has ended, there are none of these,
- * unless it ended its workers; while it is paused, none but its waits.
+ * Returns the steps in the order in which they ended, then the steps that haven't ended. If the run has ended, steps
+ * that haven't ended are left out, unless the run crashed its workers. If it is paused, only its waits are kept.
  *
- * @param hasDropped - Whether results that were dropped are among them. A resume doesn't see those.
+ * @param hasDropped - Whether to include dropped results, which a resume doesn't see.
  */
 export function collectSteps(
   entries: readonly LogEntry[],
@@ -171,10 +175,10 @@ export function collectSteps(
       marked.set(key, [...(marked.get(key) ?? []), createdAt]);
       const { waitsFor, until, ask } = isFields(value) ? value : {};
       const isWait = waitsFor === "sleep" || waitsFor === "event";
-      // A fork or a rewind carries starts. Nothing runs there until an attempt starts the step itself.
+      // A fork or a rewind copies the starts of steps. A copied step doesn't run until an attempt starts it again.
       const isOver = runAttempt === 0 || (status === "paused" && sequence < saved);
       if (hasEnded || (isOver && !isWait)) continue;
-      // If a fork or a rewind carries the mark, its own key is the original's.
+      // A mark that a fork or a rewind copied still has the original wait's key, so the key is computed.
       const waitKey = waitsFor === "event" && { key: makeKey(entry.taskId, runKey, { name, occurrence }) };
       const wait = isWait
         ? { waitsFor, ...(typeof until === "string" && { until }), ...(isQuestion(ask) && { ask }), ...waitKey }
@@ -203,7 +207,7 @@ function isQuestion(ask: unknown): ask is NonNullable<StepRecord["ask"]> {
   return isFields(ask) && typeof ask["question"] === "string";
 }
 
-/** Removes the steps whose results a record has dropped. */
+/** Removes the steps whose results were dropped. */
 function drop(
   ended: Map<string | number, { readonly sequence: number }>,
   dropped: ReturnType<typeof readDropped>,

@@ -15,7 +15,7 @@ import { hashText } from "./step-values.js";
 import { isStop, pausedBy } from "./stops.js";
 import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
-/** How a step ended, after how many attempts. */
+/** The result or the error with which a step ended, and the number of its attempts. */
 type StepEnd = { readonly attempts: number } & ({ readonly result: unknown } | { readonly error: unknown });
 
 /** Executes the steps of one turn, or returns their recorded results. */
@@ -28,7 +28,11 @@ export class Steps {
     this.#calls = calls;
   }
 
-  /** Returns a recorded result, or a promise of the step's own. @throws What the step throws; it may also reject. */
+  /**
+   * Returns the recorded result of a step, or a promise of a new result.
+   *
+   * @throws What the step throws; the promise may also reject with it.
+   */
   run(step: NamedStep, fn: StepFunction, options: StepOptions): unknown {
     const { taskId, journal, values } = this.#parts;
     const { title, recorded } = step;
@@ -47,7 +51,11 @@ export class Steps {
     return options.atMostOnce && recorded === undefined ? this.#unlessInterrupted(step, execute) : execute();
   }
 
-  /** Throws instead if an earlier attempt was interrupted in the step. */
+  /**
+   * Executes an `atMostOnce` step, unless an earlier attempt was interrupted in it.
+   *
+   * @throws {StepInterruptedError} An earlier attempt was interrupted in the step.
+   */
   async #unlessInterrupted(step: NamedStep, execute: () => Promise<unknown>): Promise<unknown> {
     return (await this.#parts.journal.recorded?.wasInterrupted(step)) ? this.#interrupt(step) : execute();
   }
@@ -64,7 +72,10 @@ export class Steps {
     return values.decodeStored(title, value.result, schema);
   }
 
-  /** Records that an earlier attempt was interrupted in an `atMostOnce` step, in its place among the results. */
+  /**
+   * Records that an earlier attempt was interrupted in an `atMostOnce` step, and throws when that record is next in the
+   * order of results.
+   */
   async #interrupt(step: NamedStep): Promise<never> {
     const { journal, store } = this.#parts;
     const startedAt = new Date(store.options.clock()).toISOString();
@@ -100,7 +111,7 @@ export class Steps {
     const durationMs = Math.round(tookMs);
     const { attempts } = end;
     const status: StepValue["status"] = isFailed ? "failed" : "completed";
-    // JSON leaves out an input that is `undefined`.
+    // If `input` is `undefined`, JSON leaves it out.
     const fields = { status, startedAt, durationMs, attempts, input };
     const sequence = await journal.recordStep(step, { fields, encoded: [isFailed ? "error" : "result", encoded] });
     await this.#calls.inOrder(sequence);
@@ -114,7 +125,7 @@ export class Steps {
     return values.decodeStored(title, stored, options.schema);
   }
 
-  /** Calls the step's function, and again after an error as often as `retry` says. Never rejects. */
+  /** Calls the step's function, and calls it again after an error up to the limit of `retry`. Never rejects. */
   async #attempt(
     step: NamedStep,
     fn: StepFunction,
@@ -133,7 +144,7 @@ export class Steps {
       let writer: ChunkWriter | undefined;
       const newWriter = () => new ChunkWriter(this.#parts, step, attempt);
       const call = {
-        // Getters, because most steps don't read their keys, and write nothing.
+        // These are getters, because most steps neither read their key nor write output.
         get key() {
           return key();
         },
@@ -163,7 +174,11 @@ export class Steps {
     }
   }
 
-  /** Marks a step once it has run for a turn of the event loop. @throws The reason of a stop. */
+  /**
+   * Records a step's start if the step is still running after a turn of the event loop.
+   *
+   * @throws The reason of the stop, if the run is stopping.
+   */
   #markSoon(step: NamedStep, start: { readonly hasEnded: boolean }): void {
     const { store, stop } = this.#parts;
     stop.signal.throwIfAborted();
@@ -174,25 +189,26 @@ export class Steps {
   }
 
   /**
-   * Records that a step has started, so that it is named while it runs, and if the process is killed meanwhile.
+   * Records that a step has started, so that the step's name is known while it runs, and if the process is killed
+   * meanwhile.
    *
-   * @throws The reason of a stop.
+   * @throws The reason of the stop, if the run is stopping.
    */
   async #mark({ name, occurrence }: NamedStep, isDurable: boolean): Promise<void> {
     const { journal, stop } = this.#parts;
     const sequence = await journal.append({ kind: "mark", name, occurrence }, !isDurable);
     if (isDurable && stop.signal.aborted) {
       const fields = { type: "dropped", dropped: [[sequence, sequence]] };
-      // If this fails, a resume takes the step for an interrupted one.
+      // If this write fails, a resume treats the step as interrupted.
       await journal.append({ kind: "run", fields }, true).catch(() => undefined);
     }
     stop.signal.throwIfAborted();
   }
 
-  /** The text of a failed step's error. @throws The reason of a stop that interrupted the step. */
+  /** Encodes the error of a failed step. @throws The reason of the stop, if a stop interrupted the step. */
   #encodeError(step: NamedStep, error: unknown): EncodedState {
     const { taskId, stop, values } = this.#parts;
-    // The error isn't the step's own.
+    // If the run is stopping, the error isn't the step's own.
     if (stop.signal.aborted) throw stop.signal.reason;
     if (!isStop(error)) return values.encodeError(step, error);
     // The step's function started another run, and that run was paused, or couldn't continue.
@@ -201,12 +217,13 @@ export class Steps {
     throw paused;
   }
 
-  /** Forgets a recorded step and all that were recorded after it, except those that the function has already called. */
+  /** Drops a recorded step and all steps recorded after it, except steps that the function has already called. */
   #dropFrom(first: RecordedStep): void {
     const { journal, events } = this.#parts;
     const steps = journal.recorded?.dropFrom(first) ?? [];
     const dropped = steps.map(({ sequence }) => [sequence, sequence]);
-    // These records needn't be durable before the new result is. If they fail, so does the write of that result.
+    // The records of the drop needn't be durable before the new result is. If their write fails, the write of the
+    // result also fails.
     void journal.note({ kind: "run", fields: { type: "dropped", dropped } });
     for (const { occurrence, event } of steps) {
       if (event === undefined) continue;
@@ -217,10 +234,10 @@ export class Steps {
 }
 
 /**
- * The key of a step or wait.
+ * Makes the key of a step or wait.
  *
- * @param input - The digest of the step's input. With another input, the step does something else, so it gets another
- *   key.
+ * @param input - The digest of the step's input. A step with a different input gets a different key, since it does
+ *   something else.
  */
 export function makeKey(
   taskId: string,
@@ -232,14 +249,14 @@ export function makeKey(
   return hashText(JSON.stringify(parts));
 }
 
-/** @throws {RunMismatchError} The recorded step is of another kind: a step, a sleep, or a wait for an event. */
+/** @throws {RunMismatchError} The call was recorded as another kind: a step, a sleep, or a wait for an event. */
 export function assertKind(taskId: string, title: string, { waitsFor }: StepValue, kind: StepRecord["waitsFor"]): void {
   if (waitsFor === kind) return;
   const name = (of: StepRecord["waitsFor"]) => (of === undefined ? "a step" : of === "sleep" ? "a sleep" : "a wait");
   throw new RunMismatchError(
     taskId,
-    `${JSON.stringify(title)} of the run of task ${JSON.stringify(taskId)} was recorded as ${name(waitsFor)}, and is ${name(kind)} ` +
-      "now. The record is kept. Give the new one another name, or pass `restart: true` to start over.",
+    `${JSON.stringify(title)} of the run of task ${JSON.stringify(taskId)} was recorded as ${name(waitsFor)}, but is now ${name(kind)}. ` +
+      "The record is kept. Give the new call another name, or pass `restart: true` to start over.",
   );
 }
 
@@ -247,11 +264,11 @@ function pauseMs({ backoffMs = 1000, factor = 2, maxMs = 60_000 }: StepRetry, at
   return Math.min(backoffMs * factor ** (attempts - 1), maxMs);
 }
 
-/** A signal that aborts with the run's, and with `error` once the attempt has taken too long. */
+/** Makes a signal that aborts with the run's signal, or with `error` once the attempt has taken too long. */
 function timedSignal(runtime: Runtime, runSignal: AbortSignal, timeoutMs: number, title: string) {
   const controller = new AbortController();
   const { signal } = controller;
-  // A step may pass it to many calls, so Node's warning about many listeners is switched off.
+  // A step may pass the signal to many calls, so Node's warning about many listeners is switched off.
   setMaxListeners(0, signal);
   const error = new DOMException(`Step ${JSON.stringify(title)} took longer than ${timeoutMs} ms`, "TimeoutError");
   const cancel = runtime.setTimeout(() => controller.abort(error), timeoutMs);

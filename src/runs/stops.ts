@@ -6,16 +6,16 @@ import { onTermination } from "../manager/termination.js";
 import { currentSignal } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 
-/** Stops a run, or a worker. Its signal aborts with the first reason to stop. */
+/** Stops a run or a worker. The signal aborts with the first reason to stop. */
 export class StopSignal {
   readonly #pauseError: (why: string, cause?: unknown) => Error;
   readonly #controller = new AbortController();
   readonly signal: AbortSignal = this.#controller.signal;
   readonly #atEnd: (() => void)[] = [];
-  /** Whether the process got a signal that ends it once the outermost run has paused. */
+  /** Whether the process got a signal that will end it once the outermost run has paused. */
   #isFinal = false;
 
-  /** @param pauseError - Makes the reason of a pause. */
+  /** @param pauseError - Makes the error with which the signal aborts when the run pauses. */
   constructor(
     pauseError: (why: string, cause?: unknown) => Error,
     closing: AbortSignal,
@@ -47,8 +47,8 @@ export class StopSignal {
   }
 
   /**
-   * Call it once the run is over and its lease released. If the process is about to end, it never resolves, since a
-   * rejection of the caller could end the process before other runs have paused.
+   * Call it once the run is over and its lease released. If the process is about to end, never resolves: a rejection of
+   * the caller could end the process before other runs have paused.
    */
   async end(): Promise<void> {
     for (const call of this.#atEnd) call();
@@ -61,11 +61,11 @@ export class StopSignal {
   }
 }
 
-/** Shared, because the parent of a stopped run may be of another copy of this package. */
+/** Shared, because a stopped run and its parent may belong to different copies of this package. */
 const STOPS = processState("stops.1", () => new WeakSet<object>());
 
 /**
- * Marks an error that stopped a run without ending it, so that the parent run is paused and not failed.
+ * Marks an error that stopped a run without ending the run, so that the parent run is paused and not failed.
  *
  * @returns The error.
  */
@@ -76,12 +76,12 @@ export function markStop(error: unknown): unknown {
   return error;
 }
 
-/** Marks the error of an attempt that can't begin, and so records no end. */
+/** Marks and throws the error of an attempt that can't begin. Such an attempt records no end. */
 export function throwStop(error: unknown): never {
   throw markStop(error);
 }
 
-/** The error that pauses a run because a child run couldn't continue. */
+/** Makes the error that pauses a run because a child run couldn't continue. */
 export function pausedBy(taskId: string, cause: unknown): RunPausedError {
   const why = isError(cause) ? cause.message : String(cause);
   return new RunPausedError(taskId, `a child run couldn't continue (${why})`, { cause });

@@ -13,7 +13,7 @@ import { decodeEvent, eventTitle, readRefusal } from "./run-events.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import { canonicalText, joinFields } from "./step-values.js";
 
-/** @internal Sends and lists the events of all tasks. They are records of the task's own log. */
+/** @internal Sends and lists the events of all tasks. Each event is a record in its task's log. */
 export class TaskEvents {
   readonly #store: RunStore;
 
@@ -55,8 +55,8 @@ export class TaskEvents {
   }
 
   /**
-   * Appends an event, which makes a task that waits for it due in the same atomic step. If the run is just being
-   * suspended, either the run sees the event or this call sees its wait.
+   * Appends an event. If the task waits for it, the same atomic write makes the task due. If the run is being suspended
+   * at that moment, either the run sees the event or this call sees the wait.
    */
   async #append(taskId: string, draft: RecordDraft, value: EncodedState, force: boolean): Promise<void> {
     for (;;) {
@@ -83,7 +83,8 @@ export class TaskEvents {
    * Refuses an event that no wait of the task would receive. An event with a stored id passes: it may have been sent
    * while the task still waited for it.
    *
-   * @returns If the event is for one wait, the sequence of the task's last event: this holds until the next one.
+   * @returns The sequence of the task's last event if the event is for one wait, else `undefined`. The check holds
+   *   until the next event.
    * @throws {CheckpointConflictError} The task is completed or cancelled, or the wait is answered or over.
    */
   async #assertReceivable(
@@ -108,7 +109,7 @@ export class TaskEvents {
     );
     if (wait === undefined || !open.has(wait)) {
       throw new CheckpointConflictError(
-        `${notSent}: the wait ${wait} isn't open. It has ended, or it is one of another task or name. ` +
+        `${notSent}: the wait ${wait} isn't open. It has ended, or belongs to another task or name. ` +
           "Nothing was stored. `waymark show` and the `mark` records list the open waits with their keys.",
       );
     }
@@ -135,7 +136,7 @@ export class TaskEvents {
       const sent = (await this.#listHeaders(taskId)).find((event) => event.id === id);
       return sent?.status === "pending" && sent.wait?.isOpen === false;
     };
-    // The receipts are read before the waits, so the second look finds one that came between them.
+    // The receipts are read before the waits. A second check finds a receipt that was recorded between the two reads.
     if (!(await isMissed()) || !(await isMissed())) return;
     throw new CheckpointConflictError(
       `The wait ${wait} ended before it received the ${eventTitle(taskId, name)}. The event is stored as ${JSON.stringify(id)}, ` +
@@ -148,7 +149,7 @@ export class TaskEvents {
     return readEventHeaders(taskId, newest, (query) => this.#store.records(query));
   }
 
-  /** The newest checkpoint. If it is damaged, only its sequence is known, if at all. */
+  /** Reads the newest checkpoint. If it is damaged, returns only its sequence, if that is known. */
   async #readNewest(
     taskId: string,
   ): Promise<{ readonly sequence: number | undefined; readonly summary?: CheckpointSummary }> {
@@ -158,8 +159,9 @@ export class TaskEvents {
   }
 
   /**
-   * Refuses an event whose id belongs to another one. The order of keys may differ, as it does between two deliveries of
-   * a webhook, and so may the sender and the ciphertext. A value that was removed can't be compared, so the id decides.
+   * Refuses an event whose id belongs to a different event. The order of keys in the value may differ (as between two
+   * deliveries of a webhook), and so may the sender and the ciphertext. If the value was removed, only the id and the
+   * name are compared.
    */
   async #assertSent(taskId: string, { id, name }: RecordDraft, value: EncodedState, cause: Error): Promise<void> {
     const query = { taskId, order: "newest", kinds: ["event"] } as const;
@@ -169,13 +171,13 @@ export class TaskEvents {
       break;
     }
     throw new CheckpointConflictError(
-      `The ${eventTitle(taskId, name ?? "")} was not sent: the task has an event with the same id and another name or value. ` +
-        "Its first form counts; nothing was stored.",
+      `The ${eventTitle(taskId, name ?? "")} was not sent: the task already has an event with the same id but another name or value. ` +
+        "That event is kept; nothing was stored.",
       { cause },
     );
   }
 
-  /** Whether the event of this header has the value, or none any more. */
+  /** Whether the event of this header has the value, or has lost its value. */
   async #isValue({ taskId, sequence }: LogRecord | RecordHeader, value: EncodedState): Promise<boolean> {
     const sent = await this.#readValue(taskId, sequence, "event");
     if (sent === undefined) return true;
@@ -183,7 +185,7 @@ export class TaskEvents {
     return canonicalText(encodeJson(stored, Number.POSITIVE_INFINITY).text) === canonicalText(value.text);
   }
 
-  /** The value of a record; `undefined` if the record or its body is gone. */
+  /** Reads the value of a record; `undefined` if the record or its body is gone. */
   async #readValue(taskId: string, sequence: number, kind: RecordKind): Promise<unknown> {
     const record = await this.#store.recordAt(taskId, sequence, kind);
     return record && this.#store.readValue(record);

@@ -20,7 +20,7 @@ export interface AttemptParts {
   readonly values: StepValues;
   readonly events: RunEvents;
   readonly stop: StopSignal;
-  /** Given if the run is suspended while it only waits. */
+  /** Suspends a run that only waits. Given if a worker runs the task. */
   readonly suspend: ((waits: RunWaits) => void) | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface NamedStep {
   readonly occurrence: number;
   readonly title: string;
   readonly isWait: boolean;
-  /** What an earlier attempt has recorded of it. */
+  /** The record of the call from an earlier attempt. */
   readonly recorded: { readonly step: RecordedStep; readonly value: StepValue } | undefined;
 }
 
@@ -40,7 +40,7 @@ interface FailedStep {
   readonly occurrence: number;
   /** Of its record. */
   readonly sequence: number;
-  /** It is recorded as interrupted, and stays so: no other run starts it again. */
+  /** Whether the step is recorded as interrupted. Such a step isn't tried again by the next run. */
   readonly isInterrupted: boolean;
 }
 
@@ -48,36 +48,37 @@ interface FailedStep {
 interface StoredCall {
   /** Of its record. */
   readonly sequence: number;
-  /** Resolves, or returns nothing, once the caller has the result. Never rejects. */
+  /** Passes the result to the caller. Returns a promise if that takes time. The promise never rejects. */
   proceed(): Promise<void> | void;
 }
 
 /**
- * The calls of a turn: their names, their errors, and the order in which they continue. Stored results are returned in
- * the order in which they were recorded, one in each turn of the event loop, in the attempt that records them and in each
- * resume. So `Promise.race` has the same winner. A call without a stored result begins after a turn that returned none:
- * otherwise a quick storage would let it overtake the others.
+ * Tracks the calls of a turn: their names, their errors, and the order in which they continue. Stored results are
+ * returned in the order in which they were recorded, one per turn of the event loop. This holds in the attempt that
+ * records them and in each resume, so `Promise.race` has the same winner. A call without a stored result begins only
+ * after a turn of the event loop that returned no stored result, so that it can't overtake the other calls if the
+ * storage is quick.
  */
 export class TurnCalls {
   readonly #journal: RunJournal;
   readonly #stop: StopSignal;
   readonly #runtime: Runtime;
-  /** How often each name of a step, and each stage of a save, was used in this turn. */
+  /** How many times this turn has used each name of a step or wait, and each stage of a save. */
   readonly #occurrences = { step: new Map<string, number>(), save: new Map<string, number>() };
   readonly #names = new Set<string>();
   /** The recorded errors that the function received. */
   readonly #thrown = new Map<unknown, FailedStep>();
-  /** Those that it received since it last began a step or a wait. */
+  /** The errors that the function received since it last began a step or a wait. */
   #lastThrown: FailedStep[] = [];
-  /** The call whose result was recorded first is the last one. */
+  /** Sorted by sequence, the highest first. */
   readonly #stored: StoredCall[] = [];
   #unrecorded: (() => void)[] = [];
   #isDelivering = false;
-  /** Whether the methods of the run throw, since the turn is over. */
+  /** Whether the turn is over, so that the methods of the run throw. */
   isOver = false;
   /** The steps, waits and saves under way. */
   underWay = 0;
-  /** The waits among them. */
+  /** The waits under way. */
   waitsUnderWay = 0;
 
   constructor({ store, journal, stop }: AttemptParts) {
@@ -89,8 +90,8 @@ export class TurnCalls {
   }
 
   /**
-   * Counts a step or a wait, and refuses it while another one with its name is under way. Resolves when it is its turn:
-   * in the order of the stored results, or after them if it has none.
+   * Counts a step or a wait, and refuses it while another call with the same name is under way. Resolves in the order
+   * of the stored results or, if the call has no stored result, after all of them.
    *
    * @param what - The method of the run, for messages.
    */
@@ -123,7 +124,7 @@ export class TurnCalls {
     this.waitsUnderWay -= Number(isWait);
   }
 
-  /** How often the name was used in this turn, this time included. */
+  /** Returns how many times this turn has used the name, including this time. */
   count(of: "step" | "save", name: string): number {
     const counts = this.#occurrences[of];
     const count = (counts.get(name) ?? 0) + 1;
@@ -131,7 +132,7 @@ export class TurnCalls {
     return count;
   }
 
-  /** From now on, the methods of the run throw. */
+  /** Ends the turn. Afterwards the methods of the run throw. */
   close(): void {
     this.isOver = true;
   }
@@ -146,10 +147,10 @@ export class TurnCalls {
   }
 
   /**
-   * Resolves when it is the turn of this result, which is stored.
+   * Resolves when this stored result is next in the order of results.
    *
-   * @param sequence - Of its record.
-   * @param first - Called when it is its turn. This call, and later ones, continue after it.
+   * @param sequence - The sequence of the result's record.
+   * @param first - Called when the result is next. This call and later calls continue after `first` has ended.
    */
   inOrder(sequence: number): Promise<undefined>;
   inOrder<Result>(sequence: number, first: () => Result | Promise<Result>): Promise<Result>;
@@ -175,7 +176,7 @@ export class TurnCalls {
     });
   }
 
-  /** Remembers a recorded error that the function receives, for {@link sortErrors}. Returns it. */
+  /** Remembers a recorded error that the function receives, for {@link sortErrors}. Returns the error. */
   addThrown({ name, occurrence }: NamedStep, error: unknown, sequence: number, isInterrupted = false): unknown {
     const failed = { name, occurrence, sequence, isInterrupted };
     this.#thrown.set(error, failed);
@@ -184,9 +185,9 @@ export class TurnCalls {
   }
 
   /**
-   * After the error `thrown` has ended the run, returns the failed steps whose errors it contains, and those that failed
-   * since the function last began a step: the next run tries them again. The other errors stay recorded, because the
-   * function may have acted on them.
+   * Sorts the failed steps after the error `thrown` has ended the run. Dropped are the steps whose errors `thrown`
+   * contains, and the steps that failed since the function last began a step or a wait: the next run tries these steps
+   * again. The errors of the other steps are kept, because the function may have acted on them.
    */
   sortErrors(thrown: unknown): { readonly dropped: readonly FailedStep[]; readonly kept: readonly FailedStep[] } {
     const ended = errorParts(thrown).flatMap((part) => this.#thrown.get(part) ?? []);
@@ -195,23 +196,26 @@ export class TurnCalls {
     return { dropped: [...dropped], kept };
   }
 
-  /** A function that catches the reason and calls again would keep timers and signals from arriving. */
+  /**
+   * Rejects in a later turn of the event loop. Otherwise a function that catches the reason and calls again would keep
+   * timers and signals from arriving.
+   */
   async #refuse(reason: unknown): Promise<never> {
     await nextTurn(this.#runtime);
     throw reason;
   }
 
-  /** Resolves after the stored results. */
+  /** Resolves after the stored results have been returned. */
   #afterStored(call: NamedStep): Promise<NamedStep> {
     const wait = () => new Promise<NamedStep>((resolve) => this.#unrecorded.push(() => resolve(call)));
     if (this.#isDelivering) return wait();
-    // The calls that are made together with this one are registered first.
+    // The other calls that are made in the same tick are registered first.
     return Promise.resolve().then(() => (this.#isDelivering ? wait() : call));
   }
 
   /**
-   * Adds the recorded result to a call, unless it was dropped meanwhile. If it can't be loaded, the run is stopped, since
-   * its function hasn't failed.
+   * Adds the recorded result to a call, unless the result was dropped meanwhile. If the result can't be loaded, stops
+   * the run, since its function hasn't failed.
    */
   #load(call: NamedStep, step: RecordedStep): NamedStep | Promise<NamedStep> {
     const { recorded } = this.#journal;
@@ -263,7 +267,7 @@ export class TurnCalls {
   }
 }
 
-/** A thrown value, its causes, and the errors of an AggregateError. */
+/** Lists a thrown value, its causes, and the errors of an AggregateError. */
 function errorParts(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
   if (seen.has(thrown)) return [];
   seen.add(thrown);

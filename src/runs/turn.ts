@@ -8,7 +8,7 @@ import { Steps } from "./steps.js";
 import { type AttemptParts, type NamedStep, TurnCalls } from "./turn-calls.js";
 import { Waits } from "./waits.js";
 
-/** One call of a run's function, from its top: the methods that the function uses. */
+/** One call of a run's function, with the methods that the function uses. */
 export class Turn implements Run {
   readonly taskId: string;
   readonly state: unknown;
@@ -42,7 +42,7 @@ export class Turn implements Run {
     this.save = this.save.bind(this);
   }
 
-  // `never`, because only Run's signature can type the result.
+  // The result is `never`, because only Run's signature can type it.
   step(name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<never>;
   step(name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<unknown> {
     const check = () => {
@@ -110,8 +110,8 @@ export class Turn implements Run {
   }
 
   /**
-   * @internal Ends the waits under way, waits for the steps under way, then ends the turn. From then on its methods
-   * throw.
+   * @internal Ends the waits under way, waits for the steps under way, then ends the turn. Afterwards its methods
+   *   throw.
    */
   async end(): Promise<void> {
     this.#waits.end();
@@ -124,7 +124,7 @@ export class Turn implements Run {
   }
 
   /**
-   * @internal The value of `next`, if the function returned it.
+   * @internal Returns the value of `next`, if the function returned it.
    * @throws {TypeError} `next` was called, but the function returned something else.
    * @throws The error of a step that failed and that the function never awaited.
    */
@@ -168,7 +168,7 @@ export class Turn implements Run {
     return this.#waits.findWaits();
   }
 
-  /** Makes a step or a wait. Keeps its failure, with whether the function awaits it. */
+  /** Makes a call of a step or a wait. If the call fails, keeps the error, and whether the function awaits the call. */
   #call<Result>(
     what: string,
     name: string,
@@ -176,7 +176,8 @@ export class Turn implements Run {
     work: (step: NamedStep) => Result | Promise<Result>,
   ): Promise<Result> {
     const call: AwaitedCall = { isAwaited: false };
-    // It settles the promise itself, since a promise more for each of thousands of results is what a resume spends its time on.
+    // The executor settles the promise itself: one more promise for each of thousands of results would slow down a
+    // resume.
     return new StepPromise(call, async (resolve, reject) => {
       this.#calls.underWay += 1;
       try {
@@ -210,8 +211,8 @@ interface AwaitedCall {
 }
 
 /**
- * The promise of a step. Notes whether the function waits for it, in `call`. Only a subclass can do this: `await` reads
- * `then` of a promise only if its class isn't Promise itself.
+ * The promise of a step or a wait. Notes in `call` whether the function waits for the promise. Only a subclass can do
+ * this: `await` reads `then` of a promise only if its class isn't Promise itself.
  */
 class StepPromise<Result> extends Promise<Result> {
   readonly #call: AwaitedCall;
@@ -223,8 +224,8 @@ class StepPromise<Result> extends Promise<Result> {
     super((resolve, reject) => {
       void work(resolve, (error) => {
         reject(error);
-        // This prevents an unhandled rejection. The turn keeps the error, and throws it at its end if the function never
-        // waited for the step. The constructor may not have returned yet.
+        // This prevents an unhandled rejection. The turn keeps the error, and throws it at its end if the function
+        // never waited for the step. It runs as a microtask, because the constructor may not have returned yet.
         queueMicrotask(() => void super.then(undefined, () => undefined));
       });
     });

@@ -14,30 +14,30 @@ import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
 /** The longest time limit of a wait: 100 years. */
 export const MAX_WAIT_MS = 100 * 366 * 24 * 60 * 60 * 1000;
-/** A longer sleep is divided, since a machine that sleeps stops the timers of its processes. */
+/** A longer sleep is divided into parts, since timers stop while the machine sleeps. */
 const MAX_NAP_MS = 60_000;
-/** A worker's run that has only waited for so long is suspended. */
+/** A worker's run that has only waited for this long is suspended. */
 const SUSPENDS_AFTER_MS = 250;
 
 /** A wait under way. */
 interface OpenWait extends WaitMark {
   readonly name: string;
   readonly occurrence: number;
-  /** Whether its start is recorded. */
+  /** Whether the start of the wait is recorded. */
   readonly isMarked: boolean;
 }
 
-/** A pending event with its value. */
+/** An event that a wait has taken, with its value. */
 interface TakenEvent extends FoundEvent {
   readonly sequence: number;
 }
 
-/** The sleeps, and the waits for events, of one turn. */
+/** The sleeps and the waits for events of one turn. */
 export class Waits {
   readonly #parts: AttemptParts;
   readonly #calls: TurnCalls;
   readonly #waiting = new Set<OpenWait>();
-  /** What the waits do before they pause, or pause again. */
+  /** The work that waits do before they pause, or pause again. */
   readonly #polls = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #cancelSuspension: (() => void) | undefined;
@@ -74,13 +74,13 @@ export class Waits {
     throw await this.#recordAbort(step, wait, signal?.reason);
   }
 
-  /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
+  /** Ends the waits under way without recording their ends. Call it once the run's function has ended. */
   end(): void {
     this.#cancelSuspension?.();
     this.#over.abort();
   }
 
-  /** Whether a wait rejected with this error because {@link end} has ended it. */
+  /** Whether this error is the one with which {@link end} ended the waits. */
   isEndReason(error: unknown): boolean {
     return this.#over.signal.aborted && error === this.#over.signal.reason;
   }
@@ -98,7 +98,7 @@ export class Waits {
     this.#cancelSuspension = store.options.runtime.setTimeout(suspendIfIdle, SUSPENDS_AFTER_MS, true);
   }
 
-  /** Whether an event is pending for one of the turn's waits, among those that were read. */
+  /** Whether the events read so far include a pending one for one of the turn's waits. */
   isAnswered(): boolean {
     const { events, taskId, journal } = this.#parts;
     return [...this.#waiting].some(
@@ -106,7 +106,7 @@ export class Waits {
     );
   }
 
-  /** The names of the events that the turn waits for, and when the first of its waits ends. */
+  /** Returns the names of the events that the turn waits for, and when the first of its waits ends. */
   findWaits(): RunWaits | undefined {
     const waits = [...this.#waiting];
     if (waits.length === 0) return undefined;
@@ -114,7 +114,7 @@ export class Waits {
     return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
   }
 
-  /** The recorded end of a wait for an event. */
+  /** Replays the recorded end of a wait for an event. */
   async #replay(step: NamedStep, { signal, schema }: WaitOptions): Promise<TaskEvent | undefined> {
     const { recorded, name, title } = step;
     if (recorded === undefined) return undefined;
@@ -137,10 +137,11 @@ export class Waits {
   }
 
   /**
-   * Gives an event to the function at the turn of its receipt. A signal may abort earlier or later in a resume, so a second
-   * record says whether the function got the event. It is stored before the function continues.
+   * Gives an event to the function when its receipt is next in the order of results. A signal may abort earlier or
+   * later in a resume, so a second record shows whether the function got the event. The second record is stored before
+   * the function continues.
    *
-   * @returns False if the wait's signal has aborted. The receipt is taken back then.
+   * @returns False if the wait's signal has aborted. The receipt is then taken back.
    */
   async #deliver(
     { occurrence }: NamedStep,
@@ -164,20 +165,20 @@ export class Waits {
     return true;
   }
 
-  /** @throws The reason why no event is given to the function. */
+  /** @throws The reason why the function mustn't get an event. */
   #assertContinues(): void {
-    // A pause decides nothing: the function gets the event in the resume.
+    // If the run pauses, nothing is decided: the function gets the event after the resume.
     this.#parts.stop.signal.throwIfAborted();
-    // At the end of the turn, the event is pending again.
+    // If the turn is over, the event becomes pending again.
     if (!this.#isOver()) return;
     this.#over.abort();
     this.#over.signal.throwIfAborted();
   }
 
   /**
-   * Records that its signal has ended a wait, so that a resume ends it at the same place among the results.
+   * Records that a signal has ended its wait, so that a resume ends the wait at the same place among the results.
    *
-   * @returns The signal's reason, at its turn.
+   * @returns The signal's reason, once the record is next in the order of results.
    */
   async #recordAbort(step: NamedStep, { waitsFor, startedAt }: WaitMark, reason: unknown): Promise<unknown> {
     const { journal, values, stop } = this.#parts;
@@ -194,7 +195,7 @@ export class Waits {
     return this.#calls.isOver || this.#over.signal.aborted;
   }
 
-  /** The next event of the wait's name that its schema accepts. It is taken, so that no other wait receives it. */
+  /** Takes the next event of the wait's name that its schema accepts, so that no other wait receives the event. */
   async #takeEvent(step: NamedStep, schema: StateSchema | undefined): Promise<TakenEvent | undefined> {
     const { events, stop, taskId, journal } = this.#parts;
     const key = makeKey(taskId, journal.head, step);
@@ -204,7 +205,7 @@ export class Waits {
       events.giveBack(found.sequence);
       return undefined;
     } catch (error) {
-      // If the storage fails, the run's function hasn't failed.
+      // If the storage fails, the run is stopped, since its function hasn't failed.
       if (error instanceof CheckpointError && !(error instanceof StateInvalidError)) stop.stop(error);
       throw error;
     }
@@ -215,7 +216,7 @@ export class Waits {
     for (;;) {
       const pending = await events.find(step.name, key);
       if (pending === undefined) return undefined;
-      // Another wait must not find it while it is read.
+      // Another wait must not find the event while its value is read.
       events.take(pending);
       const found = await events.load(pending, schema);
       if (!("refused" in found)) return { ...found, sequence: pending.sequence };
@@ -241,12 +242,15 @@ export class Waits {
     store.notifications.emit("eventRefused", { taskId, name, id, error });
   }
 
-  /** Lets the waits beside a sleep that is over poll once more: an event that came in time ends its wait first. */
+  /**
+   * Once a sleep is over, lets the other waits poll once more, so that an event that arrived in time ends its wait
+   * first.
+   */
   async #pollOthers(): Promise<void> {
     const { store, taskId } = this.#parts;
     store.wake(taskId);
     await nextTurn(store.options.runtime);
-    // A wait that was still beginning, or whose poll had begun before the event came, polls again.
+    // A wait that was still beginning, or whose poll had begun before the event arrived, polls again.
     while (this.#polls.size > 0) {
       await Promise.allSettled(this.#polls);
       await nextTurn(store.options.runtime);
@@ -279,7 +283,10 @@ export class Waits {
     return true;
   }
 
-  /** The wait, with the start that an earlier attempt has recorded, unless the code has set the first limit since. */
+  /**
+   * Returns the wait, with the start that an earlier attempt recorded. If the wait had no time limit then and has one
+   * now, it starts anew.
+   */
   async #begin(step: NamedStep, waitsFor: WaitMark["waitsFor"], untilMs: number | undefined): Promise<OpenWait> {
     const { name, occurrence } = step;
     const { recorded } = this.#parts.journal;
@@ -292,8 +299,8 @@ export class Waits {
   }
 
   /**
-   * Resolves to what `poll` finds, or to `undefined` once the wait's time is over. Records the start of the wait, so that a
-   * resume knows its end.
+   * Resolves to the result of `poll`, or to `undefined` once the wait's time is over. Records the start of the wait, so
+   * that a resume waits until the same time.
    *
    * @throws The reason of the signal.
    */
@@ -320,7 +327,8 @@ export class Waits {
       }
     } finally {
       poller.end();
-      // The record of a pause names the waits that it has interrupted.
+      // If the run stops, the wait stays in the set, since the record of a pause names the waits that the pause
+      // interrupted.
       if (!stop.signal.aborted) this.#waiting.delete(wait);
     }
   }
@@ -334,7 +342,7 @@ export class Waits {
     this.#parts.store.notifications.emit("waitStarted", details);
   }
 
-  /** Records the start of a wait, synced if it has a time limit. */
+  /** Records the start of a wait. The record is synced if the wait has a time limit. */
   async #markStart({ name, occurrence, isMarked: _, ...mark }: OpenWait, { ask, schema }: WaitOptions): Promise<void> {
     const { journal, taskId } = this.#parts;
     const key = makeKey(taskId, journal.head, { name, occurrence });
@@ -346,7 +354,7 @@ export class Waits {
   /**
    * Records the end of a wait, and gives its event to the function in the order of the log.
    *
-   * @returns False if the wait's signal has aborted meanwhile, and the event is given back.
+   * @returns False if the wait's signal has aborted meanwhile. The event is then pending again.
    */
   async #finish(step: NamedStep, wait: OpenWait, found?: TakenEvent, signal?: AbortSignal): Promise<boolean> {
     const { journal, values, store } = this.#parts;

@@ -19,46 +19,49 @@ import type { Runs } from "./runs.js";
 import { isStop, StopSignal } from "./stops.js";
 
 export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChanged"> {
-  /** Only tasks whose ids begin with this. Not empty, since tasks that no worker knows may be in the same storage. */
+  /**
+   * The worker takes only tasks whose ids begin with this. The prefix can't be empty, since the storage may also
+   * contain tasks that aren't meant for workers.
+   */
   readonly prefix: string;
   /** How many tasks to run at once. Default 1. */
   readonly concurrency?: number | undefined;
   /**
-   * After this many attempts in a row without a save, a task is recorded as failed. Each of them was killed, lost its
-   * lease, or met an error of the storage. An attempt that pauses counts as none, and so does one that is killed after it
-   * was asked to pause. After half of them, the worker takes no other task until this one has recorded a step or ended,
-   * since a task that ends its worker ends the others there, too. Default 5.
+   * A task is recorded as failed after this many attempts in a row that ended without a save: each was killed, lost its
+   * lease, or met a storage error. An attempt that paused doesn't count, nor does one that was killed after it was
+   * asked to pause. After half of these attempts, the worker takes no other task until this one has recorded a step or
+   * ended, since a task that crashes its worker also ends the other runs there. Default 5.
    */
   readonly maxAttempts?: number | undefined;
-  /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
+  /** Drains the worker when the signal aborts: the runs under way are paused, and their tasks are released. */
   readonly signal?: AbortSignal | undefined;
   /**
    * Drains the worker on SIGINT, SIGTERM or SIGHUP. Afterwards the signal ends the process as it would without Waymark.
    * A second signal ends the process at once. Default true.
    */
   readonly pauseOnSignal?: boolean | undefined;
-  /** The leases of the tasks. With a shorter `ttlMs`, the tasks of a dead worker are taken over sooner. */
+  /** The options of the tasks' leases. With a shorter `ttlMs`, the tasks of a dead worker are taken over sooner. */
   readonly leaseOptions?: LeaseOptions | undefined;
   /**
-   * Called with the error of a run that failed or couldn't continue, and, without a task, with the error of a claim. The
-   * worker continues with other tasks. Default: the error is logged.
+   * Called with the error of a run that failed or couldn't continue, or with the error of a failed claim, which has no
+   * task id. The worker continues with other tasks. Default: the error is logged.
    */
   readonly onError?: ((error: unknown, taskId: string | undefined) => void) | undefined;
 }
 
 const DEFAULT_MAX_ATTEMPTS = 5;
-/** The most tasks in one claim, so that other workers get some, too. */
+/** The most tasks in one claim. Leaves some to other workers. */
 const MAX_CLAIMED = 16;
-/** The longest pause between two looks for a task: it may be due by its time, or because its runner died. */
+/** The longest pause between two claims. A task may become due by its time, or because its runner died. */
 const POLL_MS = 250;
-/** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
+/** The longest pause after storage errors. The pause doubles with each error in a row. */
 const MAX_PAUSE_MS = 10_000;
 /** How long a worker leaves a task that it couldn't run to others. */
 const REFUSED_MS = 30_000;
-/** The same, if the reason clears up by itself. */
+/** How long a worker leaves a task to others if the reason is temporary. */
 const REFUSED_BRIEFLY_MS = 1000;
 
-/** @internal Runs the tasks that are due, until it is drained. */
+/** @internal Runs due tasks until the worker is drained. */
 export class Worker {
   readonly #store: RunStore;
   readonly #runs: Runs;
@@ -67,10 +70,10 @@ export class Worker {
   readonly #stop: StopSignal;
   readonly #running = new Set<Promise<void>>();
   readonly #releasing = new Set<Promise<void>>();
-  /** The tasks that this worker couldn't run, and until when it leaves them to others. */
+  /** The tasks that this worker couldn't run, each with the time until which it leaves the task to others. */
   readonly #refused = new Map<string, number>();
   #slotIsFree: () => void = () => undefined;
-  /** The task under way that may have crashed its last workers, and hasn't recorded anything yet. */
+  /** The running task that may have crashed its last workers and hasn't recorded anything yet. */
   #poisonTask: string | undefined;
 
   constructor(store: RunStore, runs: Runs, fn: AnyFunction, options: WorkOptions) {
@@ -110,7 +113,7 @@ export class Worker {
     let failures = 0;
     let claimed: readonly TaskLease[] = [];
     while (!signal.aborted) {
-      // If it crashes this worker, too, each task beside it loses an attempt.
+      // If the poison task crashes this worker as well, every other running task loses an attempt.
       if (this.#poisonTask !== undefined) {
         await this.#store.pause(ANY_TASK, POLL_MS, signal);
         continue;
@@ -120,8 +123,8 @@ export class Worker {
           this.#slotIsFree = resolve;
         });
       }
-      // Lets timers and signals arrive, even if claims never wait. Also, runs whose saves share a statement end
-      // together, so one claim finds the next tasks for all of them.
+      // Lets timers and signals fire even if claims never wait. It also lets runs whose saves share a statement end
+      // together, so that one claim finds the next tasks for all of them.
       if (claimed.length > 0) await nextTurn(this.#store.options.runtime);
       if (signal.aborted) break;
       const free = concurrency - this.#running.size;
@@ -132,7 +135,7 @@ export class Worker {
         claimed = await this.#store.claimDue(query, leaseOptions, Math.min(free, MAX_CLAIMED));
         failures = 0;
       } catch (error) {
-        // Another runner was quicker, or the claim took too long.
+        // These two errors mean that another runner was quicker, or that the claim took too long.
         if (!(error instanceof LeaseHeldError || error instanceof LeaseLostError)) {
           failures += 1;
           this.#tell(error, undefined);
@@ -147,11 +150,11 @@ export class Worker {
     }
   }
 
-  /** Waits until the storage has changed since the last look, or a task is due without a change. */
+  /** Waits until the storage has changed since the last claim, or until a task becomes due without a change. */
   async #waitForChange(poller: Poller): Promise<void> {
     const { options } = this.#store;
     const refused = this.#listRefused();
-    // If the storage fails, the next look reports it.
+    // If the storage fails, the next claim reports the error.
     const dueMs = await this.#store.untilDue({ prefix: this.#options.prefix, except: refused }).catch(() => 0);
     const nowMs = options.clock();
     const ms = Math.min(dueMs, ...[...this.#refused.values()].map((untilMs) => untilMs - nowMs));
@@ -159,8 +162,8 @@ export class Worker {
   }
 
   /**
-   * Starts the claimed tasks together. If one of them may have crashed its last workers, it starts alone: another crash
-   * would also end the attempts beside it.
+   * Starts the claimed tasks together. A task that may have crashed its last workers starts alone, since another crash
+   * would also end the attempts of the other tasks.
    */
   async #startAll(leases: readonly TaskLease[]): Promise<void> {
     const { maxAttempts = DEFAULT_MAX_ATTEMPTS } = this.#options;
@@ -174,7 +177,7 @@ export class Worker {
     }
   }
 
-  /** Reads a claimed task's run. If it can't run here, reports that, and leaves the task to others. */
+  /** Reads a claimed task's run. If the read fails, reports the error and leaves the task to other workers. */
   async #read(lease: TaskLease): Promise<{ readonly lease: TaskLease; readonly state: RunState } | undefined> {
     const { taskId } = lease;
     const { version, ifVersionChanged } = this.#options;
@@ -209,15 +212,18 @@ export class Worker {
     } catch (error) {
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
       if (!isPaused) this.#tell(error, taskId);
-      // The task is still due: its end can't be stored, or a child run couldn't continue.
+      // The task is still due: its end couldn't be stored, or a child run couldn't continue.
       if (!isPaused && (!claimed.isEndSaved || isStop(error))) this.#refuse(taskId, error);
     }
-    // An event may have made the task due meanwhile. The next look finds it only if it is released.
+    // An event may have made the task due meanwhile. The next claim finds the task only if its lease is released.
     if (isPaused) await this.#store.release(lease);
     else this.#release(lease);
   }
 
-  /** Call it when the task has recorded something or has ended, so that the worker takes other tasks again. */
+  /**
+   * Call it when the task has recorded something or has ended. If it was the poison task, the worker takes other tasks
+   * again.
+   */
   #noteProgress(taskId: string): void {
     if (this.#poisonTask === taskId) this.#poisonTask = undefined;
   }
@@ -257,9 +263,9 @@ export class Worker {
   }
 }
 
-/** How long to leave a task to others after its run has stopped with this error. */
+/** Returns how long to leave a task to other workers after its run has stopped with this error. */
 function refusedMs(error: unknown): number {
-  // The run is paused because a child run stopped with the cause.
+  // The run was paused because a child run stopped with the cause.
   if (error instanceof RunPausedError && error.cause !== undefined) return refusedMs(error.cause);
   // Losing a lease takes time, so this can't become a busy loop. A cancelled task isn't due.
   if (error instanceof LeaseLostError || error instanceof RunCancelledError) return 0;

@@ -2,17 +2,17 @@ import { AsyncResource } from "node:async_hooks";
 
 const NOW = Promise.resolve();
 
-/** Makes writes one after another, in call order. The failure of one belongs to its own caller. */
+/** Runs writes one after another, in call order. If a write fails, only its own caller gets the error. */
 export class WriteQueue {
-  /** The writes that wait for the one under way. */
+  /** The writes that haven't begun. */
   readonly #waiting: (() => Promise<void>)[] = [];
   #isWriting = false;
 
-  /** Calls `write` after the writes before it. Its callbacks take less than a chain of promises. */
+  /** Calls `write` once all earlier writes have ended. Uses callbacks, which are faster than a chain of promises. */
   run<Result>(write: () => Promise<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
       const begin = () => write().then(resolve, reject);
-      // The write before it begins it. Bound, so that it runs in its own caller's asynchronous context.
+      // The previous write begins this one. It is bound, so that it runs in the asynchronous context of its own caller.
       this.#waiting.push(this.#isWriting ? AsyncResource.bind(begin) : begin);
       if (this.#isWriting) return;
       this.#isWriting = true;
@@ -20,9 +20,11 @@ export class WriteQueue {
     });
   }
 
-  /** Begins once all promises that are settled have called back: what they record at the same moment joins the write. */
+  /**
+   * Begins the next write once the callbacks of all settled promises have run, so that their records join the write.
+   */
   #beginSoon(): void {
-    // A tick alone may come before the promises.
+    // A tick alone may run before the callbacks of promises.
     void NOW.then(() => process.nextTick(() => this.#beginNext()));
   }
 

@@ -118,7 +118,7 @@ describe("waymark fork", () => {
     expect([taken.code, taken.stdout, taken.stderr]).toEqual([
       6,
       "",
-      expect.stringMatching(/^waymark: There is a task "task-2" already, .* choose a task id that has none\./),
+      expect.stringMatching(/^waymark: Task "task-2" already has checkpoints or events, .* choose an unused task id\./),
     ]);
     expect((await run("fork", "task-1", "@9", "new")).code).toBe(3);
     expect((await run("fork", "nobody", "@1", "new")).code).toBe(3);

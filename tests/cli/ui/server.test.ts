@@ -111,7 +111,7 @@ it("forks, rewinds, completes, prunes and deletes with --write, and lets go of e
   expect(await page.refused("fork", { taskId: "build-1", id: oldest.id, newTaskId: "build-2" })).toMatchObject({
     status: 409,
     code: "CHECKPOINT_CONFLICT",
-    message: expect.stringMatching(/^There is a task "build-2" already/),
+    message: expect.stringMatching(/^Task "build-2" already has checkpoints/),
   });
   for (const newTaskId of ["", "  "]) {
     expect(await page.refused("fork", { taskId: "build-1", id: oldest.id, newTaskId })).toMatchObject({

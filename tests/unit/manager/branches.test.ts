@@ -147,7 +147,9 @@ describe("fork", () => {
     for (const taken of ["u", "t"]) {
       await expect(manager.fork("t", first.id, taken)).rejects.toMatchObject({
         code: "CHECKPOINT_CONFLICT",
-        message: expect.stringMatching(/^There is a task "[ut]" already.* Nothing was stored; choose a task id/),
+        message: expect.stringMatching(
+          /^Task "[ut]" already has checkpoints.* Nothing was stored; choose an unused task id/,
+        ),
       });
     }
     expect(await manager.list("u")).toHaveLength(1);

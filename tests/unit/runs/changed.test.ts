@@ -51,7 +51,7 @@ describe("another version", () => {
       const refused = manager.run("t", () => expect.unreachable(), { version });
       await expect(refused).rejects.toThrow(RunMismatchError);
       const name = version === undefined ? "without a version" : `with version ${JSON.stringify(version)}`;
-      await expect(refused).rejects.toThrow(`with version 1, and is called ${name} now`);
+      await expect(refused).rejects.toThrow(`with version 1, but is now called ${name}`);
     }
     expect(await attempt(["a"], { version: 1 })).toBe("");
   });

@@ -366,7 +366,9 @@ it("a name that was a step can't be a wait in the next attempt", async () => {
     }),
   ).rejects.toThrow("stop");
   await expect(manager.run("t", (run) => run.waitFor("x"))).rejects.toThrow(RunMismatchError);
-  await expect(manager.run("t", (run) => run.step("y", () => 1))).rejects.toThrow(/recorded as a sleep, and is a step/);
+  await expect(manager.run("t", (run) => run.step("y", () => 1))).rejects.toThrow(
+    /recorded as a sleep, but is now a step/,
+  );
 });
 
 it("a step, a sleep and a wait of one name can't overlap", async () => {
@@ -617,9 +619,7 @@ it("a fork that fails leaves no events, and a task with events of its own can't 
   await manager.send("other", "approve", 2);
   const bare = await manager.save("without events", {});
   for (const [from, point] of [["t", id] as const, ["without events", bare.id] as const])
-    await expect(manager.fork(from, point, "other")).rejects.toThrow(
-      /^There is a task "other" already, or there are events/,
-    );
+    await expect(manager.fork(from, point, "other")).rejects.toThrow(/^Task "other" already has checkpoints or events/);
   expect(await manager.has("other")).toBe(false);
 });
 
