@@ -5,8 +5,8 @@ import { ifThere, kindOfName } from "./storage-location.js";
 import type { Store } from "./store.js";
 
 /**
- * The bytes that a storage takes on the disk: its files as the file system keeps them, or its tables with their
- * indexes. `undefined` if the size can't be read.
+ * Returns how many bytes a storage takes on the disk: the blocks of its files, or its tables with their indexes.
+ * `undefined` if the size can't be read.
  */
 export async function bytesOnDisk({ location }: Pick<Store, "location">): Promise<number | undefined> {
   if (location === undefined) return undefined;
@@ -21,7 +21,7 @@ export async function bytesOnDisk({ location }: Pick<Store, "location">): Promis
   return bytes;
 }
 
-/** The files of records. A project's folder may be the storage, so other files may be beside them. */
+/** Lists the record files. The storage may be a project's folder, so other files are skipped. */
 async function recordFiles({ scheme, path }: FileLocation): Promise<readonly string[]> {
   const files: string[] = [];
   for (const entry of (await ifThere(readdir(path, { withFileTypes: true }))) ?? []) {
@@ -33,7 +33,7 @@ async function recordFiles({ scheme, path }: FileLocation): Promise<readonly str
   return files;
 }
 
-/** The tables of Waymark. Other programs may have tables in the same schema. */
+/** Waymark's tables. Other programs may have tables in the same schema. */
 const TABLES = ["tasks", "checkpoints", "pieces", "leases", "quarantine"];
 
 async function bytesOfTables({ url, schema = "waymark" }: ServerLocation): Promise<number | undefined> {
@@ -51,7 +51,7 @@ async function bytesOfTables({ url, schema = "waymark" }: ServerLocation): Promi
     // The size is optional: the checkpoints were read without it.
     return undefined;
   } finally {
-    // The answer is read; the process closes the connection at its end, too.
+    // The result was already read, and the connection closes when the process exits.
     await client.end().catch(() => undefined);
   }
 }

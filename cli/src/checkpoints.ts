@@ -14,7 +14,7 @@ import type { QuerySession } from "./store.js";
 
 /**
  * Returns the id of the task that a word on the command line names: by the whole id, or by a beginning that no other
- * task shares. A LangGraph thread is named by its own id; its task is that of the graph itself.
+ * task shares. A LangGraph thread is named by its own id, and stands for its graph's task.
  *
  * @throws {CommandError} There is no such task.
  */
@@ -28,7 +28,7 @@ export async function requireTask(session: QuerySession, word: string, options?:
 }
 
 /**
- * Like {@link requireTask}, but for commands that change something, so it takes only the whole id. If the meant task
+ * Like {@link requireTask}, but for commands that change something, so it takes only the whole id. If the intended task
  * was already removed, the beginning of its id could match another task.
  *
  * @throws {CommandError} There is no such task.
@@ -40,7 +40,7 @@ export async function requireTaskToChange(session: QuerySession, word: string, o
 }
 
 /**
- * Like {@link requireTask}, for commands that wait for a run: also a task that has only a lease or records so far.
+ * Like {@link requireTask}, but also accepts a task that has only a lease or records. For commands that wait for a run.
  *
  * @throws {CommandError} There is no such task.
  */
@@ -56,7 +56,7 @@ async function hasLog({ storage }: QuerySession, taskId: string): Promise<boolea
 }
 
 interface TaskOptions {
-  /** Whether a task counts that has records only, such as an event that was sent before its run. */
+  /** Whether to accept a task that has only records, such as an event that was sent before its run began. */
   readonly orRecordsOnly?: boolean;
 }
 
@@ -180,7 +180,7 @@ export async function readLatest<State>(
     try {
       return { checkpoint, state: await read(checkpoint) };
     } catch (error) {
-      // Any other error would also fail the next checkpoint.
+      // Any other error would recur with the next checkpoint.
       if (!(error instanceof DamagedCheckpointError)) throw error;
       await session.damage.add(error.record);
     }
@@ -188,13 +188,13 @@ export async function readLatest<State>(
   throw new CheckpointCorruptError(`Task ${JSON.stringify(taskId)} has no checkpoint that can be read.`);
 }
 
-/** A checkpoint in one line, safe for the terminal: `@7 3f0c… (After the unit tests)`. */
+/** Describes a checkpoint in one line, safe for the terminal: `@7 3f0c… (After the unit tests)`. */
 export function describeCheckpoint({ sequence, id, label, stage }: CheckpointSummary): string {
   const at = label ?? stage;
   return printable(`@${sequence} ${id}${at === undefined ? "" : ` (${at})`}`);
 }
 
-/** Returns the only checkpoint whose id begins so. @throws {CommandError} Several ids begin so. */
+/** Returns the only checkpoint whose id begins with `prefix`. @throws {CommandError} Several ids begin with it. */
 async function findByPrefix({ storage }: QuerySession, taskId: string, prefix: string) {
   if (prefix === "") return undefined;
   const found: CheckpointSummary[] = [];
@@ -218,7 +218,7 @@ async function findByPosition(session: QuerySession, taskId: string, word: strin
   let unnumbered: CorruptRecord | undefined;
   for await (const found of session.storage.list(query)) {
     if (found.sequence === sequence) return found;
-    // The record lost its sequence, so it may be the one that is wanted.
+    // A damaged record without a sequence may be the wanted one.
     if (isCorrupt(found)) unnumbered = found;
   }
   return unnumbered;

@@ -11,7 +11,7 @@ import { printable } from "./printable.js";
 import { shellCommand } from "./shell-command.js";
 import { openStore, type QuerySession, type StorePurpose } from "./store.js";
 
-/** The streams that a command reads and writes. The process has all three. */
+/** The streams that a command reads and writes. `process` has all three. */
 export interface Streams {
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
   readonly stdout: OutputStream;
@@ -30,9 +30,9 @@ export type Program = Command<[], GlobalOptions>;
 
 /** One command: a file in commands/, listed in commands/index.ts. */
 export interface CommandFile {
-  /** For `waymark --help`: a whole line to try. At most 44 columns. */
+  /** A complete command line to try, for `waymark --help`. At most 44 columns. */
   readonly example: string;
-  /** `waymark --help` only names the commands of a group, in one line, so that it fits a screen. */
+  /** `waymark --help` names the commands of a group in one line, without examples, so that the help fits a screen. */
   readonly group?: "workers" | "plans" | "set up";
   /** The command doesn't open the storage of `--storage`. */
   readonly noStorage?: true;
@@ -45,9 +45,9 @@ export interface Session extends QuerySession {
   readonly stdin: Streams["stdin"];
   readonly output: Output;
   readonly errors: Output;
-  /** Text of a command on the same storage, for the user to copy. */
+  /** Returns a command line for the same storage, for the user to copy. */
   readonly commandText: (command: string, args: readonly string[], options?: readonly string[]) => string;
-  /** The same for any folder: with `npx` and absolute paths. */
+  /** Like `commandText`, but works in any folder: with `npx` and absolute paths. */
   readonly commandAnywhere: Session["commandText"];
 }
 
@@ -99,8 +99,8 @@ export class Cli {
   }
 
   /**
-   * From now on, Ctrl-C, SIGTERM and SIGHUP abort the returned AbortSignal, so that the work stops cleanly. Once the
-   * command has reported what it did, `end` ends the process.
+   * Returns a signal that Ctrl-C, SIGTERM and SIGHUP abort, so that the work can stop cleanly. The process ends later,
+   * in `end`, once the command has reported what it did.
    *
    * @param lastWords - Called at a second signal, which ends the process without waiting for the work.
    */
@@ -115,8 +115,8 @@ export class Cli {
   }
 
   /**
-   * Opens the storage, does the work, and closes the storage even if the work fails. If the work met damage, the exit
-   * code shows it.
+   * Opens the storage, calls `work`, and closes the storage even if `work` fails. If the work met damage, the exit code
+   * shows it.
    *
    * @param url - The storage, if the command has its own option for it.
    */

@@ -14,14 +14,14 @@ export interface DamageSink {
 }
 
 /**
- * A key that identifies a damaged record. If the sequence is known, the location isn't used, since a list and a read
- * may name it differently.
+ * Returns a key that identifies a damaged record. If the sequence is known, the key doesn't contain the location,
+ * because listing and reading may report different locations.
  */
 export function identify({ taskId, id, sequence, location }: DamagedRecord): string {
   return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
 }
 
-/** The requested checkpoint can't be read. A caller that skips it adds its record to the damage. */
+/** The requested checkpoint can't be read. A caller that skips the checkpoint adds `record` to the damage. */
 export class DamagedCheckpointError extends CheckpointCorruptError {
   readonly record: DamagedRecord;
 
@@ -35,7 +35,7 @@ export class DamagedCheckpointError extends CheckpointCorruptError {
 /** The damage that a command met. It warns of the first few records, and the exit code shows that there was damage. */
 export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
-  /** The keys of the records so far, because each record counts once. */
+  /** The keys of the records so far: each record counts once. */
   readonly #known = new Set<string>();
   #count = 0;
 

@@ -10,7 +10,7 @@ export class EventLines<Event> {
   /** Keeps the lines in the order of their events. */
   #written: Promise<void> = Promise.resolve();
 
-  /** @param textOf - The line of an event; `undefined` for none. */
+  /** @param textOf - Returns the line of an event; `undefined` for none. */
   constructor(output: Output, textOf: (event: Event) => string | undefined) {
     this.#output = output;
     this.#textOf = textOf;
@@ -35,14 +35,14 @@ export class EventLines<Event> {
 export const JSON_HELP = `
 With --json, each line of standard output is an event, such as
   {"type":"output","stream":"stdout",…}
-and the last line says how the run ended:
+and the last line shows how the run ended:
   {"type":"ended","status":"paused","resume":"waymark …"}
 The status is completed, failed, paused, killed or error. The README of
 waymark-cli describes every event.`;
 
 /**
  * Writes events as lines of JSON, for programs. A log entry of a run is an event too, with its text and its details.
- * The details may have a `type` of their own.
+ * The details may replace `type`.
  */
 export class JsonEvents extends EventLines<object> {
   readonly logger: Logger;

@@ -12,7 +12,7 @@ export const ExitCode = {
   /** Stored or imported data is damaged or incomplete. The command did the rest of its work. */
   damaged: 5,
   /**
-   * The storage isn't as expected: a plan is outdated, an id is taken, or a copy differs. Or another process runs the
+   * The storage isn't as expected (a plan is outdated, an id is taken, a copy differs), or another process runs the
    * task.
    */
   conflict: 6,
@@ -48,7 +48,7 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   UNSUPPORTED_OPERATION: ExitCode.usage,
 };
 
-/** The exit code of an error that ended the command. */
+/** Returns the exit code for an error that ended the command. */
 export function toExitCode(error: unknown): ExitCode {
   if (error instanceof CommandError) return error.exitCode;
   if (error instanceof TypeError || error instanceof RangeError) return ExitCode.usage;

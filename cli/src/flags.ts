@@ -2,7 +2,7 @@ import { CheckpointError } from "waymark";
 import { CommandError, toExitCode } from "./exit-code.js";
 
 /**
- * Calls the SDK. If it throws, its error says what to do next, and this adds the command's flags for that.
+ * Runs `work`, which calls the SDK. If it throws, adds the command's flags for the next step to the error's message.
  *
  * @param flags - The flags for each error code.
  */

@@ -17,19 +17,20 @@ import { isPutBack, standText, waitsText } from "./waits.js";
 import { agoText, countText, forText, timeText } from "./words.js";
 
 const EVERY_MS = 1_000;
-/** A look that takes long is followed by a pause this many times as long, so that the storage is left alone. */
+/** The pause after a look at the storage is at least this many times as long as the look, to keep the load low. */
 const REST = 4;
 /** Lines besides the tasks: the head, a warning, the table's head, the cursor's line. */
 const OTHER_LINES = 4;
 
-// Sequences of the terminal: another screen without a cursor, and back; to its top; the rest of a line, of the screen.
+// Terminal sequences: switch to another screen without a cursor, and back; go to the top; clear the rest of the line or
+// the screen.
 const ENTER = "\u001b[?1049h\u001b[?25l";
 const LEAVE = "\u001b[?25h\u001b[?1049l";
 const TOP = "\u001b[H";
 const CLEAR_LINE = "\u001b[K";
 const CLEAR_REST = "\u001b[J";
 
-/** The query of a view that fills the screen unless it has a limit. */
+/** The query of a view. Without a limit, the view fills the screen. */
 type ViewQuery = Omit<FleetQuery, "limit"> & { readonly limit?: number | undefined };
 
 /** Prints the fleet once. */
@@ -41,7 +42,7 @@ export async function printFleet(session: Session, { limit = 20, ...query }: Vie
   await printTasks(output, fleet, nowMs);
 }
 
-/** Shows the fleet on the terminal until a signal aborts. Each look draws over the one before, in one write. */
+/** Shows the fleet on the terminal until a signal aborts. Each look is drawn over the previous one in one write. */
 export class FleetView {
   readonly #session: Session;
   readonly #query: ViewQuery;
@@ -67,17 +68,17 @@ export class FleetView {
     }
   }
 
-  /** Gives the terminal its own screen back. `show` does it, too; call it if the process is about to end. */
+  /** Restores the terminal's own screen. `show` also does this at its end; call it if the process is about to exit. */
   leave(): Promise<void> {
     return this.#write(LEAVE);
   }
 
-  /** The lines of one look. If it fails, those of the one before, below the error. */
+  /** Returns the lines of one look. If the look fails, returns the error and, below it, the previous tasks. */
   async #look(): Promise<readonly string[]> {
     const { output } = this.#session;
     const { yellow, red } = output.colors;
     const warnings: string[] = [];
-    // Printed, warnings would tear the view.
+    // Collects the warnings, because printing them would tear the view.
     const damage = new Damage(async (warning) => void warnings.push(warning));
     const room = Math.max(output.rows - OTHER_LINES, 1);
     const limit = Math.min(this.#query.limit ?? room, room);
@@ -93,18 +94,18 @@ export class FleetView {
       return this.#last;
     } catch (error) {
       if (!(error instanceof CheckpointError)) throw error;
-      return [red(this.#cut(printable(`It can't be read now: ${error.message}`))), ...this.#last.slice(1)];
+      return [red(this.#cut(printable(`The storage can't be read now: ${error.message}`))), ...this.#last.slice(1)];
     }
   }
 
   #draw(lines: readonly string[]): Promise<void> {
     const { rows } = this.#session.output;
-    // The last line is left to the line feed.
+    // The last row stays free for the line feed.
     const shown = lines.slice(0, rows - 1);
     return this.#write(`${TOP}${shown.map((line) => `${line}${CLEAR_LINE}`).join("\n")}\n${CLEAR_REST}${TOP}`);
   }
 
-  /** A line that is wider than the terminal would take two. */
+  /** Cuts a line to the terminal's width, so that it takes one row. */
   #cut(line: string): string {
     const { columns } = this.#session.output;
     return line.length <= columns ? line : `${line.slice(0, columns - 1)}…`;
@@ -168,8 +169,8 @@ function makeColumns(colors: Output["colors"], nowMs: number): readonly Column<L
 }
 
 /**
- * The last recorded step, or the failed one. Of a waiting task what it waits for, of a cancelled one the reason, and of
- * one that was put back why it had failed, until a worker runs it.
+ * Returns the last recorded or the failed step. For a waiting task, returns what it waits for; for a cancelled task,
+ * the reason; for a task that was put back, its error, until a worker runs it.
  */
 function stepText(task: ListedTask, nowMs: number): string {
   if (!("newest" in task)) return "no checkpoint yet";
@@ -177,7 +178,7 @@ function stepText(task: ListedTask, nowMs: number): string {
   const { label, stage, error } = newest;
   if (isCancelled(newest)) return error?.message ?? "";
   if (isPutBack(newest)) return lease === undefined ? (standText(newest, nowMs) ?? "") : "put back";
-  // A sleep that is over says nothing.
+  // A sleep that is over isn't worth showing.
   const isOver = waits?.waitsFor.length === 0 && task.status === "queued";
   if (waits !== undefined && !isOver) return waitsText(waits, nowMs);
   return whereText(steps) ?? label ?? stage ?? error?.message ?? "";

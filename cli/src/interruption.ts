@@ -3,8 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * How long to wait for a signal to arrive: far longer than it takes. Only this timer keeps the process alive until
- * then.
+ * How long to wait for a signal that the process sends to itself: far longer than it takes to arrive. Until it arrives,
+ * only this timer keeps the process alive.
  */
 const MAX_ARRIVAL_MS = 2_000;
 
@@ -54,7 +54,7 @@ export class Interruption {
       // Stop only after all listeners were called: signal-exit ends the process if its listener is the last one.
       queueMicrotask(() => this.#stopListening());
       const kill = () => process.kill(process.pid, signal);
-      // If the terminal can't be written to, the process ends all the same.
+      // The process ends even if the last words can't be printed.
       void Promise.resolve(this.#lastWords?.()).then(kill, kill);
     }
   }

@@ -47,7 +47,7 @@ export function jsonPrinter(
   return json && new JsonArrayPrinter(output);
 }
 
-/** A JSON array, one item per line. */
+/** Prints a JSON array, one item per line. */
 export class JsonArrayPrinter implements ItemPrinter<unknown> {
   readonly #output: Output;
   readonly #open: string;

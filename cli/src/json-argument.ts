@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "@commander-js/extra-typings";
 /**
  * Returns a parser of a JSON argument.
  *
- * @param example - A command line with a text as its argument, for the error: a shell removes one pair of quotes.
+ * @param example - A command line with a quoted text, for the error: the shell removes one pair of quotes.
  */
 export function jsonArgument(example: string): (text: string) => unknown {
   return (text) => {

@@ -8,7 +8,7 @@ export function isKeyMissing(error: unknown): error is Error {
   return error instanceof UnsupportedFormatError && error.message.includes("no transform named");
 }
 
-/** If a key is missing, adds the place where the command takes keys from. Other errors are returned unchanged. */
+/** If a key is missing, adds to the error where the command takes keys from. Other errors are returned unchanged. */
 export async function withKeyAdvice(error: unknown, config: () => Promise<ProjectConfig>): Promise<unknown> {
   if (!isKeyMissing(error)) return error;
   const { file } = await config();

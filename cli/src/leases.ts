@@ -15,18 +15,19 @@ type Leases = NonNullable<QuerySession["storage"]["leases"]>;
 export type LapsedLease = NonNullable<Awaited<ReturnType<Leases["lapsed"]>>>;
 
 /**
- * A task with its runner, and with what it waits for. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
+ * A task with its runner and what it waits for. If the runner of a running task ended without releasing its lease,
+ * `lapsed` is that lease.
  */
 export interface RunTask extends Omit<FoundTask, "last"> {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
-  /** `unknown`: it is a thread whose writes can't be read. */
+  /** `unknown`: a thread whose writes can't be read. */
   readonly status: TaskSummary["status"] | "unknown";
-  /** When its last record was stored, if that is newer than the newest checkpoint. */
+  /** When the task's last record was stored, if it is newer than the newest checkpoint. */
   readonly lastAt?: string;
-  /** What its run waits for, whoever runs it. */
+  /** What the task's run waits for, whether or not a process runs it. */
   readonly waits?: TaskWaits;
-  /** The step that its run ended last since the newest checkpoint, then those that haven't ended. */
+  /** The last step that ended since the newest checkpoint, then the steps that haven't ended. */
   readonly steps?: readonly StepRecord[];
 }
 
@@ -37,7 +38,7 @@ export interface StartingTask extends Pick<FoundTask, "taskId"> {
   readonly lease: HeldLease;
 }
 
-/** How many tasks are looked up together. */
+/** How many tasks are looked up concurrently. */
 const PAGE = 64;
 
 /**
@@ -89,7 +90,7 @@ export class LeaseReader {
    *
    * @param prefix - The beginning of their ids.
    * @param known - Tasks that have a checkpoint.
-   * @param limit - The most tasks to return.
+   * @param limit - The maximum number of tasks to return.
    */
   async starting(
     prefix: string | undefined,
@@ -125,7 +126,7 @@ export class LeaseReader {
     const more = { ...task, status, ...(last && { lastAt: last.createdAt }), ...(steps.length > 0 && { steps }) };
     if (lease !== undefined) return { ...more, lease, ...(waits && { waits }) };
     const open = waits && (await findOpenWaits(this.#session, newest, waits));
-    // A resumed run that was suspended before saves no checkpoint, but its attempt leaves a mark.
+    // When a suspended run is resumed, it saves no checkpoint, but its attempt leaves a mark.
     const isUnderWay = newest.status === "running" || (newest.status === "paused" && last?.kind === "mark");
     const lapsed = isUnderWay || steps.length > 0 ? await this.lapsed(taskId) : undefined;
     return { ...more, ...(lapsed && { lapsed }), ...(open && { waits: open }) };
@@ -146,7 +147,7 @@ export class LeaseReader {
   }
 }
 
-/** The status that people see. @param task - A thread is one of `describedTasks`. */
+/** Returns the status that people see. @param task - A thread must come from `describedTasks`. */
 export function findStatus(task: FoundTask, isHeld: boolean, nowMs = Date.now()): RunTask["status"] {
   const { newest, thread } = task;
   if (thread === undefined || isHeld) return findTaskStatus(task, isHeld, nowMs);
@@ -154,8 +155,8 @@ export function findStatus(task: FoundTask, isHeld: boolean, nowMs = Date.now())
 }
 
 /**
- * Changes a task under its lease, so that nobody runs the task meanwhile. The lease is released afterwards. A storage
- * without leases makes the change without one.
+ * Changes a task under its lease, so that no process runs the task meanwhile. The lease is released afterwards. A
+ * storage without leases makes the change without one.
  *
  * @param isForced - `--force` was given: the change is made even if a process runs the task.
  * @throws {CommandError} A process runs the task; nothing was changed.
@@ -187,7 +188,7 @@ export async function underLease<Result>(
   }
 }
 
-/** `build-box, process 3417`. If a program chose its own holder text, that is shown unchanged. */
+/** `build-box, process 3417`. A holder text that a program chose itself is shown unchanged. */
 export function holderText(holder: string): string {
   const parsed = parseHolder(holder);
   return parsed === undefined ? holder : `${parsed.host}, process ${parsed.pid}`;

@@ -1,4 +1,4 @@
-// Asking for the version loads nothing else.
+// `--version` loads only the version.
 const [first, ...others] = process.argv.slice(2);
 if (others.length === 0 && (first === "--version" || first === "-V")) {
   const { version } = await import("./version.js");

@@ -25,7 +25,7 @@ export function durationArgument(text: string): number {
   throw new InvalidArgumentError("It must be a duration: 30d, 12h, 90m, 45s or 500ms.");
 }
 
-/** A duration for {@link durationArgument}, in the largest unit that gives a whole number: `30d`, `90m`. */
+/** Formats a duration for {@link durationArgument}, in the largest unit that divides it: `30d`, `90m`. */
 export function durationFlag(ms: number): string {
   const [unit, size] = FLAG_UNITS.find(([, unitMs]) => ms % unitMs === 0) ?? ["ms", 1];
   return `${ms / size}${unit}`;

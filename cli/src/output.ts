@@ -13,15 +13,15 @@ export type OutputStream = NodeJS.WritableStream & {
 export interface OutputOptions {
   /** The name for messages: `standard output`. */
   readonly name: string;
-  /** Writes once this many characters are gathered; 0 writes each line at once. */
+  /** How many characters to buffer before writing them; 0 writes each line at once. */
   readonly flushAt: number;
-  /** Whether text that can't be written is an error. */
+  /** Whether a failed write is an error. */
   readonly mustArrive: boolean;
 }
 
 /**
- * Standard output or standard error. It may gather text and write larger pieces, as fast as the reader takes them. If
- * the reader is gone (`| head`), that is no error: later text is dropped, and `isClosed` is true.
+ * Standard output or standard error. It may buffer text, and writes as fast as the reader takes it. A reader that is
+ * gone (`| head`) isn't an error: later text is dropped, and `isClosed` is true.
  */
 export class Output {
   readonly #stream: OutputStream;
@@ -64,13 +64,13 @@ export class Output {
     await this.text(`${text}\n`);
   }
 
-  /** Unlike {@link line}, it doesn't end the line. */
+  /** Prints text without ending the line, unlike {@link line}. */
   async text(text: string): Promise<void> {
     this.#pending += text;
     if (this.#pending.length >= this.#options.flushAt) await this.flush();
   }
 
-  /** @throws {CommandError} Writing failed for another reason than a reader that is gone. */
+  /** @throws {CommandError} A write failed, and not because the reader is gone. */
   async flush(): Promise<void> {
     const text = this.#pending;
     this.#pending = "";

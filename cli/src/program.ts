@@ -4,7 +4,7 @@ import { COMMANDS } from "./commands/index.js";
 import { printable } from "./printable.js";
 import { version } from "./version.js";
 
-/** Returns the whole command, and the Cli that its subcommands share. */
+/** Returns the complete `waymark` command, and the Cli that its subcommands share. */
 export function makeProgram(
   { stdout, stderr }: Pick<Streams, "stdout" | "stderr">,
   makeCli: (program: Program) => Cli,

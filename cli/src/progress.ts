@@ -1,4 +1,4 @@
-/** Shows how far long work has come. */
+/** Shows the progress of long work. */
 export interface Progress {
   /** Adds this many finished items. */
   advance(count?: number): void;

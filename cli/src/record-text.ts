@@ -5,7 +5,7 @@ import { jsonText } from "./printable.js";
 import { stepName } from "./run-steps.js";
 import { timeText } from "./words.js";
 
-/** An item of a task's log. `removed` says that a policy removed records before they could be followed. */
+/** An item of a log that is followed. `removed`: a policy removed records before they could be read. */
 export type FollowedRecord =
   ReturnType<CheckpointManager["follow"]> extends AsyncIterable<infer Followed> ? Followed : never;
 /** A record of a task's log that isn't a checkpoint. */
@@ -14,14 +14,14 @@ type LogEntry = Exclude<FollowedRecord, { readonly kind: "checkpoint" | "removed
 /** How much of a value is shown. --json shows all of it. */
 const SHOWN_UNITS = 100;
 
-/** A record in one line: `2026-11-21 10:00:05 @7 step model 2 · 3.1 s`. Not safe for the terminal yet. */
+/** Describes a record in one line: `2026-11-21 10:00:05 @7 step model 2 · 3.1 s`. Not safe for the terminal yet. */
 export function recordLine(record: FollowedRecord): string {
   if (record.kind === "removed") return `Records up to @${record.upToSequence} were removed before they could be read.`;
   const text = record.kind === "checkpoint" ? checkpointText(record) : entryText(record);
   return `${timeText(record.createdAt)} @${record.sequence} ${text}`;
 }
 
-/** The step that a record tells of: its end, its start or a milestone of `run.save`. */
+/** Returns the step of a record, which is the step's end, its start or a milestone of `run.save`. */
 export function stepOfRecord(record: LogEntry): StepRecord | undefined {
   return collectSteps([record], { status: "running", sequence: 0 }, true)[0]?.step;
 }
@@ -32,7 +32,7 @@ export function failureText(error: unknown): string {
   return [error["name"], error["code"], error["message"]].filter((part) => typeof part === "string").join(": ");
 }
 
-/** A value as JSON, shortened; `undefined` if there is none. */
+/** Returns a value as JSON, shortened; `undefined` if there is no value. */
 export function valueText(value: unknown): string | undefined {
   if (value === undefined) return undefined;
   const text = jsonText(plainJson(value));

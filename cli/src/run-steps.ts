@@ -12,8 +12,8 @@ import type { QuerySession } from "./store.js";
 import { agoText } from "./words.js";
 
 /**
- * Returns the record of the run that saved a checkpoint; `undefined` if there was no run or the configuration can't
- * open it.
+ * Returns the record of the run that saved a checkpoint; `undefined` if there was no run, or the configuration can't
+ * open the record.
  */
 export async function readRun(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
   if (!isOfRun(checkpoint)) return undefined;
@@ -25,7 +25,7 @@ export async function readRun(session: QuerySession, checkpoint: CheckpointSumma
   }
 }
 
-/** Returns the step that a run ended last since a checkpoint, then those that haven't ended. */
+/** Returns the last step that ended since a checkpoint, then the steps that haven't ended. */
 export async function lastSteps(session: QuerySession, checkpoint: CheckpointSummary): Promise<readonly StepRecord[]> {
   if (!isOfRun(checkpoint)) return [];
   try {
@@ -37,9 +37,9 @@ export async function lastSteps(session: QuerySession, checkpoint: CheckpointSum
 }
 
 /**
- * Finds where a run is: the step that runs, otherwise the one that ended last. `undefined` if nothing is recorded.
+ * Finds the step that is running or, if there is none, the step that ended last. `undefined` if nothing is recorded.
  *
- * @returns `more`: `, and 2 more` if other steps run beside it, otherwise empty.
+ * @returns `more` is `, and 2 more` if other steps run at the same time, else empty.
  */
 export function findCurrentStep(
   steps: readonly StepRecord[] = [],
@@ -49,15 +49,13 @@ export function findCurrentStep(
   return step && { step, more: running.length > 1 ? `, and ${running.length - 1} more` : "" };
 }
 
-/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`. See {@link findCurrentStep}. */
+/** `model · started 3 minutes ago` for a running step, or `plan · 12 ms`. See {@link findCurrentStep}. */
 export function whereText(steps?: readonly StepRecord[]): string | undefined {
   const current = findCurrentStep(steps);
   return current && `${stepName(current.step)}${current.more}`;
 }
 
-/**
- * Returns the steps of a turn, and after them the one that ended the run. Its error is the checkpoint's.
- */
+/** Returns the steps of a turn, and last the failed step that ended the run. The checkpoint has that step's error. */
 export function allSteps({ steps, failedStep }: RunRecord): readonly StepRecord[] {
   return failedStep === undefined ? steps : [...steps, { ...failedStep, status: "failed" }];
 }
@@ -73,8 +71,8 @@ export function stepLine(step: StepRecord, run: Pick<RunRecord, "attempt">): str
 }
 
 /**
- * Whether an earlier attempt recorded the step, so that this one got the recorded result. It is never said of a wait: its
- * record names the attempt that began it, not the one that ended it.
+ * Whether an earlier attempt recorded the step, so that this attempt reused its result. Always false for a wait, whose
+ * record names the attempt that began the wait, not the one that ended it.
  */
 export function isFromStorage(
   { status, waitsFor, runAttempt }: StepRecord,
@@ -86,7 +84,7 @@ export function isFromStorage(
 /** `model 2 · 3.1 s`, `model 2 · started 3 minutes ago` */
 export function stepName(step: StepRecord): string {
   if (step.status === "saved") return `saved${step.name === "" ? "" : ` ${step.name}`}`;
-  // The text of a wait says that it hasn't ended.
+  // The text of a wait already shows that it hasn't ended.
   const isStarted = step.status === "started" && step.waitsFor === undefined;
   const age = isStarted ? ` · started ${agoText(step.startedAt, Date.now())}` : "";
   return `${stepText(step)}${age}${hasTimedOut(step) ? " · timed out" : ""}`;

@@ -17,7 +17,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<Ex
     await command.parseAsync(args, { from: "user" });
     await cli.output.flush();
   } catch (error) {
-    // Text printed before the error is part of the answer. If flushing fails too, the first error counts.
+    // Text printed before the error is part of the answer. If flushing also fails, the first error is reported.
     await cli.output.flush().catch(() => undefined);
     cli.exitCode = await report(error, cli, command.opts().verbose === true);
   }
@@ -36,10 +36,7 @@ async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Prom
   return toExitCode(error);
 }
 
-/**
- * Says why the configuration's own function returned no key. The error's message doesn't say it, and nothing else shows
- * it.
- */
+/** Returns why the configuration's own function returned no key. The error's message doesn't contain the reason. */
 function formatReason(error: unknown): string {
   if (!(error instanceof KeyUnavailableError) || error.cause === undefined) return "";
   return `: ${printable(readMessage(error.cause))}`;

@@ -1,6 +1,6 @@
 import { hostname, userInfo } from "node:os";
 
-/** The name under which an event is sent unless another one is given: `ada@build-box`. */
+/** Returns the default sender of an event: `ada@build-box`. */
 export function sender(): string {
   try {
     return `${userInfo().username}@${hostname()}`;

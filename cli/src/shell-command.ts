@@ -19,7 +19,7 @@ export function shellCommand(
 }
 
 /**
- * Returns the command line that continues the work of another one.
+ * Returns the command line that continues another command's work.
  *
  * @param args - The words of the other command, without `waymark`.
  */

@@ -18,8 +18,8 @@ import { wholeIn } from "./langgraph/whole-checkpoints.js";
 import { makeManager, type QuerySession } from "./store.js";
 
 /**
- * Returns a manager that sees a task's states as the command shows them: without a schema and migrations. States of a
- * thread have the values of all channels. The manager is read-only.
+ * Returns a manager that sees a task's states as the command shows them: without a schema and migrations. A thread's
+ * states have the values of all channels. The manager is read-only.
  */
 export async function shownStates(session: QuerySession, taskId: string): Promise<CheckpointManager> {
   const storage = new ShownStates(session, await wholeIn(session, taskId));
@@ -45,7 +45,7 @@ class ShownStates implements StorageAdapter {
     return this.#shown(found);
   }
 
-  /** Damage is reported to the session. */
+  /** Skips damaged checkpoints, and reports them to the session. */
   async *read(query: CheckpointQuery) {
     for await (const found of this.#session.storage.list(query)) {
       if (isCorrupt(found)) await this.#session.damage.add(found);
@@ -77,5 +77,5 @@ class ShownStates implements StorageAdapter {
 }
 
 async function refuse(): Promise<never> {
-  throw new UnsupportedOperationError("States as they are shown can't be changed. Nothing was changed.");
+  throw new UnsupportedOperationError("These states can only be read. Nothing was changed.");
 }

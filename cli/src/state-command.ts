@@ -2,12 +2,12 @@ import { once } from "node:events";
 import type { CheckpointSummary } from "waymark";
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** The verdict of a command about a state. */
+/** A command's verdict on a state. */
 export type Verdict = "good" | "bad" | "skip";
 
 /** The exit code for "skip", as for `git bisect run`. */
 const SKIP = 125;
-/** The shell's exit codes if a command couldn't be run. They say nothing about the state. */
+/** The shell's exit codes for a command that couldn't be run. They aren't verdicts. */
 const NOT_RUN = [126, 127];
 
 /**
@@ -44,6 +44,6 @@ export async function judge(
   const end = typeof code === "number" ? `ended with ${code}` : `was ended by ${String(signal)}`;
   throw new CommandError(
     ExitCode.failed,
-    `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 means good, 125 skips the checkpoint, 1 to 124 mean bad. Try it by hand: ${showCommand} | ${command}`,
+    `The command ${end} at @${checkpoint.sequence}, which isn't a verdict: 0 means good, 125 skips the checkpoint, 1 to 124 mean bad. Try it by hand: ${showCommand} | ${command}`,
   );
 }

@@ -37,7 +37,7 @@ export function formatPath(steps: readonly PathStep[]): string {
 /**
  * Returns the part of a state at the path.
  *
- * @throws {CommandError} Nothing is there. The message says where the path breaks off, and what is there instead.
+ * @throws {CommandError} Nothing is there. The message names the first missing part, and what is there instead.
  */
 export function partAt(state: PlainJson, steps: readonly PathStep[]): PlainJson {
   let part = state;

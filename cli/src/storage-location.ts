@@ -12,15 +12,15 @@ export interface InspectedFile extends FileLocation {
   /** False if nothing exists there; the first save would create a storage. */
   readonly isThere: boolean;
   /**
-   * The kind of storage whose checkpoints are there. If there are several, it is the URL's own kind. `text` is a text
-   * file, which is no storage. `undefined` if none of these is found.
+   * The kind of storage whose checkpoints are there; if there are several kinds, the URL's own. `text`: a text file,
+   * which isn't a storage. `undefined`: none of these was found.
    */
   readonly holds: FileScheme | "text" | undefined;
   /** If there is no storage, names what is there instead: `a database of another program`. */
   readonly other?: string;
 }
 
-/** A database of a server. It hasn't been contacted yet. */
+/** A database on a server, which hasn't been contacted yet. */
 export interface InspectedServer extends ServerLocation {
   readonly isThere: true;
   readonly holds: "postgres";
@@ -35,9 +35,8 @@ export function isSameLocation(one: InspectedLocation, other: InspectedLocation)
 }
 
 /**
- * Looks at what exists where a storage URL points, and opens nothing. A storage of another kind doesn't see the checkpoints there,
- * so a wrong scheme would look like an empty storage. The kinds differ in the names of their files, and in how a
- * database begins.
+ * Finds out what exists where a storage URL points, without opening a storage. An adapter doesn't see checkpoints of
+ * another kind, so with a wrong scheme the storage would look empty. File names and a database's header show the kind.
  *
  * @throws {CommandError} The URL names memory, which belongs to one process.
  * @throws {StorageError} The file or folder can't be read.
@@ -87,7 +86,7 @@ async function kindsBelow(root: string, wanted: FileScheme) {
   return { kinds, other };
 }
 
-/** Systems with formats of their own, by their folder. */
+/** Systems that have their own formats, by folder. */
 const SYSTEM_FOLDERS = [
   [".sdp", 'a folder of waymark oneshot: "waymark oneshot list" shows its features'],
   [".pai", "a folder of waymark/phase-checkpoints: its listCheckpoints reads them"],
@@ -99,11 +98,11 @@ export function kindOfName(name: string): "files" | "tasks" | undefined {
   return /^\d{12,15}(-.+\.json|\.removed)$/.test(name) ? "files" : undefined;
 }
 
-/** Reads a database's header. Its beginning and the application id `WYMK` tell the kind. */
+/** Reads a database's header. Its first bytes and the application id `WYMK` show the kind. */
 async function readKind(path: string): Promise<Pick<InspectedFile, "holds" | "other">> {
   const file = await open(path);
   try {
-    // Before the header: meanwhile, another process may fill a new database.
+    // Get the size before reading the header, because another process may fill a new database in between.
     const { size } = await file.stat();
     const { buffer, bytesRead } = await file.read(Buffer.alloc(100), 0, 100, 0);
     const start = buffer.toString("latin1", 0, bytesRead);
@@ -113,8 +112,8 @@ async function readKind(path: string): Promise<Pick<InspectedFile, "holds" | "ot
       const isNew = size <= 4096;
       return { holds: undefined, ...(!isNew && { other: "a database without tables of Waymark" }) };
     }
-    // Text has only control characters such as line breaks and tabs. A database's header has zeros, even if it is
-    // damaged.
+    // The only control characters in text are line breaks, tabs and the like. A database's header has zeros, even if it
+    // is damaged.
     return { holds: /^[\s -\xff]+$/.test(start) ? "text" : undefined };
   } finally {
     await file.close();

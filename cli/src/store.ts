@@ -8,7 +8,7 @@ import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { type InspectedFile, type InspectedLocation, inspectLocation } from "./storage-location.js";
 
-/** Where `waymark plan run` keeps its runs if no storage is named. The other commands find it there. */
+/** Where `waymark plan run` keeps its runs if no storage is named. The other commands also look there. */
 export const DEFAULT_FILE = join(".waymark", "checkpoints.db");
 
 /** The open storage of a command, with its origin. */
@@ -18,7 +18,7 @@ export interface Store {
   readonly manager: CheckpointManager;
   /** For work that reads or writes states. It follows the configuration. */
   readonly configured: () => Promise<CheckpointManager>;
-  /** For messages: the URL with the whole path, without a password. */
+  /** The name for messages: the URL with the whole path, without a password. */
   readonly name: string;
   /** The storage's location; `undefined` if the configuration has its own adapter. */
   readonly location?: InspectedLocation;
@@ -31,16 +31,16 @@ export interface QuerySession extends Store {
   readonly damage: Damage;
 }
 
-/** `read` needs a storage that is there, `watch` waits for its first save, and `write` may make that. */
+/** `read`: the storage must exist. `watch`: its first save may come later. `write`: the command may create it. */
 export type StorePurpose = "read" | "watch" | "write";
 
 /**
- * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration, else
- * {@link DEFAULT_FILE} if it is there.
+ * Opens the storage that `--storage` names or, if it isn't given, the variable WAYMARK_STORAGE or the project's
+ * configuration. If none of them names a storage, opens {@link DEFAULT_FILE} if it exists.
  *
- * @param config - Called if something of the configuration is needed.
- * @throws {CommandError} None of them names a storage. Or `purpose` is `read` and the storage doesn't exist. Or the
- *   location has a storage of another kind.
+ * @param config - Called if a part of the configuration is needed.
+ * @throws {CommandError} No storage is named, the location has a storage of another kind, or `purpose` is `read` and
+ *   the storage doesn't exist.
  */
 export async function openStore(
   flag: string | undefined,
@@ -124,7 +124,10 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   return { name, location, storage: openStorage(url, { relativeTo }) };
 }
 
-/** Opens a server's database. Without this check, a database or schema without tables would look empty too. */
+/**
+ * Opens a server's database. It checks for Waymark's tables, because a database or schema without them would look like
+ * an empty storage.
+ */
 async function openServer(url: string, name: string, purpose: StorePurpose): Promise<StorageAdapter> {
   const storage = openStorage(url);
   if (purpose !== "read" || !(storage instanceof PostgresAdapter) || (await storage.hasTables())) return storage;
@@ -144,10 +147,10 @@ function assertKind({ scheme, path, holds }: InspectedFile, url: string): void {
   if (holds === "text") {
     throw new CommandError(
       ExitCode.usage,
-      `${url} is no storage: ${path} is a text file, not a ${scheme === "sqlite" ? "database" : "folder"}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was read or changed.`,
+      `${url} isn't a storage: ${path} is a text file, not a ${scheme === "sqlite" ? "database" : "folder"}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was read or changed.`,
     );
   }
-  // Another kind of storage doesn't know the URL's options.
+  // The URL's options don't apply to another kind of storage.
   const right = `${holds}${url.slice(url.indexOf(":")).replace(/\?.*/s, "")}`;
   throw new CommandError(
     ExitCode.usage,
@@ -156,8 +159,8 @@ function assertKind({ scheme, path, holds }: InspectedFile, url: string): void {
 }
 
 /**
- * Prints the SDK's warnings, except those about corrupt records, because events report these too, and `damage` counts
- * them.
+ * Returns a logger that prints the SDK's warnings, except those about corrupt records: these are also reported by
+ * events, and counted by `damage`.
  */
 function makeWarningLogger(damage: Damage): Logger {
   const warn = (details: object, message: string) => {

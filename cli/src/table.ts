@@ -11,11 +11,11 @@ export interface Column<Row> {
   readonly flexible?: true;
   /** The column is left out if it is empty in the first rows. */
   readonly isOmittedIfEmpty?: true;
-  /** Text to copy, such as an id, in the first column. It is never cut: a long one has a line of its own. */
+  /** Text to copy, such as an id, in the first column. It is never cut: a long text gets a separate line. */
   readonly isWhole?: true;
-  /** If the terminal is too narrow for the table, the cell goes onto lines of its own, below the row. */
+  /** If the terminal is too narrow for the table, the cell moves to separate lines below the row. */
   readonly isBelow?: true;
-  /** If that isn't enough, the column is left out. */
+  /** The column is left out if the table is too wide even with the cells below the rows. */
   readonly isOptional?: true;
 }
 
@@ -32,11 +32,11 @@ export const SCREEN_ROWS = 20;
 
 const PAGE_ROWS = 200;
 const GAP = 2;
-/** On a terminal with fewer columns, cut cells would say too little. */
+/** With fewer columns, cut cells would show too little, so a table that doesn't fit is printed in blocks. */
 const NARROW = 60;
 const NARROWEST = 8;
 const WIDEST = 1000;
-/** In a pipe, a wider cell doesn't widen the other rows. */
+/** In a pipe, a cell that is wider than this doesn't widen its column. */
 const MAX_PADDED = 64;
 const INDENT = "  ";
 
@@ -48,8 +48,9 @@ type Layout = (typeof LAYOUTS)[number];
  * Prints a table of any length in constant memory. It lays out rows page by page, so a later page may be wider than an
  * earlier one. In a pipe a row is one line, and a cell has at most 1,000 columns.
  *
- * If a terminal is too narrow, cells go below their row, optional columns are left out, and flexible ones shrink. If that
- * isn't enough or the terminal is very narrow, a row becomes a block: each cell has its own line, in full.
+ * If a terminal is too narrow, cells go below their row, optional columns are left out, and flexible ones shrink. If
+ * that isn't enough or the terminal is very narrow, a row becomes a block: each cell is printed in full on a separate
+ * line.
  */
 export class TablePrinter<Row> implements ItemPrinter<Row> {
   readonly #output: Output;
@@ -63,7 +64,10 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
   #layout: Layout = "wide";
   #layoutOfHeads: Layout | undefined;
 
-  /** @param most - How many rows a terminal shows; one more line counts the others. Other outputs get all rows. */
+  /**
+   * @param most - How many rows to print on a terminal; one more line counts the hidden ones. Other outputs get all
+   *   rows.
+   */
   constructor(output: Output, columns: readonly Column<Row>[], most = Number.POSITIVE_INFINITY) {
     this.#output = output;
     this.#columns = columns;
@@ -96,7 +100,7 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
         this.#cellWidths[i] = Math.max(this.#cellWidths[i] ?? 0, width);
       });
     }
-    // Once a page was too wide for a layout, so are the next ones.
+    // The widths only grow, so a layout that was too wide for a page is too wide for all later pages.
     for (const layout of LAYOUTS.slice(LAYOUTS.indexOf(this.#layout))) {
       this.#layout = layout;
       const widths = layout === "blocks" ? undefined : this.#fittingWidths(layout);
@@ -117,7 +121,7 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
     this.#cellWidths = this.#columns.map(() => 1);
   }
 
-  /** The widest cell that widens its column. */
+  /** Returns the width above which a cell no longer widens its column. */
   #maxPadded(at: number): number {
     const { isTerminal, columns } = this.#output;
     if (!isTerminal) return MAX_PADDED;
@@ -166,8 +170,8 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
   }
 
   /**
-   * The widths of the columns that the layout has in a row. In the narrow one, the widest flexible column shrinks first,
-   * then the heads of numbers. Returns `undefined` if that isn't enough.
+   * Returns the widths of the columns that the layout prints in a row. In the narrow layout, the widest flexible column
+   * shrinks first, then the heads of numbers. Returns `undefined` if that isn't enough.
    */
   #fittingWidths(layout: Layout): readonly number[] | undefined {
     const widths = this.#widths.map((width, at) => (isInRow(this.#columns[at], layout) ? width : 0));
@@ -213,7 +217,7 @@ export async function printTable<Row>(
   await printItems(output, rows, new TablePrinter(output, columns));
 }
 
-/** Prints one thing: each of its parts begins a line. On a terminal, long parts are wrapped between words. */
+/** Prints one item as a block: each of its parts begins a line. On a terminal, long parts are wrapped between words. */
 export class BlockPrinter {
   readonly #output: Output;
   readonly #lines: { readonly head: string; readonly cell: Cell }[] = [];
@@ -243,7 +247,9 @@ export class BlockPrinter {
   }
 }
 
-/** Breaks a text into lines of at most `width` columns. A longer word has a line of its own, which the terminal wraps. */
+/**
+ * Breaks a text into lines of at most `width` columns. A longer word gets a separate line, which the terminal wraps.
+ */
 function wrapWords(text: string, width: number): readonly string[] {
   if (stringWidth(text) <= width) return [text];
   const lines: string[] = [];
@@ -272,7 +278,10 @@ function cut(text: string, width: number): string {
   return shown + CUT;
 }
 
-/** Both are created for the first text that needs them, because creating them takes longer than printing a table. */
+/**
+ * The segmenter and the width function are loaded for the first text that needs them, because loading them takes longer
+ * than printing a table.
+ */
 let segmenter: Intl.Segmenter | undefined;
 let displayWidth = (text: string): number => text.length;
 

@@ -1,6 +1,6 @@
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** A task, or all tasks of a prefix, as the command line selects them. */
+/** What the command line selects: one task, or all tasks with a prefix. */
 export type TaskChoice = { readonly task: string } | { readonly prefix: string };
 
 /** @throws {CommandError} The prefix is empty. */
@@ -10,10 +10,10 @@ export function assertPrefix(prefix: string): void {
 }
 
 /**
- * Returns what a command that takes a task or `--prefix` is to change.
+ * Returns which tasks a command is to change: the one that it names, or all with `--prefix`.
  *
- * @param example - A command line that is right.
- * @throws {CommandError} Neither is given, or both.
+ * @param example - A correct command line, for the error.
+ * @throws {CommandError} Neither or both are given.
  */
 export function taskChoice(task: string | undefined, prefix: string | undefined, example: string): TaskChoice {
   if (task !== undefined && prefix === undefined) return { task };

@@ -18,7 +18,7 @@ import { printable } from "./printable.js";
 import type { QuerySession } from "./store.js";
 import { countText, timeText } from "./words.js";
 
-/** A wait of a run that hasn't ended. */
+/** An open wait of a run. */
 export interface PendingWait {
   /** `sleep`: for a time. `event`: for an event of this name. */
   readonly kind: "sleep" | "event";
@@ -26,9 +26,9 @@ export interface PendingWait {
   readonly since: string;
   /** When a sleep ends, or the time limit of a wait for an event. */
   readonly until?: string;
-  /** Of a wait for an event: its key, as `manager.send` takes it. Missing if the configuration can't open the run. */
+  /** The key of a wait for an event, as `manager.send` takes it. Missing if the configuration can't open the run. */
   readonly key?: string;
-  /** An event of this name is pending: the run receives it once a process runs it. */
+  /** An event of this name is pending: the run receives the event once a process continues the run. */
   readonly isAnswered?: true;
   readonly question?: string;
   /** The JSON Schema of the answer. */
@@ -50,13 +50,13 @@ export interface ListedEvent {
   readonly by?: string;
   readonly sentAt: string;
   readonly status: EventStatus;
-  /** Of a pending event that was sent to one wait: that wait's key, and whether the wait is open now. */
+  /** For a pending event that was sent to one wait: the key of the wait, and whether the wait is open now. */
   readonly wait?: { readonly key: string; readonly isOpen: boolean };
-  /** Why it was refused. */
+  /** Why the event was refused. */
   readonly reason?: string;
 }
 
-/** An event with its value as plain JSON. There is none if none was sent, or it can't be read. */
+/** An event with its value as plain JSON. The value is missing if none was sent, or if it can't be read. */
 export interface ShownEvent extends ListedEvent {
   readonly value?: PlainJson;
 }
@@ -67,13 +67,13 @@ const SHOWN_ANSWERS = 3;
 const MOST_EVENTS = 10;
 /** Stands for the value of an event in a command to copy. */
 const VALUE = "…";
-/** The shown beginning of a wait's key. */
+/** How many characters of a wait's key are shown. */
 const KEY_UNITS = 8;
 
 /**
- * What a task waits for, by its newest checkpoint.
+ * Returns what a task waits for, according to its newest checkpoint and the steps since then.
  *
- * @param steps - What its run has recorded since then: the last step, and those that haven't ended.
+ * @param steps - The last step that ended since the checkpoint, and the steps that haven't ended.
  */
 export function waitsOfTask(newest: CheckpointSummary, steps: readonly StepRecord[] = []): RunWaits | undefined {
   if (hasEnded(newest)) return undefined;
@@ -86,20 +86,21 @@ export function waitsOfTask(newest: CheckpointSummary, steps: readonly StepRecor
 }
 
 /**
- * Adds the names that are answered. Call it for a task that nobody runs: a runner receives an event at once.
+ * Adds the names that have a pending event. Call it only for a task that no process runs, because a runner receives
+ * events at once.
  */
 export async function findOpenWaits(
   session: Pick<QuerySession, "storage" | "damage">,
   newest: CheckpointSummary,
   waits: RunWaits,
 ): Promise<TaskWaits> {
-  // An event makes its run due.
+  // A pending event makes the run due, so a run that isn't due has none.
   if (waits.waitsFor.length === 0 || !isDue(newest, Date.now())) return waits;
   const answered = await listAnswered(session, newest.taskId, waits.waitsFor);
   return answered.length === 0 ? waits : { ...waits, answered };
 }
 
-/** Those of the names for which an event is pending. */
+/** Returns the names for which an event is pending. */
 async function listAnswered(
   session: Pick<QuerySession, "storage" | "damage">,
   taskId: string,
@@ -109,7 +110,7 @@ async function listAnswered(
   return names.filter((name) => pending.some((event) => event.name === name));
 }
 
-/** The events of a task that a wait can receive now or next, the oldest first. */
+/** Returns the events of a task that a wait can receive now or next, oldest first. */
 export async function pendingEvents(
   session: Pick<QuerySession, "storage" | "damage">,
   taskId: string,
@@ -127,13 +128,13 @@ export function hasEnded({ status }: CheckpointSummary): boolean {
   return status === "completed" || status === "failed";
 }
 
-/** Whether a run continues as soon as a process runs it. */
+/** Whether a process may continue the run now. */
 function isDue(newest: CheckpointSummary, nowMs: number): boolean {
   const dueAt = findDueTime(newest);
   return dueAt === undefined ? isChild(newest) && !hasEnded(newest) : Date.parse(dueAt) <= nowMs;
 }
 
-/** Whether a run failed, and `waymark retry` put it back. It keeps its error. */
+/** Whether `waymark retry` put a failed run back. The run keeps its error. */
 export function isPutBack(newest: CheckpointSummary): boolean {
   return newest.status === "paused" && newest.error !== undefined && isOfRun(newest);
 }
@@ -144,8 +145,8 @@ export function canRetry(newest: CheckpointSummary): boolean {
 }
 
 /**
- * Says for people why a run stands that nobody runs: `waits for "approve"`, or that it is due. `undefined` if no run
- * saved the checkpoint, or the run has ended.
+ * Tells people why no process runs a run: it `waits for "approve"`, for example, or it is due. Returns `undefined` if
+ * the checkpoint isn't from a run, or the run has ended.
  */
 export function standText(
   newest: CheckpointSummary,
@@ -167,7 +168,7 @@ export function waitsText({ dueAt, waitsFor, answered = [] }: TaskWaits, nowMs: 
   const until = `until ${timeText(dueAt)} UTC`;
   if (waitsFor.length === 0) return `waits ${until}`;
   if (answered.length > 0) return `${namesText(answered)} ${answered.length === 1 ? "is" : "are"} answered`;
-  // A run that was stopped while it waited is due at once, whatever its time limit.
+  // A run that was stopped while it waited is due at once, regardless of its time limit.
   const limit = dueAt === NEVER || Date.parse(dueAt) <= nowMs ? "" : `, ${until} at most`;
   return `waits for ${namesText(waitsFor)}${limit}`;
 }
@@ -178,7 +179,7 @@ export function namesText(names: readonly string[]): string {
 }
 
 /**
- * The waits of a task's run.
+ * Returns the open waits of a task's run.
  *
  * @param run - The record of the task's newest checkpoint; `undefined` if it can't be read.
  */
@@ -219,7 +220,8 @@ function waitsIn(newest: CheckpointSummary, run: RunRecord | undefined): readonl
 }
 
 /**
- * The command that answers a wait for an event, and no later one: copied twice, it answers once.
+ * Returns the command that answers a wait for an event. With the key, it answers no later wait, even if it is run
+ * twice.
  *
  * @param key - The key of the wait; `undefined` if it isn't known.
  */
@@ -230,18 +232,18 @@ export function answerCommand(
   return commandText("send", [taskId, name, VALUE], key === undefined ? [] : ["--wait", key.slice(0, KEY_UNITS)]);
 }
 
-/** Collects the waits of listed tasks, and says below the list how to answer the first of them. */
+/** Collects the waits of listed tasks, and prints below the list how to answer the first ones. */
 export class Answers {
   readonly #session: Session;
   readonly #waits: { readonly taskId: string; readonly name: string }[] = [];
-  /** Runs that wait and whose commands aren't shown. */
+  /** The number of waiting runs whose commands aren't shown. */
   #more = 0;
 
   constructor(session: Session) {
     this.#session = session;
   }
 
-  /** Gives the tasks on. */
+  /** Yields the same tasks, and collects their waits. */
   async *from<Task extends { readonly taskId: string; readonly waits?: TaskWaits }>(
     tasks: AsyncIterable<Task>,
   ): AsyncGenerator<Task, void, void> {
@@ -259,7 +261,7 @@ export class Answers {
 
   async print(): Promise<void> {
     const { output, errors } = this.#session;
-    // Standard error isn't gathered: without this, it would come before the list.
+    // Standard error isn't buffered: without this flush, it would appear before the list.
     await output.flush();
     for (const { taskId, name } of this.#waits) {
       const [key] = await listOpenWaits(this.#session.storage, taskId, name);
@@ -267,11 +269,11 @@ export class Answers {
     }
     if (this.#more === 0) return;
     const waits = this.#more === 1 ? "1 more run waits" : `${countText(this.#more)} more runs wait`;
-    await errors.line(`${waits}; "waymark show TASK" says how to answer each.`);
+    await errors.line(`${waits}; "waymark show TASK" shows how to answer each.`);
   }
 }
 
-/** The last events of a task, the oldest first. */
+/** Returns the last events of a task, oldest first. */
 export async function listEvents(session: QuerySession, taskId: string): Promise<readonly ListedEvent[]> {
   return (await readEvents(session, taskId)).map(({ value: _value, ...event }) => event);
 }
@@ -303,7 +305,7 @@ function shownEvent({ id, name, by, sentAt, status, wait, error, value }: TaskEv
   };
 }
 
-/** An event by its id; `undefined` if there is none. */
+/** Finds an event by its id; `undefined` if there is none. */
 export async function findEvent(
   session: QuerySession,
   taskId: string,

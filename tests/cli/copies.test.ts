@@ -297,7 +297,7 @@ describe("waymark import refuses", () => {
   it("an export without its trailer, or cut in the middle of a line", async () => {
     const { lines, importing } = await exportOf();
     expect(await importing(`${lines.slice(0, -1).join("\n")}\n`)).toEqual(damaged(6, "the trailer is missing"));
-    expect(await importing(lines.join("\n").slice(0, -9))).toEqual(damaged(6, "it is no whole line of an export"));
+    expect(await importing(lines.join("\n").slice(0, -9))).toEqual(damaged(6, "it isn't a whole line of an export"));
     expect(await importing("")).toEqual(damaged(1, "it is empty"));
   });
 

@@ -133,7 +133,8 @@ it("on a terminal, keeps what it showed while the storage can't be read", async 
     await screen.drawn((frame) => frame.some((line) => line.startsWith("w/runs")));
     await session.storage.close();
     await screen.drawn(
-      (frame) => /^It can't be read now: /.test(frame[0] ?? "") && frame.some((line) => line.startsWith("w/runs")),
+      (frame) =>
+        /^The storage can't be read now: /.test(frame[0] ?? "") && frame.some((line) => line.startsWith("w/runs")),
     );
     stop.abort();
     await shown;

@@ -310,7 +310,7 @@ describe("waymark diff", () => {
     expect(stdout.split("\n").slice(2)).toEqual([
       "~ phase: 1 => 6",
       '~ messages[0].text: "m1" => "m6"',
-      "Changed beside the state: status running → failed, error the linker gave up",
+      "Changed besides the state: status running → failed, error the linker gave up",
       "",
     ]);
     const phase = { kind: "changed", path: ["phase"], from: 1, to: 2 };
@@ -482,7 +482,7 @@ describe("waymark bisect", () => {
     const atEnds = `case $WAYMARK_SEQUENCE in 1|6) exit 125;; 2|3) exit 0;; *) exit 1;; esac`;
     expect((await run("bisect", "build-42", "--command", atEnds)).stdout).toContain("The first bad checkpoint is @4 ");
     expect((await run("bisect", "build-42", "--command", "no-such-command-at-all")).stderr).toContain("ended with 127");
-    expect((await run("bisect", "build-42", "--command", "kill -9 $$")).stderr).toContain("no verdict");
+    expect((await run("bisect", "build-42", "--command", "kill -9 $$")).stderr).toContain("isn't a verdict");
   });
 });
 

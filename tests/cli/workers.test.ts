@@ -145,7 +145,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect(lines.slice(-5)).toEqual([
       expect.stringMatching(/^w\/5 /),
       ...["w/1", "w/2", "w/3"].map((task) => expect.stringContaining(` ${task} approve '…'`)),
-      '2 more runs wait; "waymark show TASK" says how to answer each.',
+      '2 more runs wait; "waymark show TASK" shows how to answer each.',
     ]);
   });
 
@@ -410,7 +410,7 @@ describe("waymark cancel and retry", () => {
     expect((await run("show", "p/1/sub")).stdout).not.toMatch(/^retry /m);
     const reason = "began within another run, which continues it once it runs again; no worker takes it.";
     expect((await run("retry", "p/1/sub")).stdout).toBe(
-      `Put back 1 task. It ${reason} If that run failed, too, put its task back as well.\n`,
+      `Put back 1 task. It ${reason} If that run also failed, put its task back as well.\n`,
     );
     expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${reason}\n`);
     expect(await manager.queue({ prefix: "p/" })).toMatchObject({ tasks: 2 });
@@ -531,7 +531,7 @@ describe("waymark work", () => {
     ["export const run = 1;", [], /has no default export\. Write export default/],
     ["export default { concurency: 2, run() {} };", [], /has no "concurency"\. Known keys: prefix, concurrency, .*run/],
     ["export default { prefix: 'w/' };", [], /has no function run/],
-    ["export default 5;", [], /no worker: its default export must be a function, or an object with run\. Nothing/],
+    ["export default 5;", [], /isn't a worker: its default export must be a function, or an object with run\. Nothing/],
     ["export default { run() {} };", [], /No tasks are named\. Give --prefix mail\/, or export default { prefix: /],
     ["export default { prefix: 'w/', concurrency: 0, run() {} };", [], /WorkOptions\.concurrency must be/],
     ["export default () => 1;", ["--concurrency", "0"], /whole number from 1/],

@@ -114,7 +114,7 @@ describe("a text file", () => {
       code: 2,
       stdout: "",
       stderr: expect.stringMatching(
-        /^waymark: sqlite:notes\.txt is no storage: \S+\/notes\.txt is a text file, not a database\. Check .*\n$/,
+        /^waymark: sqlite:notes\.txt isn't a storage: \S+\/notes\.txt is a text file, not a database\. Check .*\n$/,
       ),
     });
     expect(readFileSync(join(cwd, "notes.txt"), "utf8")).toBe(NOTES);

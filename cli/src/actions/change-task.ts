@@ -13,19 +13,19 @@ import type { QuerySession } from "../store.js";
 import { assertPrefix } from "../task-choice.js";
 import { bytesText, counted } from "../words.js";
 
-/** A change of a task claims the task's lease. */
+/** Options of a change to a task. The change claims the task's lease. */
 export interface ChangeOptions {
   /** Makes the change even while a process runs the task. */
   readonly force?: boolean | undefined;
 }
 
-/** A checkpoint that has the state of an older one, or that of a turn with the results up to a record. */
+/** A checkpoint with the state of an older one, or with a turn's state and the turn's results up to a record. */
 export interface Branch {
   readonly source: Pick<CheckpointSummary, "taskId" | "sequence">;
   readonly saved: CheckpointSummary;
 }
 
-/** A thread that has the history of another one up to a checkpoint. */
+/** A new thread with another thread's history up to a checkpoint. */
 export interface ThreadBranch {
   readonly source: CheckpointSummary;
   readonly taskId: string;
@@ -61,7 +61,9 @@ export async function forkTask(
   return { source, saved };
 }
 
-/** The checkpoint or the record that a word on the command line names, as `fork` and `rewind` take it. */
+/**
+ * Returns the checkpoint or record that a word on the command line names, in the form that `fork` and `rewind` take.
+ */
 async function findPoint(
   session: QuerySession,
   taskId: string,
@@ -92,7 +94,7 @@ async function forkThread(
 }
 
 /**
- * Saves a checkpoint that has the state of an older one, or that of a record's turn.
+ * Saves a checkpoint with the state of an older one, or with the state of a record's turn.
  *
  * @throws {CommandError} The checkpoint doesn't exist, or the task is a thread. Nothing was changed.
  */
@@ -125,7 +127,7 @@ export async function newestToComplete(session: QuerySession, task: string): Pro
   throw new CommandError(ExitCode.notFound, `${what} was just removed. Nothing was changed.`);
 }
 
-/** Completes a task, if the given checkpoint is still its newest one: a newer one means that the task continues. */
+/** Completes a task if the given checkpoint is still its newest one: a newer one means that the task has continued. */
 export async function completeTask(
   session: QuerySession,
   { taskId, sequence }: CheckpointSummary,
@@ -136,19 +138,19 @@ export async function completeTask(
   );
 }
 
-/** Checkpoints to remove. Damaged ones count: no other command removes them. */
+/** Checkpoints to remove. Damaged ones are included, because no other command removes them. */
 export interface Removal {
   /** The name of these checkpoints in a question. */
   readonly what: string;
-  /** How many tasks, if they were found by a prefix. */
+  /** How many tasks the checkpoints belong to, if they were found by a prefix. */
   readonly tasks?: number;
   readonly damaged: number;
-  /** Removes them, and returns how many there were. */
+  /** Removes the checkpoints, and returns how many there were. */
   readonly remove: (options?: ChangeOptions) => Promise<number>;
 }
 
 /**
- * Finds the checkpoints of a task, or one of them, to be removed.
+ * Finds the checkpoints to remove: all of a task, or one of them.
  *
  * @throws {CommandError} There is no such task or checkpoint, or it is only a part of a thread.
  */
@@ -174,7 +176,7 @@ async function wholeTask(session: QuerySession, taskId: string): Promise<Removal
 }
 
 /**
- * Finds all tasks with a prefix, to be removed.
+ * Finds the tasks to remove: all with a prefix.
  *
  * @returns `undefined` if there is none.
  * @throws {CommandError} The prefix is empty, or a thread's id begins with it.
@@ -211,20 +213,20 @@ async function assertNobodyRuns({ storage }: QuerySession, prefix: string): Prom
   const held = (storage.leases && (await takeFirst(storage.leases.held()))) ?? [];
   const [first, ...others] = held.filter(({ taskId }) => taskId.startsWith(prefix));
   if (first === undefined) return;
-  const more = others.length === 0 ? "" : `, and ${counted(others.length, "other task")} of this prefix, too`;
+  const more = others.length === 0 ? "" : `; also being run: ${counted(others.length, "other task")} with this prefix`;
   throw new CommandError(
     ExitCode.conflict,
-    `Task ${JSON.stringify(first.taskId)} is ${runningText(first)}${more}. Nothing was removed. Stop whoever runs them ` +
-      'first, take the tasks away with "waymark cancel", or pass --force.',
+    `Task ${JSON.stringify(first.taskId)} is ${runningText(first)}${more}. Nothing was removed. Stop their processes ` +
+      'first, cancel the tasks with "waymark cancel", or pass --force.',
   );
 }
 
-/** What is removed with tasks. */
+/** The checkpoints and records that a removal of tasks removes. */
 interface FoundRecords {
   readonly count: number;
   readonly bytes: number;
   readonly damaged: number;
-  /** In the tasks' logs, without checkpoints. */
+  /** How many records the tasks' logs have, without checkpoints. */
   readonly records: number;
 }
 
@@ -260,7 +262,7 @@ async function findOne(session: QuerySession, taskId: string, word: string): Pro
   );
   const { storage, manager } = session;
   const found = await findStored(session, taskId, word);
-  // If damage destroyed the id, the word was the sequence.
+  // If damage destroyed the id, the user named the checkpoint by its sequence.
   const id = found.id ?? word;
   const stored = isCorrupt(found) ? found : await storage.get(taskId, id);
   const damage = stored && (isCorrupt(stored) ? stored.reason : findDamage(stored));

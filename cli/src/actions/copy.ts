@@ -14,21 +14,21 @@ import {
   wholeItems,
 } from "../records/whole-records.js";
 
-/** The counts of a copy after the comparison with its source. A checkpoint counts as a record, too. */
+/** The counts of a copy after the comparison with its source. Checkpoints count as records. */
 export interface CopyResult {
-  /** How many records the source has, with those of left out tasks. */
+  /** How many records the source has, including those of tasks that were left out. */
   records: number;
   /** How many records are the same in the target. */
   identical: number;
   /** How many records this run wrote. */
   copied: number;
-  /** How many of those are records of a task's log that aren't checkpoints. */
+  /** How many of the copied records aren't checkpoints. */
   logRecords: number;
   /** How many records of the target are not in the source. */
   extra: number;
   /** How many records of the source can't be read, and so weren't copied. */
   unreadable: number;
-  /** The tasks of which the target has another history. Nothing was written to them. */
+  /** The tasks that have another history in the target. Nothing was written to them. */
   leftOut: string[];
 }
 
@@ -48,13 +48,16 @@ export interface CopyJob {
   /** The beginning of the task ids. */
   readonly prefix?: string | undefined;
   readonly damage: DamageSink;
-  /** Called with the work that is done. Each record counts twice: it is copied and compared. */
+  /** Called with the amount of work done. Each record counts twice: once copied, once compared. */
   readonly onProgress?: (done: number) => void;
   readonly onDifference: (difference: Difference) => Promise<void>;
   readonly onLeftOut: (taskId: string, reason: string) => Promise<void>;
 }
 
-/** Copies every task to another storage, and compares all records. A task of which the target has another history is left out. */
+/**
+ * Copies every task to another storage, and compares all records. A task that has another history in the target is left
+ * out.
+ */
 export async function copyTasks(job: CopyJob): Promise<CopyResult> {
   const result: CopyResult = {
     records: 0,
@@ -65,7 +68,7 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
     unreadable: 0,
     leftOut: [],
   };
-  // Counts each record once: listing, copying and comparing meet the same damage.
+  // Counts each damaged record once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const source: DamageSink = {
     add: (record) => {
@@ -84,7 +87,7 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
     if (named !== group?.taskId) group = { taskId: named, otherHistory: await findOtherHistoryIn(job, named) };
     group.otherHistory ??= await copyTask({ ...job, source, advance }, taskId, result);
     if (group.otherHistory === undefined) continue;
-    // The tasks of a group follow each other.
+    // The tasks of a group are adjacent, so looking at the last entry is enough.
     if (result.leftOut.at(-1) !== named) {
       result.leftOut.push(named);
       await job.onLeftOut(named, group.otherHistory);
@@ -101,8 +104,8 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
 }
 
 /**
- * Returns the id that names the tasks that are copied together or not at all: a task, or all tasks of a LangGraph
- * thread.
+ * Returns the id of a task's group, which is copied as a whole or not at all: the task alone, or all tasks of a
+ * LangGraph thread.
  */
 function findGroup(taskId: string): string {
   const thread = parseThreadPrefix(taskId);
@@ -132,8 +135,8 @@ interface TaskJob extends CopyJob {
  * Copies the task's checkpoints and records that are newer than the target's last one, then compares all of them. If a status changed
  * in the source since an earlier copy, it copies the status too.
  *
- * @returns The conflict, if another program writes to the task in the target, or if sequences are taken there by records
- *   that were removed.
+ * @returns The conflict, if another program writes to the task in the target, or if removed records have used its
+ *   sequences there.
  */
 async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promise<string | undefined> {
   const before = await lastSequence(job.to, taskId);

@@ -17,7 +17,7 @@ import { counted } from "../words.js";
 /** The length of a wait's whole key. */
 const KEY_LENGTH = 32;
 
-/** An event to a task's run. */
+/** An event to send to a task's run. */
 export interface NewEvent {
   readonly task: string;
   readonly name: string;
@@ -26,7 +26,7 @@ export interface NewEvent {
   readonly by?: string | undefined;
   /** The key of the wait that it answers, or the beginning of the key. Default: the next wait of the name. */
   readonly wait?: string | undefined;
-  /** Sends it although nothing may receive it. */
+  /** Sends the event even if nothing may ever receive it. */
   readonly force?: boolean | undefined;
 }
 
@@ -34,15 +34,15 @@ export interface SentEvent {
   readonly taskId: string;
   readonly name: string;
   readonly id: string;
-  /** Whether the task's run waited for it. Otherwise the event is kept. */
+  /** Whether the task's run waited for the event. If not, the event is kept. */
   readonly isAwaited: boolean;
   /** Whether an earlier event of this name is pending, which a wait receives first. */
   readonly isLater: boolean;
   /** The names of the other events that the run waits for. */
   readonly otherNames: readonly string[];
-  /** Given if the task's run has ended. */
+  /** Set if the task's run has ended. */
   readonly end?: "completed" | "failed" | "cancelled";
-  /** Given if an event with this id was sent before: what had become of it. */
+  /** Set if an event with this id was sent before: the earlier event's status. */
   readonly before?: Pick<ListedEvent, "status" | "reason">;
 }
 
@@ -50,7 +50,7 @@ export interface SentEvent {
  * Sends an event to a task.
  *
  * @throws {CommandError} There is no such task, or it is a thread; nothing was sent.
- * @throws {CheckpointConflictError} The errors of `manager.send`.
+ * @throws {CheckpointConflictError} See `manager.send`.
  */
 export async function sendEvent(
   session: QuerySession,
@@ -62,7 +62,7 @@ export async function sendEvent(
   const manager = await session.configured();
   const before = id === undefined ? undefined : await findEvent(session, taskId, id);
   if (id !== undefined && before !== undefined && before.status !== "pending") {
-    // This sends nothing. It refuses another name or value.
+    // This call sends nothing, but it refuses another name or value.
     await manager.send(taskId, name, value, options);
     return { taskId, name, id, isAwaited: false, isLater: false, otherNames: [], before };
   }
@@ -89,13 +89,13 @@ export async function sendEvent(
   };
 }
 
-/** A cancellation, to ask about and to do. */
+/** A cancellation that the user can confirm before it is carried out. */
 export interface Cancellation {
   /** What is cancelled, for a question: `task "build-42", running on …`. */
   readonly what: string;
-  /** How many tasks. 0: there is nothing to cancel. */
+  /** The number of tasks. 0: there is nothing to cancel. */
   readonly tasks: number;
-  /** Cancels them, and returns how many there were. */
+  /** Cancels the tasks, and returns how many there were. */
   readonly cancel: (reason: string) => Promise<number>;
 }
 
@@ -105,7 +105,7 @@ export interface Cancellation {
  * @throws {CommandError} There is no such task, it is a thread, or it is completed.
  */
 export async function findCancellation(session: QuerySession, choice: TaskChoice): Promise<Cancellation> {
-  // The reason is redacted as errors are, so the configuration is needed.
+  // The reason is redacted like an error, which needs the configuration.
   const cancel = (of: string | { readonly prefix: string }) => async (reason: string) =>
     (await session.configured()).cancel(of, reason);
   if ("prefix" in choice) {
@@ -136,7 +136,7 @@ export async function findCancellation(session: QuerySession, choice: TaskChoice
 /** How many failed tasks were put back. */
 export interface PutBack {
   readonly retried: number;
-  /** Those of child runs, which workers leave to their parent runs. */
+  /** How many of the tasks are child runs, which workers leave to the parent runs. */
   readonly children: number;
 }
 
@@ -161,7 +161,7 @@ export async function retryTasks(
   }
   const failed = await findNewest(session, choice.task, "Invoke its graph again.");
   const { taskId } = failed;
-  // A record that drops results is encrypted as the others are, so the configuration is needed.
+  // The record that drops results is encrypted like all others, which needs the configuration.
   const retrying = from === undefined ? manager.retry(taskId) : (await session.configured()).retry(taskId, { from });
   if ((await retrying) === 1) return { retried: 1, children: Number(isChild(failed)) };
   const found = await findTask(session.storage, taskId);
@@ -184,7 +184,7 @@ export async function enqueueTask(
 }
 
 /**
- * The newest checkpoints of the tasks with a prefix and one of these statuses.
+ * Returns the newest checkpoints of the tasks with a prefix and one of these statuses.
  *
  * @throws {CommandError} The prefix is empty, or a thread's id begins with it.
  */
@@ -205,7 +205,7 @@ async function listSummaries(
   return found;
 }
 
-/** @param ofThread - A sentence that says what to do instead with a thread. */
+/** @param ofThread - A sentence that tells the user what to do with a thread instead. */
 async function findNewest(session: QuerySession, task: string, ofThread: string): Promise<CheckpointSummary> {
   const taskId = await requireTaskToChange(session, task);
   refuseThread(taskId, ofThread);

@@ -13,8 +13,8 @@ export const cancel: CommandFile = {
       .command("cancel")
       .summary("end a run for good")
       .description(
-        "Takes tasks from whoever runs them, and records them as failed. What their runners still write is refused. " +
-          "Its checkpoints stay. A cancelled task runs again only by a run with restart: true, or deleted (waymark delete, by --prefix, too) and enqueued anew.",
+        "Takes tasks from their runners, and records them as failed. Later writes of these runners are refused. " +
+          "The checkpoints stay. To run a cancelled task again, run it with restart: true, or delete it (waymark delete, also by --prefix) and enqueue it again.",
       )
       .argument("[task]")
       .option("--prefix <text>", "all incomplete tasks whose id begins with this")

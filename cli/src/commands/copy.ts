@@ -72,7 +72,7 @@ export const copy: CommandFile = {
               `${counted(differences, "checkpoint")} can't be copied, because they conflict with checkpoints in ${to}.`,
             );
           }
-          // Damaged records were reported, and the exit code shows them.
+          // Damaged records were already reported, and the exit code shows them.
           if (reasons.length === 0) return;
           reasons.push("Delete those tasks there, or copy to an empty storage.");
           throw new CommandError(ExitCode.conflict, reasons.join(" "));

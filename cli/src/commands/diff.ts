@@ -40,9 +40,9 @@ export const diff: CommandFile = {
   },
 };
 
-/** The most columns of a value on a terminal. */
+/** The maximum width of a value on a terminal, in columns. */
 const VALUE_COLUMNS = 240;
-/** Longer texts show only the words that changed. */
+/** For longer texts, only the changed words are shown. */
 const LONG_TEXT = 80;
 const CONTEXT_WORDS = 4;
 const CONTEXT_CHARACTERS = 24;
@@ -55,7 +55,7 @@ async function print({ output }: Session, { from, to, changes, besides }: StateD
     await output.line(formatLine(change, output));
   }
   const equal = changes.length === 0 ? ["The states are equal."] : [];
-  const others = besides.length === 0 ? [] : [`Changed beside the state: ${besides.join(", ")}`];
+  const others = besides.length === 0 ? [] : [`Changed besides the state: ${besides.join(", ")}`];
   const last = [...equal, ...others].join(" ");
   if (last !== "") await output.line(printable(last));
 }

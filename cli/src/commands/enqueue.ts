@@ -15,7 +15,7 @@ export const enqueue: CommandFile = {
       .command("enqueue")
       .summary("a task for a worker")
       .description(
-        "Saves a run that a worker begins. The task's id is the key: the same task with the same input again changes " +
+        "Saves a run that a worker begins. The task's id is the key: enqueueing the same task with the same input again changes " +
           "nothing.",
       )
       .argument("<task>", "its id, which begins with the worker's prefix")

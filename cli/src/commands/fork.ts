@@ -12,9 +12,9 @@ export const fork: CommandFile = {
       .summary("a new task, old state")
       .description(
         "Begins a new task with a checkpoint's state, stage, label and metadata. ID is an id, @7 or @latest. " +
-          "If @7 is a step, which list --timeline numbers, the new task has its turn's state and the results up to it. " +
+          "If @7 is a step (list --timeline shows the numbers), the new task has the turn's state and the results up to that step. " +
           "The new task must have no checkpoint yet. For a thread of LangGraph, it begins a new thread with the " +
-          "history up to that checkpoint. A fork of the newest checkpoint has its open questions, too. If a worker's " +
+          "history up to that checkpoint. A fork of the newest checkpoint also has its open questions. If a worker's " +
           "prefix covers the new task, the worker begins it at once; a fork of a completed run runs every step again, " +
           "with new keys.",
       )

@@ -38,9 +38,7 @@ export const importCommand: CommandFile = {
   },
 };
 
-/**
- * @property logRecords - How many of the added records are records of a task's log that aren't checkpoints.
- */
+/** @property logRecords - How many of the added records aren't checkpoints. */
 type Counts = Record<InsertResult | "logRecords", number>;
 
 async function importStandardInput(session: Session): Promise<Counts> {
@@ -107,7 +105,7 @@ async function importFrom(
   return counts;
 }
 
-/** Returns a function that throws its error, a conflict as the command's own. */
+/** Returns a function that rethrows an error; a conflict becomes the command's own error. */
 function refuse(position: string, outcome: () => string): (cause: unknown) => never {
   return (cause) => {
     if (!(cause instanceof CheckpointConflictError)) throw cause;

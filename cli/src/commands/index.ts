@@ -33,7 +33,7 @@ import { wait } from "./wait.js";
 import { work } from "./work.js";
 
 /**
- * Every command, in the order of `waymark --help`. To add one, put a file beside this one and its name in this list.
+ * Every command, in the order of `waymark --help`. To add one, add a file to this folder, and its name to this list.
  */
 export const COMMANDS: readonly CommandFile[] = [
   tasks,

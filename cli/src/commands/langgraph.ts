@@ -9,10 +9,10 @@ export const langgraph: CommandFile = {
     program
       .command("langgraph")
       .summary("remove idle threads")
-      .description("Looks after the threads of LangGraph that WaymarkSaver keeps.")
+      .description("Manages the LangGraph threads that WaymarkSaver keeps.")
       .command("prune")
       .description(
-        "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows the " +
+        "Removes whole threads that have had no writes for a time, with their subgraphs and pending writes. It shows the " +
           "threads and asks first. A thread stays if it is written to meanwhile, or run under its lease.",
       )
       .option("--idle <age>", "threads without a write for 30d, 12h", durationArgument)

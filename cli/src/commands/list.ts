@@ -71,7 +71,7 @@ export const list: CommandFile = {
   },
 };
 
-/** Reads a task with its newest checkpoint; `undefined` if that is damaged, or the task is a thread. */
+/** Reads a task with its newest checkpoint; `undefined` if the checkpoint is damaged, or the task is a thread. */
 async function readNewest(session: Session, task: string): Promise<RunTask | undefined> {
   const taskId = await requireTask(session, task);
   const [newest] = await takeFirst(session.storage.list({ taskId, order: "newest", limit: 1 }));
@@ -80,9 +80,9 @@ async function readNewest(session: Session, task: string): Promise<RunTask | und
   return found && new LeaseReader(session).described(found);
 }
 
-/** Prints below a task's checkpoints what its run waits for, and how to answer it; or why it was cancelled. */
+/** Prints, below a task's checkpoints, what the task waits for and how to answer, or why it was cancelled. */
 async function printTaskStatus(session: Session, { taskId, newest, waits }: RunTask): Promise<void> {
-  // Standard error isn't gathered: without this, it would come before the list.
+  // Standard error isn't buffered: without this flush, it would appear before the list.
   await session.output.flush();
   if (isCancelled(newest)) await session.errors.line(printable(`It is cancelled: ${newest.error?.message}`));
   if (waits === undefined) return;
@@ -123,7 +123,7 @@ export async function printTimeline(
   if (steps.length === 0) return errors.line("No run has recorded a step of this task.");
   const from = Math.min(...steps.map(readStart));
   const length = Math.max(...steps.map(readEnd)) - from || 1;
-  // The bars take what the other columns leave of the terminal.
+  // The bars take the width that the other columns leave.
   const rest = output.columns - OTHER_COLUMNS - Math.max(...steps.map(({ step }) => step.length));
   const width = output.isTerminal ? Math.max(MIN_BAR_WIDTH, rest) : BAR_WIDTH;
   return printTable(output, steps, [
@@ -149,10 +149,10 @@ function readEnd(step: TimedStep): number {
 
 const BAR_WIDTH = 30;
 const MIN_BAR_WIDTH = 10;
-/** STARTED, SEQ and TURN, with the gaps. */
+/** The width of STARTED, SEQ and TURN, with the gaps. */
 const OTHER_COLUMNS = 38;
 
-/** Draws a step as its part of the time of all steps. */
+/** Draws the bar of a step: its share of the time that all steps took. */
 function drawBar(from: number, to: number, width: number): string {
   const start = Math.min(Math.floor(from * width), width - 1);
   const length = Math.max(1, Math.round(to * width) - start);

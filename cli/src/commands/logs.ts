@@ -46,7 +46,7 @@ export const logs: CommandFile = {
   },
 };
 
-/** Prints records as lines. Text that a step writes is printed as it is, so that it reads as one text. */
+/** Prints records as lines. Chunks of text from a step are printed unchanged, so that they read as one text. */
 class RecordLines {
   readonly #output: Output;
   #isLineOpen = false;
@@ -66,14 +66,14 @@ class RecordLines {
     }
   }
 
-  /** Ends the line of a text. */
+  /** Ends the line if a chunk has left it open. */
   async end(): Promise<void> {
     if (this.#isLineOpen) await this.#output.line();
     this.#isLineOpen = false;
   }
 }
 
-/** The text that a step has written; `undefined` if the record is something else. */
+/** Returns the text of a chunk that a step wrote; `undefined` for any other record. */
 function readChunk({ kind, ...record }: FollowedRecord): string | undefined {
   if (kind !== "chunk" || !("value" in record)) return undefined;
   const { value } = record;

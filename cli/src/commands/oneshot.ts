@@ -23,7 +23,7 @@ export const oneshot: CommandFile = {
       .summary("run a feature's plan")
       .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill: --resume.")
       .usage("[run] <feature> [options]")
-      // A `help` subcommand would take its name from features.
+      // With a `help` subcommand, no feature could be named help.
       .helpCommand(false);
     const run = registerRun(command, cli);
     command
@@ -62,7 +62,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     .command("run", { isDefault: true })
     .summary("the same; for a feature named run, status or list")
     .description(
-      "The same as waymark oneshot <feature>, whose help says more. `run` is needed only for a feature that is named run, " +
+      "The same as waymark oneshot <feature>, whose help shows more. `run` is needed only for a feature that is named run, " +
         "status or list.",
     )
     .addHelpText("after", JSON_HELP)
@@ -75,7 +75,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     .option("--restart", "start over, whatever the checkpoint says")
     .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
     .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
-    .option("--force", "resume from an older checkpoint, too")
+    .option("--force", "also resume from an older checkpoint")
     .option("--dir <folder>", DIR)
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
     .action(async (feature, options, self) => {
@@ -118,7 +118,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     });
 }
 
-/** Prints the workstreams of a plan in their order. If no plan is named, the feature is needed. */
+/** Prints the workstreams of a plan in the order of work. If no plan is named, the feature is needed. */
 async function check(cli: Cli, plan: WorkstreamFolder | string | undefined, feature = ""): Promise<void> {
   const { loadPlan } = await import("waymark-runners/oneshot");
   const { file, folder, workstreams } = await namingFlags(FLAGS, () =>
@@ -139,7 +139,7 @@ async function check(cli: Cli, plan: WorkstreamFolder | string | undefined, feat
   if (command !== undefined) await line(`Each runs: ${command}`);
 }
 
-/** The order in which a single job runs them: always the first workstream that waits for nothing. */
+/** Sorts workstreams as a single job runs them: next is always the first one that waits for no other. */
 function inOrder(workstreams: readonly CheckedWorkstream[]): CheckedWorkstream[] {
   const done = new Set(workstreams.filter(({ isCompleted }) => isCompleted).map(({ id }) => id));
   const order: CheckedWorkstream[] = [];

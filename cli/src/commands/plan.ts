@@ -31,7 +31,7 @@ const gates = () =>
     "none",
   ] as const);
 const item = () =>
-  new Option("--item <id>", "only this item, also if it is optional or deferred; may be given several times").argParser(
+  new Option("--item <id>", "only this item, even if it is optional or deferred; may be given several times").argParser(
     collect,
   );
 
@@ -70,9 +70,9 @@ function registerRun(command: PlanCommand, cli: Cli): void {
     .addOption(gates())
     .addOption(item())
     .option("--tag <name>", "which of Taskmaster's lists; default: master")
-    .option("--fixes <n>", "how often the coder may try again, for each item; default: 2", countArgument(0))
+    .option("--fixes <n>", "how many times the coder may try again, for each item; default: 2", countArgument(0))
     .option("--commit", "one commit for each item; refused while other files are changed")
-    .option("--allow-dirty", "with --commit: the first item's commit may contain what is changed already")
+    .option("--allow-dirty", "with --commit: the first item's commit may include existing changes")
     .option("--max-items <n>", "pause after n items", countArgument(1))
     .option("--jobs <n>", "n parallel items at once, with --worktrees; default: 1", countArgument(1))
     .option("--worktrees", "a git worktree for each parallel item; needs --commit")

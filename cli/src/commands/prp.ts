@@ -76,7 +76,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .option("--section <heading>", SECTION)
     .option("--skip <levels>", SKIP, levelsArgument)
     .option("--only <levels>", ONLY, levelsArgument)
-    .option("--fixes <n>", "how often the coder may try to fix; default: 2", countArgument(0))
+    .option("--fixes <n>", "how many times the coder may try to fix; default: 2", countArgument(0))
     .option("--gate-timeout <time>", "for each gate; default: 30m", durationArgument)
     .option("--coder-timeout <time>", "default: none", durationArgument)
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')

@@ -51,7 +51,7 @@ const NOT_REWRITTEN =
 async function report({ output, damage }: Session, result: RekeyResult): Promise<void> {
   const { rewritten, current, left, refused, refusals } = result;
   for (const { error } of refusals.slice(0, SHOWN)) await damage.warn(error.message);
-  if (refused > SHOWN) await damage.warn(`${refused - SHOWN} more stay as they are`);
+  if (refused > SHOWN) await damage.warn(`${refused - SHOWN} more left unchanged`);
   await output.line(printable(`Rekeyed ${counted(rewritten, "payload")}; ${current} had the current key already.`));
   if (left > 0) await output.line(`Stopped: ${counted(left, "payload")} left. Run it again to continue.`);
 }

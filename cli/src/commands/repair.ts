@@ -19,7 +19,7 @@ export const repair: CommandFile = {
       .description(
         "Moves damaged records to quarantine (the storage's folder .quarantine or table waymark_quarantine), byte for " +
           "byte and with the reason, and removes old leftovers of killed writes. It deletes no record, and no sequence is " +
-          "given twice. Exits with 1 if damage is left that it can't repair. At Ctrl-C, or if it fails midway, it shows " +
+          "used twice. Exits with 1 if damage is left that it can't repair. At Ctrl-C, or if it fails midway, it shows " +
           "what it has done; the next run continues from there.",
       )
       .option("--leftovers-older-than <age>", "remove leftovers older than this; default: 1h", durationArgument)
@@ -44,7 +44,7 @@ export const repair: CommandFile = {
             const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind === "damaged";
             if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
           };
-          // Not set before the first change: until then Ctrl-C ends the command at once.
+          // The signal handler is set just before the first change. Until then, Ctrl-C ends the command at once.
           if (isPlanOnly) return show(plan);
           const signal = cli.interruptible();
           const progress = await showProgress("repairing", () => changes.length);

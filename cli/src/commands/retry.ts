@@ -40,5 +40,5 @@ function putBackText({ retried, children }: PutBack, isOne: boolean): string {
   if (children === 0) return back;
   const which = retried === 1 ? "It" : children === retried ? "Each of them" : `${countText(children)} of them`;
   const reason = "began within another run, which continues it once it runs again; no worker takes it.";
-  return `${back} ${which} ${reason}${isOne ? " If that run failed, too, put its task back as well." : ""}`;
+  return `${back} ${which} ${reason}${isOne ? " If that run also failed, put its task back as well." : ""}`;
 }

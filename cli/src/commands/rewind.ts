@@ -10,8 +10,8 @@ export const rewind: CommandFile = {
       .command("rewind")
       .summary("return to an old state")
       .description(
-        "Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, from which the task goes " +
-          "on. ID is an id or @7, which may be a step: its turn begins again with the results up to it. Nothing is removed. If a program runs the task without a lease, stop it first: its next save would follow the rewind. " +
+        "Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, from which the task " +
+          "continues. ID is an id or @7. If @7 is a step, its turn begins again with the results up to that step. Nothing is removed. If a program runs the task without a lease, stop it first: its next save would follow the rewind. " +
           "If a worker's prefix covers the task, the worker continues it at once; a rewind to a completed run runs every " +
           "step again, with new keys.",
       )

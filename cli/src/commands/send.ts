@@ -14,12 +14,12 @@ export const send: CommandFile = {
       .summary("answer a run that waits")
       .description(
         "Sends an event to a task, for its run.waitFor: a person's approval, for example. If the run doesn't wait for it " +
-          "yet, the event is kept. waymark show says what a run waits for.",
+          "yet, the event is kept. waymark show prints what a run waits for.",
       )
       .argument("<task>")
       .argument("<name>", "the name of the event, as in run.waitFor")
       .argument("[value]", "as JSON; default: none", jsonArgument(`waymark send build-42 approve '"yes"'`))
-      .option("--id <id>", "sent again with this id, it counts once; default: a new one")
+      .option("--id <id>", "an event sent again with this id counts once; default: a new id")
       .option("--by <name>", "who sends it; default: user@host")
       .option("--wait <key>", "only for this wait, as waymark show prints it; default: the next of the name")
       .option("--force", "send even if the task is completed or cancelled, or the wait is over")

@@ -21,7 +21,7 @@ import { answerCommand, eventStatusText, isPutBack, type PendingWait, type Shown
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
 import { printTimeline } from "./list.js";
 
-/** How many steps of a turn are shown: the last ones. `waymark list --timeline` shows all. */
+/** How many of a turn's last steps are shown. `waymark list --timeline` shows all. */
 const SHOWN_STEPS = 20;
 
 export const show: CommandFile = {
@@ -31,14 +31,14 @@ export const show: CommandFile = {
       .command("show")
       .summary("a checkpoint, its state")
       .description(
-        "One checkpoint: by default the newest that can be read. ID is an id, @7 or @latest. @7 may also be a step or an event, which list --timeline and --json number.",
+        "One checkpoint: by default the newest that can be read. ID is an id, @7 or @latest. @7 may also be a step or an event; list --timeline and --json show the numbers.",
       )
       .argument("<task>")
       .argument("[id]")
       .option("--state", "print its state alone, as JSON")
       .option("--path <path>", "print that part of the state alone: messages[3].role")
-      .option("--step <name>", 'a step instead: its last result or error: "model 2"')
-      .option("--timeline", "all steps of its runs, each as a bar, as waymark list --timeline")
+      .option("--step <name>", 'show a step instead, with its last result or error: "model 2"')
+      .option("--timeline", "all steps of its runs, each as a bar, like waymark list --timeline")
       .option("--json", "for programs: the checkpoint with its state, in one line")
       .action((task, id, options) =>
         cli.withStore(async (session) => {
@@ -136,7 +136,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     row(index === 0 ? "steps" : "", run && stepLine(step, run));
   }
   for (const [index, text] of planRows(taskId, details.state).entries()) row(index === 0 ? "items" : "", text);
-  // A run without rounds has no state.
+  // The state is null for a run that saved none.
   if (run === undefined || details.state !== null) row("state", stateText(details));
   if (!isCancelled(checkpoint)) addStack(block, error);
   await block.end();
@@ -164,7 +164,7 @@ async function printRecord({ output }: Session, record: NonNullable<Awaited<Retu
   if (isLong) await output.line(`\n${jsonText(result, 2)}`);
 }
 
-/** Adds the frames of an error. */
+/** Adds the stack frames of an error. */
 function addStack(block: BlockPrinter, error: unknown): void {
   const { stack } = isRecord(error) ? error : {};
   const frames = typeof stack === "string" ? stack.split("\n").filter((line) => /^\s+at /.test(line)) : [];
@@ -203,7 +203,7 @@ function eventText({ name, value, by, sentAt, reason, ...event }: ShownEvent): s
   return `${what}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${eventStatusText(event)}${why}`;
 }
 
-/** The metadata, without what each checkpoint of a run has; `undefined` if there is no other. */
+/** Returns the metadata without the part that every checkpoint of a run has; `undefined` if nothing else is there. */
 function metadataText(checkpoint: CheckpointSummary): string | undefined {
   const { metadata = {} } = checkpoint;
   const { waymark: _ofRun, ...own } = metadata;

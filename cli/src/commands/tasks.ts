@@ -36,7 +36,7 @@ export const tasks: CommandFile = {
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
       .addOption(
-        new Option("--watch", "who runs what, renewed each second, and how many tasks wait for a worker").conflicts([
+        new Option("--watch", "who runs what, updated each second, and how many tasks wait for a worker").conflicts([
           "recent",
           "json",
           "ndjson",
@@ -83,7 +83,7 @@ export function statusOption(description: string) {
     .conflicts("incomplete");
 }
 
-/** The requested statuses; `undefined` for all. */
+/** Returns the requested statuses; `undefined` for all. */
 export function readStatuses(options: {
   readonly status?: CheckpointStatus | undefined;
   readonly incomplete?: true | undefined;
@@ -107,7 +107,7 @@ function makeColumns(colors: Output["colors"]): readonly Column<CostedTask>[] {
   ];
 }
 
-/** When a task last recorded something. */
+/** Shows when a task last recorded something. */
 export function whenColumn(nowMs: number): Column<ListedTask> {
   return {
     head: "WHEN",

@@ -29,7 +29,7 @@ export const ui: CommandFile = {
             await session.output.line(server.url);
             await session.output.flush();
             const rights = canWrite ? "can change it" : "only shows it; --write lets it change something";
-            await session.errors.line(printable(`${session.name}: the page ${rights}. Ctrl-C ends it.`));
+            await session.errors.line(printable(`${session.name}: the page ${rights}. Ctrl-C stops the server.`));
             if (options.open) {
               const { openBrowser } = await import("../ui/open-browser.js");
               openBrowser(server.url);

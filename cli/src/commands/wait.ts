@@ -19,7 +19,7 @@ export const wait: CommandFile = {
           "cancelled or isn't done at the time limit; --json tells which.",
       )
       .argument("<task>")
-      .option("--timeout <seconds>", "wait at most so long; default: without a limit", amountArgument)
+      .option("--timeout <seconds>", "wait at most this long; default: without a limit", amountArgument)
       .option("--json", "for programs: the task's status, with its result or error")
       .action((task, { timeout, json }) =>
         cli.withStore(async (session) => {
@@ -57,7 +57,7 @@ function printResult({ output, errors }: Session, result: unknown): Promise<void
   return output.line(typeof result === "string" ? printableLines(result) : jsonText(plainJson(result), 2));
 }
 
-/** How a run has ended that has no result; `undefined` if the error tells of something else. */
+/** Returns how a run ended without a result; `undefined` if the error has another cause. */
 function statusIn(error: unknown): "failed" | "cancelled" | undefined {
   if (error instanceof RunFailedError) return "failed";
   return error instanceof RunCancelledError ? "cancelled" : undefined;
@@ -65,6 +65,6 @@ function statusIn(error: unknown): "failed" | "cancelled" | undefined {
 
 async function readStatus({ manager }: Session, taskId: string): Promise<string> {
   const [task] = await manager.tasks({ prefix: taskId, limit: 1 });
-  // A task without a checkpoint is being started.
+  // A task that has no checkpoint yet is just being started.
   return task?.taskId === taskId ? task.status : "running";
 }

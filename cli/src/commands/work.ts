@@ -26,7 +26,7 @@ export const work: CommandFile = {
       .option("--quiet", "print only what fails")
       .addOption(new Option("--ndjson", "for programs: each event as a line of JSON").conflicts("quiet"))
       .action(({ module: file, quiet, ndjson, ...flags }, command) => {
-        // If commander required --module, it would report it missing before it reports a misspelt option.
+        // If commander required --module, it would report a missing --module before a misspelt option.
         if (file === undefined) return command.error("error: required option '--module <file>' not specified");
         return cli.withStore(async (session) => {
           const { loadWorker } = await import("../work/worker-module.js");
@@ -72,7 +72,7 @@ function drainText(underWay: readonly string[]): string {
   return `Draining: waits for ${tasks}. Press Ctrl-C again to end at once.`;
 }
 
-/** A manager with the whole configuration, since the runs read and save states. */
+/** Returns a manager with the whole configuration, because the runs read and save states. */
 async function managerFor({ storage, config, damage }: Session): Promise<CheckpointManager> {
   const { file: _file, folder: _folder, storage: _storage, ...settings } = await config();
   const warn = (_details: object, message: string) => void damage.warn(message);

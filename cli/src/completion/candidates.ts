@@ -12,7 +12,7 @@ const PLAIN = /^[\w.@:/+-]+$/;
 
 /**
  * Returns the candidates for the last word. If it fails, there are none: this runs at a keystroke, where an error
- * message would disturb.
+ * message would disturb the user.
  *
  * @param words - The words after `waymark`, up to the cursor; the last one may be empty or incomplete.
  */

@@ -11,10 +11,10 @@ import { describeCheckpoint, threadStatus } from "./thread-state.js";
 
 /**
  * A task, or a LangGraph thread as the task of its graph. A thread's checkpoints include those of its subgraphs. The
- * newest checkpoint's `dueAt` is the task's: an event makes a waiting task due earlier.
+ * newest checkpoint's `dueAt` is when the task is due: an event makes a waiting task due earlier.
  */
 export interface FoundTask extends Omit<TaskSummary, "status"> {
-  /** Its last record, if that is newer than the newest checkpoint. */
+  /** The task's last record, if it is newer than the newest checkpoint. */
   readonly last?: RecordHeader;
   readonly thread?: FoundThread;
 }
@@ -44,27 +44,27 @@ interface TaskSource {
 
 /** Selects tasks. */
 export interface FoundQuery extends Omit<TaskQuery, "status"> {
-  /** What is true of the task now, and which tasks have a runner. */
+  /** The statuses that tasks may have now, and which tasks have a runner. */
   readonly now?:
     | { readonly status: readonly TaskStatus[]; readonly readHeld: Parameters<typeof selectTasks>[2] }
     | undefined;
-  /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
+  /** Only tasks that can continue by themselves: neither cancelled tasks nor child runs. */
   readonly canContinue?: boolean | undefined;
 }
 
-/** The name that the command shows and accepts. */
+/** Returns the name of a task that the command shows and accepts. */
 export function describeTask({ taskId, thread }: Pick<FoundTask, "taskId" | "thread">): string {
   return thread?.id ?? wholeThread(taskId)?.id ?? taskId;
 }
 
-/** If the task is that of a thread's graph, returns the thread's id and the prefix of the ids of all its tasks. */
+/** If the task belongs to a thread's graph, returns the thread's id and the prefix of the ids of all its tasks. */
 export function wholeThread(taskId: string): { readonly id: string; readonly prefix: string } | undefined {
   const thread = parseThread(taskId);
   const prefix = parseThreadPrefix(taskId);
   return thread?.namespace === "" && prefix !== undefined ? { id: thread.threadId, prefix } : undefined;
 }
 
-/** Yields the task. If it is that of a thread's graph, yields all tasks of the thread. */
+/** Yields the task or, if it belongs to a thread's graph, all tasks of the thread. */
 export async function* listTasks({ storage, damage }: TaskSource, taskId: string): AsyncGenerator<string, void, void> {
   const thread = wholeThread(taskId);
   if (thread === undefined) yield taskId;
@@ -72,7 +72,7 @@ export async function* listTasks({ storage, damage }: TaskSource, taskId: string
 }
 
 /**
- * Refuses the tasks of a thread, because they need each other: a checkpoint takes values from others.
+ * Refuses the tasks of a thread, because they depend on each other: a checkpoint takes values from others.
  *
  * @param advice - A sentence that tells the user what to do instead.
  * @throws {CommandError} The task is a thread, or part of one.
@@ -119,7 +119,7 @@ export async function* describedTasks(
       continue;
     }
     const status = threadStatus(newest, interrupts);
-    // Without its key, nobody knows whether it waits; it isn't completed.
+    // Without its key, it isn't known whether a thread waits, so it counts as interrupted.
     const isSelected = query.now?.status.includes(status === "unknown" ? "interrupted" : status) !== false;
     if (isSelected) yield { ...task, newest, thread: { ...thread, interrupts } };
   }
@@ -145,7 +145,7 @@ async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): 
   }
 }
 
-/** The tasks that the query finds, without those that have records only. */
+/** Yields the tasks that the query finds, except those that have only records. */
 async function* listed(
   storage: Pick<StorageAdapter, "tasks">,
   { canContinue = false, now, ...query }: FoundQuery,
@@ -160,7 +160,7 @@ function cannotContinue(newest: CheckpointSummary): boolean {
   return isCancelled(newest) || isChild(newest);
 }
 
-/** Without statuses in the query, nobody asks who runs the tasks. */
+/** For queries without statuses, which don't depend on who runs the tasks. */
 async function readNone(): Promise<ReadonlySet<string>> {
   return new Set();
 }
@@ -174,14 +174,14 @@ function toFoundTask({ taskId, count, newest, last, dueAt }: StoredSummary): Fou
 
 /** Finds a task by its id; `undefined` if it has no checkpoint that can be read. */
 export async function findTask(storage: StorageAdapter, taskId: string): Promise<FoundTask | undefined> {
-  // By id, the task comes before all others with this prefix.
+  // In the order of ids, the task comes before all others with this prefix.
   for await (const task of storage.tasks({ prefix: taskId, order: "taskId", limit: 1 })) {
     if (!isCorrupt(task) && task.taskId === taskId && hasCheckpoint(task)) return toFoundTask(task);
   }
   return undefined;
 }
 
-/** Every thread, and what the query selects of the other tasks whose ids begin as those of threads. */
+/** Yields every thread, and the other tasks that the query selects and whose ids begin like thread ids. */
 async function* threadsIn({ storage, damage }: TaskSource, query: FoundQuery): AsyncGenerator<FoundTask, void, void> {
   const { prefix = "" } = query;
   const begin = prefix.startsWith(THREADS_PREFIX) ? prefix : threadPrefix(prefix).slice(0, -1);
@@ -219,7 +219,8 @@ interface FoundNamespace {
 
 function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   const [first] = found;
-  // If the graph itself has no checkpoints, this is no thread: a run wrote these records after the thread was deleted.
+  // If the graph itself has no checkpoints, this isn't a thread: a run wrote these records after the thread was
+  // deleted.
   if (first?.thread.namespace !== "") return found.map(({ task }) => task);
   const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
   const count = namespaces.reduce((sum, namespace) => sum + namespace.count, 0);

@@ -21,12 +21,10 @@ import { statusCell } from "../status-cell.js";
 import type { Column } from "../table.js";
 import { agoText, bytesText, counted } from "../words.js";
 
-/** A thread to remove. */
 interface PlannedThread extends FoundThread {
   readonly bytes: number;
 }
 
-/** The options of `waymark langgraph prune`. */
 interface PruneThreadsOptions {
   /** In milliseconds. */
   readonly idle?: number | undefined;
@@ -70,7 +68,7 @@ export async function pruneThreads(session: Session, options: PruneThreadsOption
   );
 }
 
-/** The threads to remove. They are searched twice: to show them, and to remove them. */
+/** Finds the threads to remove. It is called twice: to show them, and to remove them. */
 type ThreadPlan = () => AsyncIterable<PlannedThread>;
 
 /** @throws {CommandError} The options don't select any threads. */
@@ -112,12 +110,12 @@ class Total {
   }
 }
 
-/** Changes when a program writes to the thread. */
+/** Returns a hash that changes when a program writes to the thread. */
 function hashThread({ tasks }: FoundThread): string {
   return hash("sha256", JSON.stringify(tasks.map(({ taskId, lastSequence }) => [taskId, lastSequence])), "base64");
 }
 
-/** Prints the threads. */
+/** Prints the threads to remove. */
 async function show(
   { output }: Session,
   plan: ThreadPlan,
@@ -142,7 +140,6 @@ async function show(
   return total;
 }
 
-/** The columns of a thread. */
 type ThreadRow = Pick<PlannedThread, "id" | "status" | "stage" | "writtenAt" | "checkpoints" | "bytes">;
 
 function makeColumns(colors: Output["colors"]): readonly Column<ThreadRow>[] {

@@ -20,7 +20,7 @@ import { deriveThreadStatus } from "./thread-status.js";
 
 type Reading = Pick<QuerySession, "storage" | "config" | "configured" | "damage">;
 
-/** A thread's checkpoint as LangGraph gives it. Values are in their stored form: messages are LangChain's JSON. */
+/** A thread's checkpoint as LangGraph returns it. Values are in their stored form: messages are LangChain's JSON. */
 interface ThreadState {
   /** The values of all channels, including those that an older checkpoint stores. */
   readonly values: Readonly<Record<string, unknown>>;
@@ -28,7 +28,7 @@ interface ThreadState {
 }
 
 /**
- * Reads the state of a checkpoint: {@link ThreadState} for a thread's, otherwise the saved state.
+ * Reads the state of a checkpoint: a {@link ThreadState} if it belongs to a thread, else the saved state.
  *
  * @throws {DamagedCheckpointError} The state can't be read, or one of its values is lost.
  * @throws {CheckpointError} The state is intact, but the configuration can't open it.
@@ -88,7 +88,10 @@ export function shownStatus(
   return interrupts === undefined && status === "running" ? "unknown" : status;
 }
 
-/** The status of a thread as a task's: it waits for an answer, or its program isn't known, since it has no lease. */
+/**
+ * Returns a thread's status as the status of a task. Without a lease, its runner isn't known: a running thread is
+ * `interrupted`.
+ */
 export function threadStatus(
   newest: CheckpointSummary,
   interrupts: DescribedCheckpoint["interrupts"],
@@ -99,8 +102,8 @@ export function threadStatus(
 }
 
 /**
- * Adds LangGraph's metadata, step and status to a thread's checkpoint. Other checkpoints stay as they are. Damage is
- * reported.
+ * Adds LangGraph's metadata, step and status to a thread's checkpoint. Other checkpoints are returned unchanged. Damage
+ * is reported.
  */
 export async function describeCheckpoint(
   session: Reading,
@@ -157,7 +160,7 @@ function lostValue(
   return new DamagedCheckpointError(`Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`, found);
 }
 
-/** The finding for a checkpoint that needs a removed one. */
+/** Returns the finding for a checkpoint that needs a removed one. */
 export function lostValueFinding(taskId: string, id: string, channel: string, holder: string) {
   return {
     location: `checkpoint ${id} of task ${JSON.stringify(taskId)}`,

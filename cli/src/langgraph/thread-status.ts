@@ -2,7 +2,7 @@ import type { CheckpointSummary } from "waymark";
 import { deriveStatus, type MarkedWritesRecord, questionsIn, readableValue } from "waymark/langgraph/records";
 import { jsonText } from "../printable.js";
 
-/** The status, error and questions that a checkpoint's writes give its thread. The writes may give no status. */
+/** The status, error and questions of a thread, derived from a checkpoint's writes. The status may be missing. */
 export interface ThreadStatus extends Partial<Pick<CheckpointSummary, "status" | "error">> {
   /** The questions that the thread waits for. */
   readonly interrupts: readonly unknown[];
@@ -24,7 +24,7 @@ export function questionsText(interrupts: readonly unknown[] = []): string | und
   return interrupts.length === 0 ? undefined : interrupts.map((question) => jsonText(question)).join(" and ");
 }
 
-/** The error in a write. LangGraph stores an error as `{ name, message }`. */
+/** Returns the error in a write. LangGraph stores an error as `{ name, message }`. */
 function failureIn(content: unknown): NonNullable<ThreadStatus["error"]> {
   const parts = typeof content === "object" && content !== null ? content : {};
   const name = "name" in parts && typeof parts.name === "string" ? { name: parts.name } : {};

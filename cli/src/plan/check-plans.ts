@@ -25,7 +25,7 @@ export interface PlanChoice {
   readonly tag?: string | undefined;
 }
 
-/** The gates for all items: those of the flags, then package.json's or the configuration's. */
+/** Returns the gates for all items: those of the flags, then those of package.json or the configuration. */
 export async function commonGates(cli: Cli, { gate = [], gates }: PlanChoice): Promise<readonly string[]> {
   const configured = gate.length > 0 || gates !== undefined ? [] : ((await cli.config()).gates ?? []);
   const scripts = gates === "auto" ? scriptGates(await readScripts(".")) : [];
@@ -38,7 +38,7 @@ export async function commonGates(cli: Cli, { gate = [], gates }: PlanChoice): P
   return [...new Set([...gate, ...scripts, ...configured])];
 }
 
-/** Prints what would run of each plan, in a table. */
+/** Prints a table for each plan, with the items that would run. */
 export async function checkPlans(
   cli: Cli,
   paths: readonly string[],
@@ -136,7 +136,7 @@ function withoutMarks({ marks: _marks, ...item }: PlanItem): object {
   return item;
 }
 
-/** The plans that the paths name: files, and those in folders and below. */
+/** Returns the plans that the paths name: files, and all plans in a folder and below. */
 async function filesIn(paths: readonly string[]): Promise<readonly string[]> {
   const files: string[] = [];
   for (const path of paths) {

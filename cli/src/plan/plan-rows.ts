@@ -2,7 +2,7 @@ import type { PlainJson } from "../plain-json.js";
 import { readShownState } from "../queries/checkpoint.js";
 import type { QuerySession } from "../store.js";
 
-/** The items of a plan's run with what each has cost, for `waymark show`; none for other tasks. */
+/** Returns the items of a plan's run with their costs, for `waymark show`; none for other tasks. */
 export function planRows(taskId: string, state: PlainJson | undefined): readonly string[] {
   if (!taskId.startsWith("plan/")) return [];
   return Object.entries(fieldsOf(fieldsOf(state)["items"])).map(([id, item]) => {
@@ -16,7 +16,7 @@ export function planRows(taskId: string, state: PlainJson | undefined): readonly
   });
 }
 
-/** Adds what each plan's run has cost, for `waymark tasks`. */
+/** Adds the cost of each plan's run, for `waymark tasks`. */
 export async function* withCosts<Task extends { readonly taskId: string; readonly count: number }>(
   session: QuerySession,
   tasks: AsyncIterable<Task>,

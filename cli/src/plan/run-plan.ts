@@ -26,7 +26,7 @@ interface RunChoice extends PlanChoice {
   readonly view: JsonEvents | undefined;
 }
 
-/** The plan that a path names: the file, or the only one with open items in a folder. */
+/** Returns the plan that a path names: the file itself, or the folder's only plan with open items. */
 export async function findPlan(path: string, tag: string | undefined): Promise<string> {
   const isFolder = await stat(path).then(
     (found) => found.isDirectory(),
@@ -82,7 +82,7 @@ export async function runInStore(cli: Cli, file: string, choice: RunChoice): Pro
   return result;
 }
 
-/** Makes the folder of the default storage, which git is told to ignore. */
+/** Creates the folder of the default storage, and makes git ignore it. */
 async function defaultStorage(): Promise<string> {
   const folder = dirname(DEFAULT_FILE);
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -96,7 +96,7 @@ export async function reportRun({ output }: Cli, { done, open, spent }: PlanResu
   await output.line(printable(`Done: ${done.length === 0 ? "nothing new" : done.join(", ")}${cost}. ${left}`));
 }
 
-/** The same command continues a plan. */
+/** Returns the command that continues a plan: the same one again. */
 export function resumeArguments(args: readonly string[]): string {
   return shellWords(["waymark", ...args]);
 }

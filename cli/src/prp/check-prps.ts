@@ -97,7 +97,7 @@ function toJson({ path, check, problems, code }: CheckedPrp): object {
   return check ?? { path: resolve(path), gates: [], problems, code };
 }
 
-/** Returns false also for a missing path; reading it reports that. */
+/** Also returns false for a missing path, which is reported when it is read. */
 async function isFolder(path: string): Promise<boolean> {
   return stat(path).then(
     (found) => found.isDirectory(),

@@ -20,7 +20,7 @@ export interface CheckTotals {
   readonly prps: number;
   /** How many PRPs can be run. */
   readonly read: number;
-  /** The gates of the PRPs that can be run, as the numbers below. */
+  /** How many gates there are. Only PRPs that can be run count, here and in the two numbers below. */
   readonly gates: number;
   readonly skipped: number;
   readonly warnings: number;
@@ -62,7 +62,7 @@ function verdictText(prp: CheckedPrp, width: number): string[] {
   const { check, problems } = prp;
   if (problems.length === 0) return paragraph(`It can be run: ${gatesText(counting(NO_PRPS, prp))}.`, "", width);
   const errors = (check?.gates ?? []).flatMap(({ findings }) => findings.filter(({ kind }) => kind === "error"));
-  // If there are problems of gates, they are shown below the gates.
+  // Problems of gates are shown below the gates.
   const offer = check?.offer === undefined ? "" : ` ${check.offer}.`;
   if (errors.length === problems.length)
     return paragraph(`It can't be run: ${counted(errors.length, "error")}.${offer}`, "", width);

@@ -51,7 +51,7 @@ export class PlanFile {
  * before anything is removed. The user agreed to the plans as they were written, and a changed plan could remove
  * checkpoints that every policy keeps.
  *
- * @param outcome - Says how much was done so far, for errors.
+ * @param outcome - Returns how much was done so far, for errors.
  * @throws {CommandError} The file doesn't exist, or was changed.
  */
 export async function* readPlanFile(

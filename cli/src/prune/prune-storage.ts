@@ -82,7 +82,7 @@ function throwFailures(failures: PruneResult["failures"], removing: number): voi
   );
 }
 
-/** Says how much disk space a removal of `removeBytes` frees, as far as that is known in advance. */
+/** Describes how much disk space a removal of `removeBytes` frees, as far as this is known in advance. */
 export async function freedLines(session: Session, removeBytes: number): Promise<readonly string[]> {
   const bytes = await bytesOnDisk(session);
   if (bytes === undefined) return [];
@@ -189,7 +189,7 @@ async function readPlans(session: Session, taskId: string | undefined, options: 
   return new PolicyPlans(session, { ...policy, timeZone }, task === undefined ? undefined : [task]);
 }
 
-/** Counts the tasks of plans, the tasks that lose a checkpoint, and the checkpoints that stay and go. */
+/** Counts of all tasks, of the tasks that lose a checkpoint, and of the checkpoints that are kept and removed. */
 const NO_PLANS = { tasks: 0, removing: 0, keep: 0, keepBytes: 0, remove: 0, removeBytes: 0 };
 
 /** `12 checkpoints (1.5 MiB)` */

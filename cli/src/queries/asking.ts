@@ -7,7 +7,7 @@ import { hasEnded } from "../waits.js";
 /** The statuses that a task may have while it waits for a person. */
 const ASKING: readonly TaskStatus[] = ["waiting", "running", "interrupted", "queued", "paused"];
 
-/** Yields the tasks that wait for an event which nobody has sent, and threads with a question; the last saved first. */
+/** Yields the tasks that wait for an event that hasn't been sent, and threads with a question, last saved first. */
 export async function* listAsking(session: QuerySession): AsyncGenerator<RunTask, void, void> {
   const leases = new LeaseReader(session);
   const held = new Set((await leases.held()).map(({ taskId }) => taskId));
@@ -18,7 +18,7 @@ export async function* listAsking(session: QuerySession): AsyncGenerator<RunTask
   }
 }
 
-/** The task with its runner, if it waits for a person. Reads records only of tasks that may. */
+/** Returns the task with its runner, if it waits for a person. Reads records only of tasks that may wait. */
 export async function findAsking(
   leases: LeaseReader,
   held: ReadonlySet<string>,
@@ -32,7 +32,7 @@ export async function findAsking(
   return waitsFor.some((name) => !answered.includes(name)) ? described : undefined;
 }
 
-/** A wait is in the newest checkpoint, or it has begun since, which its mark shows. */
+/** Whether the task may wait for an event: a wait is in the newest checkpoint, or may have begun since. */
 function mayWait({ taskId, newest, last }: FoundTask, held: ReadonlySet<string>): boolean {
   if (held.has(taskId) || last?.kind === "mark" || last?.kind === "event") return true;
   return (readWaits(newest)?.waitsFor.length ?? 0) > 0;

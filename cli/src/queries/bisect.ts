@@ -8,7 +8,7 @@ import type { QuerySession } from "../store.js";
 import { counted } from "../words.js";
 
 export interface BisectQuery {
-  /** The task, as a word on the command line names it. */
+  /** A word on the command line that names the task. */
   readonly task: string;
   /** Default: the oldest checkpoint. */
   readonly good?: string | undefined;
@@ -26,7 +26,7 @@ export interface Bisection {
 /**
  * Finds the first bad checkpoint by binary search.
  *
- * @throws {CommandError} The ends aren't good and bad, or the first bad one was skipped.
+ * @throws {CommandError} The ends aren't good and bad, or the first bad checkpoint may be one that was skipped.
  */
 export async function bisectTask(session: QuerySession, { task, judge, ...query }: BisectQuery): Promise<Bisection> {
   const taskId = await requireTask(session, task);
@@ -71,7 +71,7 @@ export async function bisectTask(session: QuerySession, { task, judge, ...query 
   return { firstBad: await asStored(session, firstBad), lastGood: lastGood ? await asStored(session, lastGood) : null };
 }
 
-/** Returns the summary as stored. The shown one has the converted state's version and size. */
+/** Returns the summary as stored. `shown` has the version and size of the converted state. */
 async function asStored({ storage }: QuerySession, shown: CheckpointSummary): Promise<CheckpointSummary> {
   const stored = await storage.get(shown.taskId, shown.id);
   return toSummary(stored === undefined || isCorrupt(stored) ? shown : stored);

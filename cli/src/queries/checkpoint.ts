@@ -21,13 +21,13 @@ import {
 } from "../waits.js";
 
 export interface CheckpointQuery {
-  /** The task, as a word on the command line names it. */
+  /** A word on the command line that names the task. */
   readonly task: string;
   /** An id or its beginning, `@7` or `@latest`. Default: the newest readable checkpoint. */
   readonly id?: string | undefined;
 }
 
-/** The state of a checkpoint, as plain JSON. */
+/** A checkpoint with its state as plain JSON. */
 export interface ShownState {
   readonly checkpoint: CheckpointSummary;
   readonly state: PlainJson;
@@ -38,10 +38,10 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   /** The LangGraph thread of the checkpoint. */
   readonly thread: Thread | undefined;
   readonly state: PlainJson | undefined;
-  /** The error that says why there is no state, if the configuration can't open it. */
+  /** Set if the configuration can't open the state: the error that says why. */
   readonly keyMissing?: Error;
   readonly run: RunRecord | undefined;
-  /** What the task's run waits for. Empty if an older checkpoint was asked for. */
+  /** What the task's run waits for. Empty if an older checkpoint was requested. */
   readonly waits: readonly PendingWait[];
   /** Whether workers take the task after `waymark retry`. */
   readonly canRetry: boolean;
@@ -51,14 +51,14 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   readonly lease: HeldLease | undefined;
   /** The last lease of a running checkpoint, if it ended without being released. */
   readonly lapsed: LapsedLease | undefined;
-  /** The task's status. `undefined` if an older checkpoint was asked for, or the task is a thread. */
+  /** The task's status. `undefined` if an older checkpoint was requested, or the task is a thread. */
   readonly taskStatus: ShownTaskStatus | undefined;
 }
 
 /** A task's status, as lists of tasks show it. */
 export interface ShownTaskStatus {
   readonly status: RunTask["status"];
-  /** Why nobody runs it, if the other details don't say so. */
+  /** Why no process runs the task, if the other details don't show it. */
   readonly why: string | undefined;
 }
 

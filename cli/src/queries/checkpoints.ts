@@ -7,7 +7,7 @@ import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
 
 export interface CheckpointsQuery {
-  /** The task, as a word on the command line names it. */
+  /** A word on the command line that names the task. */
   readonly task: string;
   readonly order: "newest" | "oldest";
   readonly status?: readonly CheckpointStatus[] | undefined;
@@ -15,7 +15,7 @@ export interface CheckpointsQuery {
   readonly limit?: number | undefined;
 }
 
-/** The checkpoints of a task, without their states. */
+/** Yields the checkpoints of a task, without their states. */
 export async function* listCheckpoints(
   session: QuerySession,
   { task, ...query }: CheckpointsQuery,

@@ -9,7 +9,7 @@ import { shownStates } from "../shown-states.js";
 import type { QuerySession } from "../store.js";
 
 export interface DiffQuery {
-  /** The task, as a word on the command line names it. */
+  /** A word on the command line that names the task. */
   readonly task: string;
   /** Default: the checkpoint before `to`. */
   readonly from?: string | undefined;
@@ -22,11 +22,11 @@ export interface StateDiff {
   readonly from: CheckpointSummary;
   readonly to: CheckpointSummary;
   readonly changes: readonly StateChange[];
-  /** The changes beside the state, for people: `status running → failed`, `error no room`, `+ model · 3.1 s`. */
+  /** The changes besides the state, for people: `status running → failed`, `error no room`, `+ model · 3.1 s`. */
   readonly besides: readonly string[];
 }
 
-/** @throws {CommandError} The checkpoint doesn't exist, or there is none before the oldest. */
+/** @throws {CommandError} A checkpoint doesn't exist, or `to` is the oldest and no `from` is given. */
 export async function diffStates(session: QuerySession, query: DiffQuery): Promise<StateDiff> {
   const taskId = await requireTask(session, query.task);
   const to = await findCheckpoint(session, taskId, query.to ?? "@latest");

@@ -17,16 +17,16 @@ export interface FleetQuery {
   readonly limit: number;
 }
 
-/** Who runs what, and what waits. */
+/** An overview of the tasks: which are being run, and how many are due. */
 export interface Fleet {
   /**
-   * Those that are being run, the longest without a save first. Then the last saved of the others: first those that are
-   * due, the one that has been due the longest before the others, then the rest, the last saved first.
+   * First the tasks that are being run, the longest without a save first. Then, of the last saved other tasks, those
+   * that are due, the longest due first, and the rest, last saved first.
    */
   readonly tasks: readonly ListedTask[];
   /** How many tasks are being run now. */
   readonly held: number;
-  /** The tasks that are due and that nobody runs; `undefined` if counting them would list all tasks. */
+  /** The tasks that are due and that no process runs; `undefined` if counting them would list all tasks. */
   readonly queue: QueueCount | undefined;
 }
 
@@ -36,7 +36,7 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
   const held = await leases.held(prefix);
   const found = await takeFirst(listTasks(session, { ...query, order: "recent" }), limit);
   const listed = new Set(found.map(({ taskId }) => taskId));
-  // A task that is in a long step isn't among the last saved ones.
+  // A task in a long step may not be among the last saved ones.
   for (const { taskId, ...lease } of held.filter((other) => !listed.has(other.taskId)).slice(0, limit)) {
     const task = await findTask(session.storage, taskId);
     if (task === undefined || status?.includes("running") === false) continue;
@@ -51,7 +51,7 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
 }
 
 /**
- * How many tasks wait for a worker.
+ * Counts the tasks that wait for a worker.
  *
  * @returns `undefined` if counting them would list all tasks.
  */

@@ -33,7 +33,7 @@ export async function* listIncomplete(
   }
 }
 
-/** Says for people why a task isn't completed. */
+/** Tells people why a task isn't completed. */
 export function whyIncomplete(task: ListedTask, nowMs: number): string {
   return "newest" in task ? whyStopped(task, nowMs) : `${runningText(task.lease)}, no checkpoint yet`;
 }
@@ -43,7 +43,7 @@ function whyStopped({ newest, thread, lease, lapsed, waits }: RunTask, nowMs: nu
   if (lease !== undefined) return `${waits === undefined ? "" : `${waitsText(waits, nowMs)}, `}${runningText(lease)}`;
   const stands = lapsed === undefined ? standText(newest, nowMs, waits) : undefined;
   if (stands !== undefined) return stands;
-  // A task that was put back keeps its error, which doesn't tell how its next attempt ended.
+  // A task that was put back keeps its error, which says nothing about the next attempt.
   if (error !== undefined && !isPutBack(newest)) return error.message;
   const questions = questionsText(thread?.interrupts);
   if (questions !== undefined) return `asks ${questions}`;

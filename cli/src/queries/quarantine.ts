@@ -8,7 +8,7 @@ export interface QuarantinedRecord {
   /** The file, or the table. */
   readonly location: string;
   readonly reason?: string;
-  /** When it was moved. */
+  /** When the record was moved. */
   readonly quarantinedAt?: string;
   readonly taskId?: string;
   readonly sequence?: number;
@@ -26,9 +26,9 @@ export interface Quarantine {
 const REASON = ".reason.json";
 
 /**
- * Lists the quarantine of a storage. `undefined` if the storage has none, or it isn't one of this package's adapters.
+ * Lists the quarantine of a storage. `undefined` if the storage has none, or has another package's adapter.
  *
- * @param limit - The most records to return.
+ * @param limit - The maximum number of records to return.
  */
 export async function listQuarantine(
   { location }: Pick<Store, "location">,
@@ -59,12 +59,12 @@ async function inFolder(folder: string, limit: number): Promise<Quarantine | und
   return toQuarantine(folder, records.length, records, limit);
 }
 
-/** Reads a file that a kill may have cut short. */
+/** Parses a reason file, which a kill may have cut short. */
 function reasonIn(text: string | undefined): Partial<QuarantinedRecord> {
   try {
     return known(JSON.parse(text ?? "{}"));
   } catch {
-    // It was cut short, so the record is shown without its reason.
+    // The file was cut short, so the record is shown without its reason.
     return {};
   }
 }
@@ -97,7 +97,7 @@ async function onServer(url: string, schema: string, limit: number): Promise<Qua
     const { rows } = await client.query<Record<string, unknown>>(sql, [limit]);
     return toQuarantine(table, Number(counted.rows[0]?.total ?? 0), toRecords(table, rows), limit);
   } finally {
-    // The answer is read; the process closes the connection at its end, too.
+    // The result was already read, and the connection closes when the process exits.
     await client.end().catch(() => undefined);
   }
 }
@@ -116,7 +116,7 @@ function toQuarantine(
   return { location, total, records: sorted.slice(0, limit) };
 }
 
-/** The fields that are what they should be. Those of a damaged record may be anything. */
+/** Returns the fields that have the right type. The fields of a damaged record may have any. */
 function known(found: unknown): Partial<QuarantinedRecord> {
   if (typeof found !== "object" || found === null) return {};
   const fields = new Map(Object.entries(found));

@@ -5,7 +5,7 @@ import { stepTitle } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 import { buildTimeline } from "./timeline.js";
 
-/** How many steps a message names at most. */
+/** The maximum number of steps that a message names. */
 const MOST_NAMED = 10;
 
 /**
@@ -14,14 +14,14 @@ const MOST_NAMED = 10;
  * @throws {CheckpointError} The configuration can't open the record.
  */
 export async function findRecord(session: QuerySession, task: string, word: string | undefined) {
-  // A task that has only a lease so far has no records, and is shown all the same.
+  // A task that has only a lease has no records yet, but it can be shown.
   if (word === undefined) return undefined;
   const taskId = await requireTask(session, task);
   const sequence = await findRecordSequence(session, taskId, word);
   return sequence === undefined ? undefined : readRecord(session, taskId, sequence);
 }
 
-/** Reads a record that isn't a checkpoint; `undefined` if there is none of this sequence. */
+/** Reads a record that isn't a checkpoint; `undefined` if no such record has this sequence. */
 export async function readRecord(session: QuerySession, taskId: string, sequence: number) {
   for await (const record of (await session.configured()).records(taskId, only(sequence))) {
     if (record.kind !== "checkpoint") return record;
@@ -49,7 +49,7 @@ export async function findStep(session: QuerySession, task: string, title: strin
   );
 }
 
-/** Returns 7 if `@7` names an intact record that isn't a checkpoint. */
+/** Returns 7 if the word is `@7` and names an intact record that isn't a checkpoint. */
 export async function findRecordSequence(
   { storage }: QuerySession,
   taskId: string,

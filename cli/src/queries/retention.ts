@@ -10,12 +10,12 @@ import { counted } from "../words.js";
 
 /** Yields plans one at a time, because the plans of many tasks may not fit in memory. */
 export interface Plans {
-  /** Yields all plans, to look at. */
+  /** Yields all plans, to show them. */
   shown(): AsyncIterable<RetentionPlan>;
   /**
    * Yields the same plans again after all were shown. Plans that remove nothing may be left out.
    *
-   * @param outcome - Says how much was done so far, for errors.
+   * @param outcome - Returns how much was done so far, for errors.
    */
   agreed(outcome: () => string): AsyncIterable<RetentionPlan>;
 }
@@ -29,7 +29,7 @@ interface Shown {
 
 /**
  * The plans of a policy. Each plan is made twice, from the same checkpoints and at the same time: to be shown and to be
- * applied. In between, only a few words of each plan are kept.
+ * applied. In between, only enough to identify each plan is kept.
  */
 export class PolicyPlans implements Plans {
   readonly #session: Pick<QuerySession, "storage" | "damage">;

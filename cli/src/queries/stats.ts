@@ -10,7 +10,7 @@ export interface TaskStats {
   readonly taskId: string;
   readonly checkpoints: number;
   readonly bytes: number;
-  /** In the order in which the task reached them. */
+  /** The stages, in the order in which the task reached them. */
   readonly stages: readonly StageStats[];
   /** The records of the task's log, by kind. */
   readonly records: readonly RecordStats[];
@@ -29,7 +29,7 @@ export interface StageStats {
   readonly bytes: number;
 }
 
-/** Yields the counts of each task, by id. Tasks with records only come last. */
+/** Yields the counts of each task, by id. Tasks that have only records come last. */
 export async function* countTasks(
   session: QuerySession,
   { prefix }: { readonly prefix?: string | undefined },

@@ -9,14 +9,14 @@ export interface TasksQuery {
   readonly order: "taskId" | "recent";
   /** The beginning of the task ids. */
   readonly prefix?: string | undefined;
-  /** What is true of the task now. */
+  /** The statuses that tasks may have now. */
   readonly status?: readonly TaskStatus[] | undefined;
   /** The stage of the newest checkpoint. */
   readonly stage?: string | undefined;
-  /** A further test. */
+  /** An additional filter. */
   readonly isWanted?: ((task: Pick<FoundTask, "taskId"> & Partial<FoundTask>) => boolean) | undefined;
   readonly limit?: number | undefined;
-  /** Only tasks that can continue by themselves: not those that are cancelled, nor the runs within others. */
+  /** Only tasks that can continue by themselves: neither cancelled tasks nor child runs. */
   readonly canContinue?: boolean | undefined;
 }
 

@@ -13,14 +13,17 @@ import type { QuerySession } from "../store.js";
 /** A step of a task's runs, as `waymark list --timeline` shows it. */
 export interface TimedStep {
   readonly turn: number;
-  /** The sequence of its record, for `waymark show TASK @7`. */
+  /** The sequence of the step's record, for `waymark show TASK @7`. */
   readonly sequence: number;
   readonly startedAt: string;
   /** `undefined` if the step isn't finished. */
   readonly durationMs: number | undefined;
   /** The step's name, attempts and duration, for people. */
   readonly step: string;
-  /** The error of a failed step, or how the attempt ended in which it was the last step: `attempt 2 was killed after this step`. */
+  /**
+   * The error of a failed step. For an attempt's last step, also how the attempt ended: `attempt 2 was killed after
+   * this step`.
+   */
   readonly why?: string;
 }
 
@@ -30,9 +33,9 @@ export interface RunStep {
   /** The sequence of its record. */
   readonly sequence: number;
   readonly run: Pick<RunRecord, "generation" | "attempt" | "turn">;
-  /** The first checkpoint after it. If there is none, the newest one. */
+  /** The first checkpoint after the step or, if there is none, the newest one. */
   readonly checkpoint: CheckpointSummary;
-  /** When it was tried again, in this attempt of the run. */
+  /** When this attempt of the run tried the step again. */
   readonly retriedAt?: readonly string[] | undefined;
 }
 
@@ -40,22 +43,23 @@ export interface RunStep {
 export interface RunAttempt {
   readonly generation: string;
   readonly attempt: number;
-  /** When its first step or save began. */
+  /** When the attempt's first step or save began. */
   readonly startedAt: string;
-  /** When it was last seen: its last save, or the end of its last step. */
+  /** When the attempt was last seen: its last save, or the end of its last step. */
   readonly lastSeenAt: string;
   /**
-   * `killed`: it ended without saying so. `interrupted`: killed or paused; the next attempt's first save took the place
-   * of the checkpoint that said which. `waited`: it stopped while it waited, and the next attempt ended the wait. `open`: the last attempt, whose checkpoint says that it runs.
+   * `killed`: the attempt recorded no end. `interrupted`: it was killed or paused, but the next attempt's first save
+   * replaced the checkpoint that showed which. `waited`: it stopped during a wait that the next attempt ended. `open`:
+   * the last attempt, whose checkpoint has the status `running`.
    */
   readonly end: "completed" | "failed" | "paused" | "killed" | "interrupted" | "waited" | "open";
-  /** Its newest checkpoint, if there is one left. */
+  /** The attempt's newest checkpoint, if any is left. */
   readonly checkpoint: CheckpointSummary | undefined;
 }
 
-/** All that a task's checkpoints tell about its runs. */
+/** All that a task's checkpoints show about its runs. */
 export interface Timeline {
-  /** By start. */
+  /** Ordered by start. */
   readonly steps: readonly RunStep[];
   /** Oldest first. */
   readonly attempts: readonly RunAttempt[];
@@ -65,7 +69,7 @@ export interface Timeline {
   readonly keyMissing: Error | undefined;
 }
 
-/** Returns all steps of a task's runs, by when they began. */
+/** Returns all steps of a task's runs, ordered by start. */
 export async function readTimeline(
   session: QuerySession,
   { task }: { readonly task: string },
@@ -90,9 +94,11 @@ export async function readTimeline(
   });
 }
 
-/** How an attempt ended that wasn't completed. A failed step has the run's error already. */
+/**
+ * Describes the end of an attempt that wasn't completed. If the failed step has the error, the text doesn't repeat it.
+ */
 function endText({ attempt, end, checkpoint }: RunAttempt, step: StepRecord): string[] {
-  // The step that it was killed in is listed with the attempt that ran it again.
+  // If the attempt was killed in a later step, that step is listed with the attempt that ran it again.
   const where = step.status === "started" ? " in this step" : " after this step";
   if (end === "killed") return [`attempt ${attempt} was killed${where}`];
   if (end === "interrupted") return [`attempt ${attempt} was interrupted${where}`];
@@ -147,7 +153,7 @@ export async function buildTimeline(session: QuerySession, taskId: string, newes
 
 type Turns = Awaited<ReturnType<typeof readTurns>>;
 
-/** An error if the configuration can't open the records. */
+/** Returns the error if the configuration can't open the records. */
 async function readTurnsOf(
   session: QuerySession,
   taskId: string,
@@ -163,7 +169,7 @@ async function readTurnsOf(
   }
 }
 
-/** The steps of all turns. A rewind repeats those that it carries over; they are listed once. */
+/** Returns the steps of all turns. Steps that a rewind carries over are recorded again, but listed once. */
 function listSteps(turns: Turns, checkpoints: readonly CheckpointSummary[]): RunStep[] {
   const known = new Set<string>();
   return turns.flatMap(({ generation, turn, attempt, steps }) =>
@@ -187,11 +193,11 @@ interface Attempt {
   readonly attempt: number;
   startedAt: string;
   lastSeenAt: string;
-  /** Its checkpoints, oldest first. */
+  /** The attempt's checkpoints, oldest first. */
   readonly own: CheckpointSummary[];
 }
 
-/** Whether a wait had begun when the attempt was last seen, and a later attempt ended it. */
+/** Whether the attempt was last seen during a wait that a later attempt ended. */
 function endsInWait(
   attempt: Pick<Attempt, "generation" | "attempt" | "lastSeenAt">,
   steps: readonly RunStep[],
@@ -214,7 +220,7 @@ function findEnd(
   if (checkpoint.status !== "running") return checkpoint.status;
   if (isLast) return "open";
   const next = all[all.indexOf(checkpoint) + 1];
-  // A checkpoint that said "paused" is replaced by the next one. Only a transient one tells that it replaced none.
+  // A "paused" checkpoint is replaced by the next one. Only a transient checkpoint shows whether it replaced another.
   const isFirst = next !== undefined && isTransient(next) && replacedBy(next) === undefined;
   return isFirst ? "killed" : "interrupted";
 }

@@ -9,7 +9,7 @@ export async function verifyStorage(session: QuerySession, options: VerifyOption
   try {
     for await (const finding of lostValues(session)) findings.push(finding);
   } catch (error) {
-    // If a storage can't be listed, the findings already say so.
+    // If a storage can't be listed, the findings already show it.
     if (findings.length === 0 || !(error instanceof CheckpointError)) throw error;
   }
   return { ...result, findings };

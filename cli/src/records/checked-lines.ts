@@ -33,7 +33,8 @@ export class CheckedLinesWriter {
   }
 
   /**
-   * Writes the trailer. Its checksum covers those of all lines before, so that a removed, added or moved line is found.
+   * Writes the trailer. Its checksum covers the checksums of all lines before it, so that a removed, added or moved
+   * line is found.
    */
   async trailer(more: object): Promise<void> {
     await this.#line("trailer", { records: this.#records, ...more, lines: this.#lines.copy().digest("hex") });
@@ -49,17 +50,17 @@ export class CheckedLinesWriter {
 
 export interface ReadLinesOptions<Item> {
   readonly format: string;
-  /** Parses the value of a record. Its errors are ends of sentences. */
+  /** Parses the value of a record. Its error messages complete a sentence. */
   readonly parse: (value: unknown) => Item;
   /** Names the source in messages: a path, or `standard input`. */
   readonly from: string;
-  /** Says how much was done so far, for errors: `Nothing was imported.` */
+  /** Returns how much was done so far, for errors: `Nothing was imported.` */
   readonly outcome: () => string;
 }
 
 /**
  * Yields the records that a {@link CheckedLinesWriter} wrote, one at a time, with their line numbers from 1. It checks
- * each line, and the trailer at the end. So it yields records before it knows that all are there.
+ * each line, and the trailer at the end. It therefore yields records before it knows that none is missing.
  *
  * @throws {CommandError} The source can't be read, a line is damaged, or the trailer is missing.
  */
@@ -124,7 +125,7 @@ async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<str
 function parseLine(text: string): { readonly kind: string; readonly sha256: string; readonly value: unknown } {
   const { sha256, kind, json } = LINE.exec(text)?.groups ?? {};
   if (sha256 === undefined || kind === undefined || json === undefined)
-    throw new Error("it is no whole line of an export");
+    throw new Error("it isn't a whole line of an export");
   if (hash("sha256", json, "hex") !== sha256) throw new Error("its checksum doesn't match its content");
   return { kind, sha256, value: JSON.parse(json) };
 }

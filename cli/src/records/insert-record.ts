@@ -20,8 +20,8 @@ import { describeItem, isLogRecord, lastSequence, type StoredItem } from "./whol
 export type InsertResult = "added" | "present" | "otherStatus";
 
 /**
- * Stores checkpoints and records unchanged, with the same ids, sequences, statuses and seals. It skips existing ones, so
- * killed work can be repeated from the start. They must come task by task, in ascending sequences.
+ * Stores checkpoints and records unchanged, with the same ids, sequences, statuses and seals. It skips existing ones,
+ * so killed work can be repeated from the start. Pass the items task by task, with ascending sequences.
  */
 export class RecordInserter {
   readonly #storage: StorageAdapter;
@@ -34,9 +34,9 @@ export class RecordInserter {
   #belongsThere = false;
 
   /**
-   * @param options.isSameHistory - True if the caller has compared the task's checkpoints. Otherwise the first item
-   *   above the task's last one is refused, unless the task has one of the items before it, or the item
-   *   {@link continuesAfter} it.
+   * @param options.isSameHistory - True if the caller has compared the task's checkpoints. If false, the first item
+   *   above the task's last sequence is refused, unless the task already has an earlier item, or {@link continuesAfter}
+   *   holds for it.
    */
   constructor(storage: StorageAdapter, { isSameHistory = false }: { readonly isSameHistory?: boolean } = {}) {
     this.#storage = storage;
@@ -61,7 +61,7 @@ export class RecordInserter {
   }
 
   /**
-   * Finds out how {@link insert} would end, and writes nothing.
+   * Returns or throws what {@link insert} would, but writes nothing.
    *
    * @throws {CheckpointConflictError} Another checkpoint or record has the item's sequence or its id, or the task has
    *   another history.
@@ -95,7 +95,7 @@ export class RecordInserter {
     return relation === "same" ? "present" : "otherStatus";
   }
 
-  /** Compares an item with the stored one. If that is unreadable, `append` reports the damage. */
+  /** Compares an item with the stored one. If the stored item is unreadable, `append` reports the damage. */
   async #compareStored(item: StoredItem): Promise<ReturnType<typeof compareItems> | "unreadable"> {
     if (isLogRecord(item)) {
       const { taskId, sequence } = item;
@@ -135,7 +135,7 @@ function capitalized(text: string): string {
 }
 
 /**
- * Returns the checkpoint whose state `fork` reused. If that is stored in the target too, the record takes no extra
+ * Returns the checkpoint whose state `fork` reused. If the target also has that checkpoint, the record takes no extra
  * space.
  */
 function findOrigin({ metadata }: StoredCheckpoint): { readonly taskId: string; readonly id: string } | undefined {

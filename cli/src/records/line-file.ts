@@ -4,8 +4,8 @@ import { CommandError, ExitCode } from "../exit-code.js";
 const FLUSH_AT = 256 * 1024;
 
 /**
- * A new file of lines that only its owner may read. It needs no temporary name, because a missing trailer shows that it
- * is incomplete.
+ * A new file of lines that only its owner may read. It needs no temporary name, because a missing trailer shows that
+ * the file is incomplete.
  */
 export class LineFile {
   readonly #file: FileHandle;

@@ -2,8 +2,8 @@ import type { CheckpointSummary, StorageAdapter } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 
 /**
- * Returns the reason why the target's checkpoints and records of a task are not an earlier copy of the source's; `undefined` if they
- * may be one. Reads no payloads.
+ * Returns why the target's checkpoints and records of a task aren't an earlier copy of the source's, or `undefined` if
+ * they may be one. Reads no payloads.
  *
  * In an earlier copy, each sequence that both storages have belongs to the same checkpoint or record. Retention may have removed
  * checkpoints on either side, and either side may have newer ones. If no checkpoint is in both, the source continues the
@@ -40,8 +40,8 @@ export async function findOtherHistory(
 const UNRELATED = "no checkpoint is in both";
 
 /**
- * Whether a checkpoint may follow those up to `newest`, though the ones between them are gone: retention removes old
- * checkpoints, and a run's next save those that it replaces. Ids tell nothing then, so the times decide.
+ * Whether a checkpoint may continue the history up to `newest`, although the checkpoints in between are gone: retention
+ * removes old ones, and a run's next save removes those that it replaces. Ids can't show this, so the times decide.
  */
 export function continuesAfter(
   newest: Pick<CheckpointSummary, "createdAt"> | undefined,
@@ -50,7 +50,7 @@ export function continuesAfter(
   return newest === undefined || newest.createdAt <= createdAt;
 }
 
-/** What identifies a checkpoint or a record of a log. `rekey` changes none of it. */
+/** The fields that identify a checkpoint or a record of a log. `rekey` doesn't change them. */
 type Header = Pick<CheckpointSummary, "sequence" | "createdAt"> &
   Partial<Record<"id" | "kind" | "name" | "recordKey", string>>;
 

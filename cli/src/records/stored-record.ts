@@ -56,12 +56,12 @@ export function readExport(
 /**
  * Returns the record that {@link recordJson} encoded. It checks each part, because storages don't validate drafts.
  *
- * @throws {Error} The value isn't a record, or isn't intact. The message is the end of a sentence.
+ * @throws {Error} The value isn't a record, or isn't intact. The message completes a sentence.
  */
 function recordFrom(value: unknown): StoredItem {
   if (!isObject(value)) throw new Error("its record is not an object");
   const { payload } = value;
-  if (!isObject(payload)) throw new Error("its payload is no object");
+  if (!isObject(payload)) throw new Error("its payload isn't an object");
   if (value["kind"] !== undefined) return logRecordFrom(value, payload);
   const { encoding, sha256 } = payload;
   const summary = parseSummary({ ...value, encoding, sha256 });
@@ -79,14 +79,14 @@ function logRecordFrom(value: JsonObject, payload: JsonObject): LogRecord {
   const kind = KINDS.find((known) => known === value["kind"]);
   if (kind === undefined) throw new Error("its kind is unknown");
   if (!isText(taskId) || !isText(createdAt) || !isText(seal) || !isText(encoding) || !isText(sha256))
-    throw new Error("a field is no text");
+    throw new Error("a field isn't text");
   if (!Number.isSafeInteger(sequence) || typeof sequence !== "number" || sequence < 1)
-    throw new Error("its sequence is no whole number from 1");
+    throw new Error("its sequence isn't a whole number from 1");
   const texts: { name?: string; recordKey?: string; id?: string } = {};
   for (const field of ["name", "recordKey", "id"] as const) {
     const text = value[field];
     if (isText(text)) texts[field] = text;
-    else if (text !== undefined) throw new Error(`its ${field} is no text`);
+    else if (text !== undefined) throw new Error(`its ${field} isn't text`);
   }
   if ((kind === "event") !== (texts.id !== undefined))
     throw new Error("an event has an id, and no other record has one");
@@ -123,7 +123,7 @@ function textDamageIn(
   for (const [field, most] of TEXTS) {
     const text = record[field];
     if (text === undefined) continue;
-    if (!text.isWellFormed()) return `its ${field} is no Unicode text`;
+    if (!text.isWellFormed()) return `its ${field} isn't Unicode text`;
     if (text.length > most || (text === "" && most < Number.POSITIVE_INFINITY))
       return `its ${field} is empty or too long`;
   }
@@ -145,7 +145,7 @@ const TEXTS = [
 /**
  * Checks the part that the seal doesn't cover: the body must be one that Waymark writes.
  *
- * @param sizeBytes - The size that a checkpoint's header has.
+ * @param sizeBytes - The size in a checkpoint's header.
  */
 function damageInBody({ body }: Pick<Payload, "body">, sizeBytes?: number): string | undefined {
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;

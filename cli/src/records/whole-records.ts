@@ -35,16 +35,16 @@ export function isLogRecord(item: object): item is LogRecord {
 }
 
 /**
- * Yields the intact checkpoints and records of a task in the order of their sequences, up to the last one at the start, or below `beforeSequence`.
- * So every prefix of what it yields is the task as it once was. An event whose body was removed is left out, since no
- * storage can append it. Damage is reported to `damage`.
+ * Yields the intact checkpoints and records of a task by sequence: those below `beforeSequence` or, without it, those
+ * that exist when it starts. At any point, the items so far are the task as it once was. An event whose body was
+ * removed is left out, since no storage can append it. Damage is reported to `damage`.
  */
 export async function* wholeItems(
   storage: StorageAdapter,
   { taskId, afterSequence, beforeSequence }: Pick<RecordQuery, "taskId" | "afterSequence" | "beforeSequence">,
   damage: DamageSink,
 ): AsyncGenerator<StoredItem, void, void> {
-  // Both reads stop there, so neither can yield an item that the other one has passed already.
+  // Both reads stop at `end`, so neither can yield an item that the other one has already passed.
   const end = beforeSequence ?? (await lastSequence(storage, taskId)) + 1;
   const range = { taskId, order: "oldest", afterSequence, beforeSequence: end } as const;
   const checkpoints = wholeRecords(storage, range, damage);

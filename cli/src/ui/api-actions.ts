@@ -18,13 +18,13 @@ export interface RewindRequest extends Forced {
 
 export interface CompleteRequest extends Forced {
   readonly taskId: string;
-  /** The newest as the question showed it. */
+  /** The sequence of the newest checkpoint when the user was asked. */
   readonly expectedSequence: number;
 }
 
 export interface DeleteRequest extends Forced {
   readonly taskId: string;
-  /** Only this checkpoint. Without it the whole task goes. */
+  /** The only checkpoint to delete. Default: the whole task. */
   readonly id?: string;
 }
 
@@ -35,7 +35,9 @@ export interface SendRequest {
   readonly value?: Json;
   /** Default: the session's `sender`. */
   readonly by?: string;
-  /** The key of the wait that it answers. Refused if that has ended or is answered. Default: the next wait of the name. */
+  /**
+   * The key of the wait to answer. Refused if the wait has ended or is answered. Default: the next wait of the name.
+   */
   readonly wait?: string;
 }
 
@@ -43,13 +45,13 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 
 export interface SentAnswer {
   readonly id: string;
-  /** Whether the task's run waited for it. Otherwise it is kept. */
+  /** Whether the task's run waited for the event. If not, the event is kept. */
   readonly isAwaited: boolean;
 }
 
 export interface CancelRequest {
   readonly taskId: string;
-  /** For people. */
+  /** Shown to people. */
   readonly reason: string;
 }
 

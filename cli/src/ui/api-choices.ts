@@ -7,17 +7,19 @@ export type FailuresRequest = Omit<TaskFilter, "status" | "stage" | "error">;
 export interface FailuresAnswer {
   /** The largest first, at most 20. */
   readonly groups: readonly FailureGroup[];
-  /** All failed tasks. */
+  /** The number of all failed tasks. */
   readonly tasks: number;
 }
 
 export interface FailureGroup {
-  /** The message with `#` for each number, as a filter's `error`. Empty: failed without an error. */
+  /**
+   * The error's message with `#` for each number, as in a filter's `error`. Empty if the tasks failed without an error.
+   */
   readonly error: string;
   readonly tasks: number;
 }
 
-/** Chooses tasks for one action: these, or all that a filter selects. */
+/** Chooses tasks for an action: the given ones, or all that a filter selects. */
 export interface ChooseRequest {
   readonly taskIds?: readonly string[];
   readonly filter?: TaskFilter;
@@ -25,14 +27,14 @@ export interface ChooseRequest {
 
 /** What can be done with the chosen tasks. */
 export interface ChoiceAnswer {
-  /** For the actions, which change exactly these tasks. The server remembers the last few choices. */
+  /** Pass it to the actions, which change exactly these tasks. The server remembers the last few choices. */
   readonly choiceId: string;
   readonly tasks: number;
-  /** Failed runs. */
+  /** How many of the tasks are failed runs. */
   readonly retry: number;
-  /** Tasks that haven't ended. */
+  /** How many of the tasks haven't ended. */
   readonly cancel: number;
-  /** Those of them that a process runs now. */
+  /** How many of the tasks haven't ended and are run by a process now. */
   readonly running: number;
 }
 
@@ -42,12 +44,12 @@ export interface RetryChosenRequest {
 
 export interface CancelChosenRequest {
   readonly choiceId: string;
-  /** For people. */
+  /** Shown to people. */
   readonly reason: string;
 }
 
 export interface ChosenAnswer {
   readonly changed: number;
-  /** Tasks that the action left as they were, since they have changed meanwhile: the first 100. */
+  /** The first 100 tasks that the action couldn't change, because they have changed since they were chosen. */
   readonly failed: readonly { readonly taskId: string; readonly error: ErrorInfo }[];
 }

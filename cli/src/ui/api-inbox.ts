@@ -7,16 +7,18 @@ export interface InboxAnswer {
   readonly now: string;
   /** The last saved first, at most 50. */
   readonly items: readonly InboxItem[];
-  /** All tasks that wait for a person. */
+  /** The number of all tasks that wait for a person. */
   readonly total: number;
   readonly warnings: readonly string[];
 }
 
 export interface InboxItem {
   readonly task: TaskRow;
-  /** Its waits for events that nobody has sent. None: a thread of LangGraph, whose questions are the task's `asks`. */
+  /**
+   * The task's waits for events that haven't been sent. Empty for a LangGraph thread, whose questions are in `asks`.
+   */
   readonly waits: readonly WaitInfo[];
-  /** The input of its run. */
+  /** The input of the task's run. */
   readonly input?: Typed;
   /** The step that was completed last. */
   readonly before?: StepAnswer;

@@ -2,12 +2,14 @@
 export type Status = "running" | "paused" | "completed" | "failed";
 
 /**
- * What is true of a task now. `queued`: a worker or the next run continues it. `scheduled`: from a later time on. `waiting`:
- * for an event or a time. `interrupted`: its runner has died, or none is known.
+ * The current status of a task. `queued`: a worker or the next run continues it. `scheduled`: `queued` from a later
+ * time on. `waiting`: it waits for an event or a time. `interrupted`: its runner has died, or isn't known.
  */
 export type TaskStatus = Status | "queued" | "scheduled" | "waiting" | "interrupted" | "cancelled";
 
-/** An error with its causes, outermost first. `code` is that of the SDK (`CHECKPOINT_CORRUPT`), if there is one. */
+/**
+ * An error with its causes, outermost first. `code` is the SDK's error code (`CHECKPOINT_CORRUPT`), if there is one.
+ */
 export interface ErrorInfo {
   readonly name: string;
   readonly code?: string;
@@ -35,9 +37,9 @@ export interface Command {
     | "repair"
     | "tasks";
   readonly text: string;
-  /** The parts that it leaves as they are. */
+  /** What the command keeps, and what happens next. */
   readonly note?: string;
-  /** The part that it removes for good: the error of the newest checkpoint. */
+  /** What the command removes for good: the error of the newest checkpoint. */
   readonly loses?: string;
   /** The checkpoint of a `fork` or a `rewind`. */
   readonly checkpoint?: { readonly id: string; readonly sequence: number };
@@ -45,14 +47,19 @@ export interface Command {
 
 /** Who runs a task, or ran it last. */
 export interface RunnerInfo {
-  /** `held`: it runs now. `expired`: its lease ran out, it may still live. `died`: its process has ended. */
+  /**
+   * `held`: it runs the task now. `expired`: its lease ran out, but it may still be alive. `died`: its process has
+   * ended.
+   */
   readonly state: "held" | "expired" | "died";
   /** `build-box, process 3417`, or the holder's own text. */
   readonly holder: string;
   readonly host?: string;
   readonly pid?: number;
   readonly token: number;
-  /** `held`: when the lease expires unless it is renewed. Otherwise: when it ended, or the holder was last seen. */
+  /**
+   * If `held`, when the lease expires unless it is renewed. If not, when the lease ended or the holder was last seen.
+   */
   readonly at: string;
 }
 
@@ -72,16 +79,16 @@ export interface CheckpointRow {
   readonly status: Status | "unknown";
   readonly stage?: string;
   readonly label?: string;
-  /** Missing: the checkpoint before it. Otherwise the one that it continues, which may be gone: draw a branch. */
+  /** The checkpoint that this one continues, if not the one before it: draw a branch. It may be gone. */
   readonly parentId?: string;
-  /** The checkpoint of another task that this task began with, by `fork`. */
+  /** The checkpoint of another task from which `fork` began this task. */
   readonly forkedFrom?: { readonly taskId: string; readonly id: string };
   readonly sizeBytes: number;
   readonly stateVersion: number;
-  /** `transient`: an auto-save or a step, which the next one replaces. */
+  /** `transient`: an auto-save or a step, which the next save replaces. */
   readonly kind: "milestone" | "transient";
   readonly isOfRun: boolean;
-  /** A cancel recorded it as `failed`. */
+  /** Set if the checkpoint is `failed` because the task was cancelled. */
   readonly isCancelled?: true;
   readonly error?: string;
 }
@@ -90,8 +97,8 @@ export interface CheckpointRow {
  * A value with its type. null, booleans, finite numbers and short texts stand for themselves; anything else is an array
  * whose first item names its kind.
  *
- * Nodes with children have them cut: `more` is how many follow the given ones, 0 if none. `closed` stands for a whole
- * node that wasn't sent, because it is deep or the answer is long. The query `state` gives more of both.
+ * Long lists of children are cut: `more` is how many children follow the given ones, or 0. `closed` stands for a whole
+ * node that wasn't sent, because it is deep or the answer is long. The query `state` returns the rest of both.
  */
 export type Typed =
   | null
@@ -118,8 +125,8 @@ export type Typed =
 
 /**
  * A place in a state: at each level the position of the child, from 0. A map's child is a value, in the map's order. An
- * error's children are name, message, stack, cause and its own properties, as they are listed. So a path is unambiguous
- * whatever the keys are. The text for people and for `waymark show --path` is made by `formatPath` in
- * cli/src/state-path.ts, of keys and indexes.
+ * error's children are name, message, stack, cause and its own properties, as they are listed. Positions make a path
+ * unambiguous for any keys. For people and for `waymark show --path`, `formatPath` in cli/src/state-path.ts turns keys
+ * and indexes into text.
  */
 export type StatePath = readonly number[];

@@ -4,7 +4,7 @@ import type { DamageInfo, ErrorInfo, RunnerInfo, Typed } from "./api-parts.js";
 /** Everything for the timeline and the plots of a task. */
 export interface TimelineAnswer {
   readonly now: string;
-  /** By start. */
+  /** Ordered by start. */
   readonly steps: readonly TimelineStep[];
   /** The starts and resumes of the task's runs, oldest first. */
   readonly attempts: readonly TimelineAttempt[];
@@ -19,7 +19,7 @@ export interface TimelineAnswer {
 
 export interface TimelineStep {
   readonly name: string;
-  /** Its number among the steps of that name in its turn. */
+  /** The step's number among the steps of the same name in its turn. */
   readonly occurrence: number;
   /** `model 2`. */
   readonly title: string;
@@ -29,53 +29,56 @@ export interface TimelineStep {
   readonly startedAt: string;
   /** Missing if the step isn't finished. */
   readonly durationMs?: number;
-  /** How often it was tried. */
+  /** How many times the step was tried. */
   readonly attempts?: number;
-  /** The attempt of the run that ran it. */
+  /** The attempt of the run that ran the step. */
   readonly runAttempt: number;
-  /** `storage`: a later attempt took the recorded result. `ran`: none has, so far, or it is a wait. */
+  /**
+   * `storage`: a later attempt reused the recorded result. `ran`: no later attempt has reused it so far, or it is a
+   * wait.
+   */
   readonly from: "ran" | "storage";
-  /** It is a wait, for a time or for an event. */
+  /** Set if the step is a wait, for a time or for an event. */
   readonly waitsFor?: "sleep" | "event";
   /** What an open wait asks people. */
   readonly question?: string;
-  /** It is a wait for an event, and its time limit ended it. */
+  /** Set if the step is a wait for an event that its time limit ended. */
   readonly hasTimedOut?: true;
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
   readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";
   readonly error?: string;
-  /** The first checkpoint after it. If there is none, the newest one. */
+  /** The first checkpoint after the step or, if there is none, the newest one. */
   readonly checkpointId: string;
   readonly sequence: number;
-  /** The sequence of its own record. */
+  /** The sequence of the step's own record. */
   readonly record: number;
-  /** When it was tried again, in this attempt of the run. */
+  /** When this attempt of the run tried the step again. */
   readonly retriedAt?: readonly string[];
 }
 
-/** What is recorded of a step. */
+/** What is recorded about a step. */
 export interface StepAnswer extends Pick<RunStep, "title" | "status" | "startedAt" | "durationMs" | "attempts"> {
   readonly record: number;
   readonly runAttempt: number;
-  /** The digest of its input, which itself isn't recorded. */
+  /** The digest of the step's input. The input itself isn't recorded. */
   readonly inputDigest?: string;
   readonly result?: Typed;
   readonly error?: ErrorInfo;
-  /** The newest, oldest first. */
+  /** The newest chunks, oldest first. */
   readonly chunks: readonly { readonly attempt: number; readonly value: Typed }[];
 }
 
 export interface TimelineAttempt {
   readonly generation: string;
   readonly attempt: number;
-  /** When its first step or save began, as far as known. */
+  /** When the attempt's first step or save began, if known. */
   readonly startedAt?: string;
-  /** When it was last seen. */
+  /** When the attempt was last seen. */
   readonly lastSeenAt?: string;
   /**
-   * `killed`: it ended without saying so, and another attempt followed or its lease lapsed. `interrupted`: killed or
-   * paused; the checkpoint that said which was replaced. `waited`: it stopped while it waited, and the next attempt ended
-   * the wait. `unknown`: it runs without a lease, or has ended.
+   * `killed`: the attempt recorded no end, and another attempt followed or its lease lapsed. `interrupted`: it was
+   * killed or paused, but the checkpoint that showed which was replaced. `waited`: it stopped during a wait that the
+   * next attempt ended. `unknown`: it runs without a lease, or has ended.
    */
   readonly end: "running" | "completed" | "failed" | "paused" | "killed" | "interrupted" | "waited" | "unknown";
   /** The runner, for the last attempt, if known. */
@@ -90,7 +93,7 @@ export interface TimelineMark {
   readonly sequence: number;
   readonly stage?: string;
   readonly label?: string;
-  /** `branch`: the sequence of the checkpoint that it continues, if that still exists. */
+  /** For a `branch`: the sequence of the checkpoint that it continues, if it still exists. */
   readonly fromSequence?: number;
   readonly error?: string;
 }
@@ -107,7 +110,7 @@ export interface EventsAnswer {
   readonly damage: readonly DamageInfo[];
 }
 
-/** A wait of a run that hasn't ended. */
+/** An open wait of a run. */
 export interface WaitInfo {
   readonly kind: "sleep" | "event";
   /** The name of the sleep, or of the event. */
@@ -115,15 +118,17 @@ export interface WaitInfo {
   readonly since: string;
   /** When a sleep ends, or the time limit of a wait for an event. */
   readonly until?: string;
-  /** Of a wait for an event: what the request `send` takes as `wait`. Missing if the configuration can't open the run. */
+  /**
+   * The key of a wait for an event: the `wait` of the request `send`. Missing if the configuration can't open the run.
+   */
   readonly key?: string;
-  /** An event of this name is pending: the run receives it once a process runs it. */
+  /** An event of this name is pending: the run receives the event once a process continues the run. */
   readonly isAnswered?: true;
-  /** What it asks people. */
+  /** What the wait asks people. */
   readonly question?: string;
   /** The JSON Schema of the answer. */
   readonly schema?: Json;
-  /** The command that answers a wait for an event. `…` stands for the value. Missing if it is answered. */
+  /** The command that answers a wait for an event. `…` stands for the value. Missing if the wait is answered. */
   readonly command?: string;
 }
 
@@ -134,11 +139,11 @@ export interface EventInfo {
   readonly by?: string;
   readonly sentAt: string;
   readonly status: "pending" | "received" | "refused";
-  /** Of a pending event that was sent to one wait. */
+  /** Set for a pending event that was sent to one wait. */
   readonly wait?: { readonly isOpen: boolean };
-  /** Missing if it has none, or can't be opened. */
+  /** Missing if the event has no value, or the configuration can't open it. */
   readonly value?: Typed;
-  /** Why it was refused. */
+  /** Why the event was refused. */
   readonly error?: string;
 }
 

@@ -3,7 +3,7 @@ import type { RunInfo } from "./api-runs.js";
 
 export interface CheckpointRequest {
   readonly taskId: string;
-  /** Default: the newest that can be read. */
+  /** Default: the newest checkpoint that can be read. */
   readonly id?: string;
 }
 
@@ -23,7 +23,7 @@ export interface CheckpointAnswer {
   readonly namespace?: string;
   readonly asks: readonly string[];
   readonly run?: RunInfo;
-  /** Missing if it can't be opened: then `keyMissing` says why. */
+  /** Missing if it can't be opened: `keyMissing` then has the reason. */
   readonly state?: Typed;
   readonly keyMissing?: ErrorInfo;
   readonly runner?: RunnerInfo;
@@ -35,12 +35,12 @@ export interface StateRequest {
   readonly taskId: string;
   readonly id: string;
   readonly path: StatePath;
-  /** The first child to give, for the rest of a long list. For a text: the first unit. Default 0. */
+  /** The first child to return, for the rest of a long list; for a text, the first unit. Default: 0. */
   readonly from?: number;
 }
 
 export interface StateAnswer {
-  /** The node at the path. With `from`, its children begin there. A text is given whole from there, up to 1,000,000 units. */
+  /** The node at the path. With `from`, its children or its text begin there. A text has up to 1,000,000 units. */
   readonly value: Typed;
   /** The path as text: `messages[3].role`. */
   readonly text: string;
@@ -49,7 +49,7 @@ export interface StateAnswer {
 export interface SearchRequest {
   readonly taskId: string;
   readonly id: string;
-  /** Found in keys and in values as they are shown, ignoring case. */
+  /** The text to find in keys and in values as they are shown, ignoring case. */
   readonly text: string;
 }
 
@@ -59,18 +59,20 @@ export interface SearchAnswer {
     readonly path: StatePath;
     readonly text: string;
     readonly in: "key" | "value";
-    /** The value, cut. */
+    /** The value, shortened. */
     readonly value: Typed;
   }[];
   /** True if there are more. */
   readonly isCut: boolean;
-  /** Found beside the state, in the run's record and in the error. `text` says where: `run.steps[1].result.url`. */
+  /**
+   * Matches outside the state, in the run's record and in the error. `text` is the place: `run.steps[1].result.url`.
+   */
   readonly besides: readonly { readonly text: string; readonly value: Typed }[];
 }
 
 export interface DiffRequest {
   readonly taskId: string;
-  /** Default: the one before `to`. */
+  /** Default: the checkpoint before `to`. */
   readonly from?: string;
   readonly to: string;
 }
@@ -81,13 +83,13 @@ export interface DiffAnswer {
   /** The first 2,000. */
   readonly changes: readonly Change[];
   readonly total: number;
-  /** The changes beside the state, for people: `status running → failed`, `+ model · 3.1 s`. */
+  /** The changes besides the state, for people: `status running → failed`, `+ model · 3.1 s`. */
   readonly besides: readonly string[];
   readonly commands: readonly Command[];
 }
 
 export type Change = {
-  /** In the new state; of a removed or moved part, in the old one. */
+  /** The path in the new state; for a removed or moved part, in the old state. */
   readonly path: readonly (string | number)[];
   readonly text: string;
 } & (

@@ -1,6 +1,6 @@
 import type { CheckpointRow, Command, DamageInfo, ErrorInfo } from "./api-parts.js";
 
-/** As `RetentionPolicy` in the library. */
+/** Like `RetentionPolicy` in the library. */
 export interface Policy {
   readonly keepLast?: number | undefined;
   readonly keepWithinMs?: number | undefined;
@@ -24,16 +24,16 @@ export interface RetentionRequest {
 }
 
 export interface RetentionAnswer {
-  /** For `prune`, which applies exactly this plan. The server remembers the last few. */
+  /** Pass it to `prune`, which applies exactly this plan. The server remembers the last few plans. */
   readonly planId: string;
   readonly policy: Policy;
   readonly plannedAt: string;
   readonly total: PlanCounts & { readonly tasks: number };
-  /** The tasks that would lose something, by name; the first 500. */
+  /** The first 500 tasks that would lose something, by name. */
   readonly tasks: readonly (PlanCounts & { readonly taskId: string; readonly name: string })[];
   /** With `taskId`: every checkpoint, newest first. */
   readonly checkpoints?: readonly PlannedRow[];
-  /** For people: that LangGraph's threads are left out, for example. */
+  /** Warnings for people, for example that LangGraph's threads are left out. */
   readonly warnings: readonly string[];
   readonly damage: readonly DamageInfo[];
   readonly commands: readonly Command[];
@@ -87,7 +87,7 @@ export interface StorageAnswer {
   readonly isMultiProcess: boolean;
   /** The storage's size on the disk; missing if unknown. */
   readonly bytesOnDisk?: number;
-  /** Missing if the storage has none. */
+  /** Missing if the storage has no quarantine. */
   readonly quarantine?: {
     /** A folder or a table. */
     readonly location: string;
@@ -102,7 +102,7 @@ export interface QuarantinedRecord {
   /** The file, or the table and row. */
   readonly location: string;
   readonly reason?: string;
-  /** When it was moved. */
+  /** When the record was moved. */
   readonly at?: string;
   readonly taskId?: string;
   readonly sequence?: number;
@@ -114,7 +114,7 @@ export interface RepairAnswer {
   readonly steps: readonly {
     readonly action: "quarantined" | "removed" | "left";
     readonly finding: Finding;
-    /** Where it is now, or why it was left. */
+    /** Where the record is now, or why it wasn't moved. */
     readonly text: string;
   }[];
   readonly commands: readonly Command[];

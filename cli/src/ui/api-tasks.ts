@@ -1,16 +1,16 @@
 import type { CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, TaskStatus, Typed } from "./api-parts.js";
 import type { StepAnswer } from "./api-runs.js";
 
-/** Selects tasks: those for which every given part holds. */
+/** Selects the tasks that match all given parts. */
 export interface TaskFilter {
   /** The beginning of the name. */
   readonly prefix?: string;
   readonly status?: readonly TaskStatus[];
   /** The stage of the newest checkpoint. */
   readonly stage?: string;
-  /** Part of the name, the error, the stage or the label, in any case. */
+  /** Part of the name, the error, the stage or the label, ignoring case. */
   readonly text?: string;
-  /** Saved within this time. */
+  /** Only tasks saved within this time. */
   readonly withinMs?: number;
   /** The error's message with `#` for each number. */
   readonly error?: string;
@@ -24,8 +24,8 @@ export interface TasksRequest extends TaskFilter {
   /** At most 1,000. */
   readonly limit: number;
   /**
-   * The `view` of an earlier answer to the same filter and order, for its next pages: they continue the same list, even
-   * if tasks have moved since. Without it, the list is read anew. If the server has forgotten the view, it reads the list anew, too.
+   * The `view` of an earlier answer to the same filter and order. The next pages then continue the same list, even if
+   * tasks have moved since. Without a view, or if the server has forgotten it, the list is read again.
    */
   readonly view?: string;
 }
@@ -35,23 +35,23 @@ export interface TasksAnswer {
   readonly now: string;
   readonly offset: number;
   readonly tasks: readonly TaskRow[];
-  /** The number of tasks in the list, once it is known: at the latest with the last page. */
+  /** The number of tasks in the list, if it is already known. On the last page, it always is. */
   readonly total?: number;
-  /** Records that couldn't be read, met in the list so far. Those with a `taskId` are also in its row. */
+  /** Records that couldn't be read in the list so far. Those with a `taskId` are also in the task's row. */
   readonly damage: readonly DamageInfo[];
-  /** Warnings for people: that leases can't be read, for example. */
+  /** Warnings for people, for example that leases can't be read. */
   readonly warnings: readonly string[];
 }
 
 export interface TaskRow {
   /** For queries. Any well-formed text of at most 512 UTF-16 units, control characters included. */
   readonly taskId: string;
-  /** Its name for people: the id, or the id of its LangGraph thread. */
+  /** The task's name for people: the id, or the id of its LangGraph thread. */
   readonly name: string;
   readonly isThread: boolean;
   /** `unknown`: a thread whose writes can't be read. */
   readonly status: TaskStatus | "unknown";
-  /** Its run began within another one, which continues it: workers don't. */
+  /** Set for a child run, which its parent run continues: workers don't. */
   readonly isChild?: true;
   /** The number of checkpoints. */
   readonly count: number;
@@ -64,18 +64,18 @@ export interface TaskRow {
     readonly label?: string;
     readonly sizeBytes: number;
   };
-  /** The step that its run is in, or that ended last, since the newest checkpoint. `startedAt`: it hasn't ended. */
+  /** The step that runs or ended last since the newest checkpoint. `startedAt` is set if the step hasn't ended. */
   readonly step?: { readonly text: string; readonly startedAt?: string };
-  /** When its last record was stored, if that is newer than the newest checkpoint. */
+  /** When the task's last record was stored, if it is newer than the newest checkpoint. */
   readonly lastAt?: string;
-  /** Why it isn't completed, for people: `died on build-box, process 3417; last seen 5 seconds ago`. */
+  /** Why the task isn't completed, for people: `died on build-box, process 3417; last seen 5 seconds ago`. */
   readonly why?: string;
   /** The message of the newest checkpoint's error, at most 300 units. */
   readonly error?: string;
   readonly runner?: RunnerInfo;
   /** The questions that a thread waits for, as JSON. */
   readonly asks: readonly string[];
-  /** Checkpoints newer than `newest` that can't be read. */
+  /** Unreadable checkpoints that are newer than `newest`. */
   readonly damage: readonly DamageInfo[];
 }
 
@@ -93,34 +93,36 @@ export interface CountsAnswer {
 }
 
 export interface WatchTasksRequest extends TaskFilter {
-  /** The tasks on the screen, at most 200. They are looked at one by one; others are noticed when they save. */
+  /**
+   * The tasks on the screen, at most 200. Each of them is watched; changes of other tasks are noticed when they save.
+   */
   readonly visible: readonly string[];
 }
 
-/** `open` comes once, at first, and after a failure is over. After `failed` the server keeps trying. */
+/** `open` comes first, and again once a failure is over. After `failed` the server keeps trying. */
 export type TasksMessage =
   | { readonly kind: "open"; readonly now: string }
   | { readonly kind: "failed"; readonly error: ErrorInfo }
   | {
       readonly kind: "change";
       readonly now: string;
-      /** The tasks that are due and that nobody runs; missing if the storage can't count them. */
+      /** The tasks that are due and that no process runs; missing if the storage can't count them. */
       readonly queue?: QueueInfo;
       /** New tasks and those that have changed, if they match the filter. */
       readonly tasks: readonly TaskRow[];
-      /** Visible tasks that are gone or don't match the filter any more. */
+      /** Visible tasks that are gone or no longer match the filter. */
       readonly gone: readonly string[];
     };
 
 export interface QueueInfo {
   readonly tasks: number;
-  /** Since when the first of them is due. */
+  /** When the first of them became due. */
   readonly oldestDueAt?: string;
 }
 
 export interface TaskRequest {
   readonly taskId: string;
-  /** The next page: checkpoints below this sequence. */
+  /** For the next page: only checkpoints below this sequence. */
   readonly beforeSequence?: number;
   /** At most 1,000; default 200. */
   readonly limit?: number;
@@ -142,9 +144,9 @@ export interface TaskAnswer {
 /** Why a task failed or was cancelled. */
 export interface FailureInfo {
   readonly error: ErrorInfo;
-  /** The step whose error ended the run, or in which its process died. */
+  /** The step whose error ended the run, or in which the process died. */
   readonly step?: StepAnswer;
-  /** The step before it that was completed last. */
+  /** The last completed step before it. */
   readonly before?: StepAnswer;
   /** The run's input. */
   readonly input?: Typed;
@@ -159,6 +161,9 @@ export type TaskMessage =
       readonly kind: "change";
       readonly now: string;
       readonly task: TaskRow;
-      /** The newest checkpoints as they are now, newest first, at most 50. Replace what is shown at their sequences. */
+      /**
+       * At most 50 of the newest checkpoints as they are now, newest first. They replace those shown with the same
+       * sequences.
+       */
       readonly checkpoints: readonly CheckpointRow[];
     };

@@ -53,18 +53,20 @@ import type {
 } from "./api-tasks.js";
 
 /**
- * The requests that the page of `waymark ui` may send to its server. The requests and answers are in the files api-*.ts. They all hold
- * types only, and import only each other, so that the page compiles against them in a browser's environment.
+ * The requests that the page of `waymark ui` may send to its server. The requests and answers are in the files
+ * api-*.ts. These files contain only types and import only each other, so that the page can compile against them in a
+ * browser's environment.
  *
- * Each query is `POST /api/<name>` with a JSON body, and answers with JSON. A failed one answers {@link Failed}. The
- * queries in {@link LiveQueries} answer with `text/event-stream`: each event's data is one JSON message.
+ * Each query is `POST /api/<name>` with a JSON body, and answers with JSON. A failed query answers with
+ * {@link Failed}. The queries in {@link LiveQueries} answer with `text/event-stream`: each event's data is one JSON
+ * message.
  */
 export interface Queries {
   readonly session: Call<Record<string, never>, Session>;
   readonly tasks: Call<TasksRequest, TasksAnswer>;
-  /** Counts all tasks. It takes about a second for 100,000 tasks, so ask once, not with each page of tasks. */
+  /** Counts all tasks. It takes about a second for 100,000 tasks, so request it once, not with each page of tasks. */
   readonly counts: Call<Record<string, never>, CountsAnswer>;
-  /** What waits for a person, in all tasks. */
+  /** All tasks that wait for a person. */
   readonly inbox: Call<Record<string, never>, InboxAnswer>;
   /** The failed tasks by message, for the list's filter. */
   readonly failures: Call<FailuresRequest, FailuresAnswer>;
@@ -82,9 +84,9 @@ export interface Queries {
   readonly diff: Call<DiffRequest, DiffAnswer>;
   readonly retention: Call<RetentionRequest, RetentionAnswer>;
   readonly storage: Call<Record<string, never>, StorageAnswer>;
-  /** The steps of a repair, without doing them. */
+  /** The steps that a repair would take. */
   readonly "repair-plan": Call<Record<string, never>, RepairAnswer>;
-  // The rest changes something. Without `--write` they answer status 403, code "READ_ONLY".
+  // The following queries change something. Without `--write`, they answer with status 403 and code "READ_ONLY".
   readonly fork: Call<ForkRequest, ChangedAnswer>;
   readonly rewind: Call<RewindRequest, ChangedAnswer>;
   readonly complete: Call<CompleteRequest, ChangedAnswer>;
@@ -125,15 +127,15 @@ export interface Session {
   readonly version: string;
   /** True with `--write`. */
   readonly canWrite: boolean;
-  /** False: the storage has no leases, so nobody knows who runs a task. */
+  /** False if the storage has no leases, so that it isn't known who runs a task. */
   readonly hasLeases: boolean;
-  /** Who sends events, unless the request names one: `ada@build-box`. */
+  /** The sender of events, unless the request names one: `ada@build-box`. */
   readonly sender: string;
   /** The clock of the server, ISO 8601 in UTC. */
   readonly now: string;
   /** The configuration's file, if there is one. */
   readonly configFile?: string;
-  /** Why the configuration can't be used: states with a transform can't be opened then. */
+  /** Why the configuration can't be used. Without it, states with a transform can't be opened. */
   readonly configError?: ErrorInfo;
   /** The configuration's retention policy. */
   readonly retention?: Policy;

@@ -31,7 +31,7 @@ const MOST_FAILURES = 100;
 
 export async function fork(session: PageSession, request: ForkRequest): Promise<ChangedAnswer> {
   const { taskId, id, newTaskId } = request;
-  // The action also takes the beginning of an id.
+  // Require the whole id here, because the action also takes the beginning of one.
   await exactCheckpoint(session, taskId, id);
   const forked = await forkTask(session, { task: taskId, id, newTask: newTaskId }, request);
   return "saved" in forked ? changed(forked.saved) : { ...changed(forked.source), taskId: forked.taskId };
@@ -97,7 +97,7 @@ export async function planRepair(session: PageSession, signal: AbortSignal): Pro
   return repairAnswer(session, steps);
 }
 
-/** @param signal - Stops the repair between two checkpoints. The next one continues from there. */
+/** @param signal - Stops the repair between two checkpoints. The next repair continues from there. */
 export async function repair(session: PageSession, signal: AbortSignal): Promise<RepairAnswer> {
   const outcome = await repairStorage(session, { signal });
   if ("reason" in outcome) throw outcome.reason;

@@ -77,9 +77,9 @@ export async function answerCheckpoint(
 }
 
 /**
- * Returns the process that runs a task now, otherwise the last one that didn't release its lease.
+ * Returns the process that runs a task now or, if there is none, the last one if it didn't release its lease.
  *
- * @param mayHaveLapsed - Whether to look for that last one.
+ * @param mayHaveLapsed - Whether to look for a lease that wasn't released.
  */
 export async function findRunner(
   session: PageSession,
@@ -199,7 +199,7 @@ export async function answerDiff(
 }
 
 /**
- * Returns the checkpoint of exactly that id.
+ * Returns the checkpoint with exactly this id.
  *
  * @throws {CommandError} There is none.
  * @throws {DamagedCheckpointError} It can't be read.

@@ -20,7 +20,7 @@ import { contentFilter } from "./task-filter.js";
 
 const MOST_CHOICES = 8;
 const MOST_FAILURES = 100;
-/** Tasks that are changed at once. */
+/** How many tasks are changed concurrently. */
 const AT_ONCE = 16;
 
 interface Choice {
@@ -29,7 +29,7 @@ interface Choice {
   readonly toCancel: readonly string[];
 }
 
-/** Tasks that were chosen for an action. The oldest choice is forgotten. */
+/** Remembers the last few choices of tasks for an action. */
 export class Choices {
   readonly #choices = new Map<string, Choice>();
 

@@ -5,9 +5,9 @@ import type { ErrorInfo } from "./api-parts.js";
 const MOST_CAUSES = 10;
 
 /**
- * An error as plain data, with its causes.
+ * Returns an error as plain data, with its causes.
  *
- * @param options - `hasStack`: of recorded errors. The stacks of this process are nobody's business.
+ * @param options - `hasStack` adds the stacks. Set it only for recorded errors: this process's own stacks stay private.
  */
 export function errorInfo(error: unknown, { hasStack = false } = {}): ErrorInfo {
   const causes: Omit<ErrorInfo, "causes">[] = [];
@@ -19,7 +19,7 @@ export function errorInfo(error: unknown, { hasStack = false } = {}): ErrorInfo 
   return { ...readParts(error, hasStack), causes };
 }
 
-/** The HTTP status for an error that ended a query. */
+/** Returns the HTTP status for an error that ended a query. */
 export function toHttpStatus(error: unknown): 400 | 404 | 409 | 422 | 500 {
   if (isKeyMissing(error) || (error instanceof CommandError && isKeyMissing(error.cause))) return 422;
   switch (toExitCode(error)) {

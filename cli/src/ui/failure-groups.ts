@@ -18,7 +18,7 @@ export async function answerFailures(session: PageSession, request: FailuresRequ
   const now = { status: ["failed"] as const, readHeld: async () => new Set<string>() };
   for await (const task of givingWay(describedTasks(session, { order: "recent", prefix: request.prefix, now }))) {
     const { newest } = task;
-    // The others were saved earlier.
+    // All other tasks were saved even earlier.
     if (newest.createdAt < since) break;
     if (isCancelled(newest) || isWanted?.(task) === false) continue;
     total += 1;

@@ -11,7 +11,7 @@ import { describeWaits, readRunIfThere } from "./task-answers.js";
 import { typedValue } from "./typed-values.js";
 
 const MOST_ITEMS = 50;
-/** The newest steps among which the last completed one is looked for. */
+/** How many of the newest steps are searched for the last completed one. */
 const MOST_STEPS = 20;
 
 export async function answerInbox(session: PageSession): Promise<InboxAnswer> {

@@ -17,18 +17,21 @@ import { checkpointRow } from "./rows.js";
 import { findTaskRow } from "./task-answers.js";
 import { rowMatches } from "./task-filter.js";
 
-/** How many of the last saved tasks are looked at each time. More that save in between are noticed when they do again. */
+/**
+ * How many of the last saved tasks each look reads. If more tasks save in between, the others are noticed at their next
+ * save.
+ */
 const RECENT = 50;
 const SHOWN_CHECKPOINTS = 50;
 const MOST_FINDINGS = 1_000;
-/** How many times as long as a count of the queue took, it isn't counted again. */
+/** The pause until the queue is counted again is this many times as long as the count took. */
 const REST = 20;
-/** A renewed lease expires later. Smaller differences come from reading the clock. */
+/** A renewed lease expires at least this much later. Smaller differences come from reading the clock. */
 const RENEWED_MS = 500;
 
 /** How a watch looks at the storage. */
 export interface Watching {
-  /** Makes the session of one look. */
+  /** Creates the session of one look. */
   readonly open: () => PageSession;
   readonly everyMs: number;
   readonly signal: AbortSignal;
@@ -36,7 +39,7 @@ export interface Watching {
 
 /**
  * Yields the changes of tasks until the signal aborts. The first message with changes has all visible and recent tasks.
- * A failure is told once; then it looks again until it succeeds.
+ * A failure is reported once, and the storage is read again until that succeeds.
  */
 export async function* watchTasks(
   request: WatchTasksRequest,
@@ -153,7 +156,7 @@ interface Seen {
 
 type LookMessage = { readonly kind: "open"; readonly now: string } | Extract<TasksMessage, { readonly kind: "failed" }>;
 
-/** @param look - Looks once. `isFirst`: everything is to be told again. */
+/** @param look - Reads the storage once. If `isFirst`, it reports everything again. */
 async function* looks<Message>(
   { open, everyMs, signal }: Watching,
   look: (session: PageSession, isFirst: boolean) => Promise<Message | undefined>,
@@ -175,7 +178,7 @@ async function* looks<Message>(
   }
 }
 
-/** What is seen of the visible and the recent tasks; `undefined` for a visible task that has none. */
+/** Returns what to compare for each visible or recent task; `undefined` for a visible task without a checkpoint. */
 async function readNewest(
   session: PageSession,
   { prefix, visible }: WatchTasksRequest,
@@ -196,12 +199,12 @@ async function readNewest(
   return found;
 }
 
-/** What changes with each of the task's records. */
+/** Returns values that change with each of the task's records. */
 function seenIn({ newest, last }: FoundTask): object {
   return { newest, last: last?.sequence };
 }
 
-/** The task under which the page shows a task: for one of a thread, that of its graph. */
+/** Returns the task under which the page shows a task. For a task of a thread, this is the graph's task. */
 function shownTask(taskId: string, metadata: CheckpointSummary["metadata"]): string {
   const thread = parseThreadPrefix(taskId) === undefined ? undefined : parseThread(taskId, metadata);
   return thread === undefined ? taskId : checkpointsTask({ threadId: thread.threadId, namespace: "" });

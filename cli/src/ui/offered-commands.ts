@@ -9,13 +9,13 @@ import type { TaskRow } from "./api-tasks.js";
 import type { PageSession } from "./page-session.js";
 
 const PLACEHOLDER = "NEW-TASK";
-/** If the configuration has no policy. The retention view begins with it, too. */
+/** Used if the configuration has no policy. The retention view also begins with it. */
 const DEFAULT_POLICY: Policy = { keepLast: 5 };
 const FORK_NOTE =
   "Finished steps of that checkpoint are kept. If a worker's prefix covers the new task, the worker begins it at once; " +
   "otherwise start the program with the new task. A fork of a completed run runs every step again, with new keys.";
 const RETRY_NOTE = "A worker continues it, and tries the failed step again.";
-const CANCEL_NOTE = "Whoever runs it is stopped, and it runs again only from its beginning.";
+const CANCEL_NOTE = "Its runner is stopped, and the task runs again only from its beginning.";
 const REWIND_NOTE =
   "Finished steps of that checkpoint are kept. If a worker's prefix covers the task, the worker continues it at once; " +
   "otherwise start the program again. A rewind to a completed run runs every step again, with new keys.";
@@ -29,7 +29,7 @@ export interface OfferedFor {
   readonly checkpoints: readonly CheckpointRow[];
 }
 
-/** The commands that the page offers to copy. Those that a thread of LangGraph refuses are left out. */
+/** The commands that the page offers to copy. Commands that don't work on LangGraph threads are left out. */
 export function commandsFor({ commandText }: PageSession) {
   const command = (
     action: Command["action"],
@@ -45,7 +45,7 @@ export function commandsFor({ commandText }: PageSession) {
       command("repair", "repair", [], ["--dry-run"]),
     ],
 
-    /** The way out of a task that stands still comes first, and what hides it last. */
+    /** Commands that get a stopped task going come first, and those that hide the task come last. */
     ofTask(row: TaskRow, { policy = DEFAULT_POLICY, run, checkpoints }: OfferedFor): readonly Command[] {
       const { name, isThread, status, newest, runner, error } = row;
       const canComplete = !isThread && newest !== undefined && status !== "completed";
@@ -58,7 +58,7 @@ export function commandsFor({ commandText }: PageSession) {
       const checkpoint = point && { id: point.id, sequence: point.sequence };
       return [
         ...(canComplete && run && status !== "waiting" && status !== "cancelled" ? adviceFor(run, row) : []),
-        // The parent of a child run is put back, and continues it.
+        // For a child run, put the parent run back: it continues the child run.
         ...(canComplete && run && status === "failed" && !row.isChild
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
@@ -127,7 +127,7 @@ export function commandsFor({ commandText }: PageSession) {
   };
 }
 
-/** What makes a run continue, unless a process runs it. */
+/** Says how to continue a run that no process runs. */
 function adviceFor(
   { failedStep, steps }: RunRecord,
   {
@@ -159,7 +159,7 @@ function adviceFor(
   return [{ action: "advice", text: printable(text) }];
 }
 
-/** The flags of `waymark prune` for a policy. */
+/** Returns the flags of `waymark prune` for a policy. */
 function formatFlags(policy: Policy): readonly string[] {
   const { keepStages = [] } = policy;
   const flag = (name: string, value: number | string | undefined) => (value === undefined ? [] : [name, String(value)]);

@@ -8,7 +8,7 @@ export function openBrowser(url: string): void {
   child.unref();
 }
 
-/** The command that opens a URL on a platform. */
+/** Returns the command that opens a URL on a platform. */
 export function commandOn(platform: NodeJS.Platform, url: string): readonly [command: string, ...args: string[]] {
   if (platform === "darwin") return ["open", url];
   // In cmd, the first quoted word after `start` is a title.

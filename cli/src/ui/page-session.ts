@@ -17,7 +17,7 @@ export class RequestDamage extends Damage {
     super(async () => undefined);
   }
 
-  /** The first records. */
+  /** The first of the damaged records. */
   get records(): readonly DamageInfo[] {
     return this.#records;
   }

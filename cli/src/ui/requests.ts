@@ -78,7 +78,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   events: z.strictObject({ taskId: id }),
   storage: nothing,
   "repair-plan": nothing,
-  // The action refuses a blank name, with a sentence for people.
+  // A blank name is refused by the action, with a message for people.
   fork: z.strictObject({ ...checkpoint, newTaskId: z.string().max(MOST_ID_UNITS), force }),
   rewind: z.strictObject({ ...checkpoint, force }),
   complete: z.strictObject({ taskId: id, expectedSequence: sequence, force }),

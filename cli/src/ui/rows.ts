@@ -12,7 +12,7 @@ import type { CheckpointRow, DamageInfo, RunnerInfo } from "./api-parts.js";
 import type { TaskRow } from "./api-tasks.js";
 import { shortenError } from "./task-filter.js";
 
-/** @param damage - Records newer than the task's newest one that can't be read. */
+/** @param damage - Unreadable records that are newer than the task's newest checkpoint. */
 export function taskRow(task: ListedTask, nowMs: number, damage: readonly DamageInfo[]): TaskRow {
   const { taskId, count } = task;
   const name = describeTask(task);
@@ -47,7 +47,7 @@ function summarizeSteps(steps: readonly StepRecord[] | undefined): TaskRow["step
   return { text: `${stepText(current.step)}${current.more}`, ...(status === "started" && { startedAt }) };
 }
 
-/** Who runs a task now; otherwise who ran it last, if that one didn't release its lease. */
+/** Returns the process that runs a task now or, if there is none, the last one if it didn't release its lease. */
 export function describeRunner(
   { lease, lapsed }: Pick<RunTask, "lease" | "lapsed">,
   nowMs: number,
@@ -90,7 +90,7 @@ export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): 
   };
 }
 
-/** The checkpoint that `fork` began the task with. */
+/** Returns the checkpoint from which `fork` began the task. */
 function originIn(metadata: CheckpointSummary["metadata"]): CheckpointRow["forkedFrom"] {
   const origin = metadata?.["forkedFrom"];
   if (typeof origin !== "object" || origin === null || !("taskId" in origin) || !("id" in origin)) return undefined;
@@ -102,11 +102,11 @@ export function damageInfo({ location, reason, taskId, id, sequence }: DamageInf
   return { location, reason, ...pickDefined({ taskId, id, sequence }) };
 }
 
-/** The fields that have a value. */
+/** Returns the fields that have a value. */
 export function pickDefined<Fields extends object>(
   fields: Fields,
 ): { [Key in keyof Fields]?: NonNullable<Fields[Key]> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
-  // Only absent fields were left out, which the type says.
+  // Only fields without a value were left out, as the type says.
   return Object.fromEntries(entries) as { [Key in keyof Fields]?: NonNullable<Fields[Key]> };
 }

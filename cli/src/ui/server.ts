@@ -30,7 +30,7 @@ const MOST_PLANS = 8;
 const TOKEN_BYTES = 32;
 const READ_ONLY =
   "This page only shows the storage. Start it with waymark ui --write to change something. Nothing was changed.";
-/** Keeps an idle stream open, and shows the server that the page is gone. */
+/** A heartbeat keeps an idle stream open, and shows the server whether the page is gone. */
 const HEARTBEAT_MS = 15_000;
 
 const PAGE: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
@@ -53,17 +53,17 @@ export interface PageServerOptions {
   readonly session: Session;
   /** Lets the page change the storage. */
   readonly canWrite: boolean;
-  /** Default: a free one. */
+  /** Default: any free port. */
   readonly port?: number | undefined;
   /** Where the built page is. */
   readonly pageFolder: URL;
-  /** How often a watched storage is looked at. */
+  /** The pause between two looks at a watched storage. */
   readonly watchEveryMs?: number | undefined;
 }
 
-/** A server that listens. */
+/** A server that is listening. */
 export interface PageServer {
-  /** With the token in its fragment, which a browser sends to nobody. */
+  /** The page's URL. Its fragment is the token, because browsers don't send fragments. */
   readonly url: string;
   /** Ends everything that is under way. */
   close(): Promise<void>;
@@ -72,7 +72,7 @@ export interface PageServer {
 /**
  * Serves the page and its queries on this machine alone.
  *
- * @throws {CommandError} The port is taken, or may not be used.
+ * @throws {CommandError} The port is taken, or the system doesn't allow its use.
  */
 export async function servePage(options: PageServerOptions): Promise<PageServer> {
   const closing = new AbortController();
@@ -180,7 +180,7 @@ const CHANGES: ReadonlySet<AnyQuery> = new Set<AnyQuery>([
   "repair",
 ]);
 
-/** Answers queries, and remembers what one leaves for a later one: lists, plans, counts. */
+/** Answers queries, and remembers what later queries need: lists, plans, counts. */
 class Answers {
   readonly #options: PageServerOptions;
   readonly #views = new TaskViews();
@@ -341,7 +341,7 @@ function refusal(context: Context, status: 401 | 403 | 404 | 413 | 500, code: st
   return context.json({ error: { name: "Error", code, message, causes: [] } } satisfies Failed, status);
 }
 
-/** Takes the same time wherever the texts differ. */
+/** Compares two texts in a time that doesn't depend on where they differ. */
 function isSame(text: string, expected: string): boolean {
   return timingSafeEqual(hash("sha256", text, "buffer"), hash("sha256", expected, "buffer"));
 }

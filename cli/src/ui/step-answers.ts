@@ -13,9 +13,9 @@ import { typedValue } from "./typed-values.js";
 
 type StoredRecord = NonNullable<Awaited<ReturnType<typeof readRecord>>>;
 
-/** The newest chunks of a step that are shown. */
+/** How many of a step's newest chunks are shown. */
 const MOST_CHUNKS = 100;
-/** Chunks of other steps among them. */
+/** How many chunks are searched for them, including chunks of other steps. */
 const MOST_READ = 1_000;
 
 export async function answerStep(
@@ -31,7 +31,7 @@ export async function answerStep(
   return { ...answer, chunks: await readChunks(session, stored) };
 }
 
-/** A step without its chunks; `undefined` if the record is none of a step. */
+/** Describes a step without its chunks; `undefined` if the record doesn't belong to a step. */
 export function describeStep(record: StoredRecord): StepAnswer | undefined {
   const step = stepOfRecord(record);
   if (step === undefined || step.status === "saved") return undefined;
@@ -48,7 +48,7 @@ export function describeStep(record: StoredRecord): StepAnswer | undefined {
   };
 }
 
-/** A recorded error, whose stacks are shown. */
+/** Describes a recorded error, with its stacks. */
 export function recordedError(error: unknown): ErrorInfo {
   if (isError(error)) return errorInfo(error, { hasStack: true });
   if (!isRecord(error)) return { name: "Error", message: String(error), causes: [] };
@@ -62,7 +62,7 @@ export function recordedError(error: unknown): ErrorInfo {
 
 async function readChunks(session: PageSession, step: StoredRecord): Promise<StepAnswer["chunks"]> {
   const { taskId, sequence, name, recordKey, kind } = step;
-  // A step's record comes after its chunks, the mark of its start before them.
+  // A step's chunks come after the mark of its start and before its record.
   const bound = kind === "mark" ? { afterSequence: sequence } : { beforeSequence: sequence };
   const query = { ...bound, kinds: ["chunk"], order: "newest", limit: MOST_READ } as const;
   const chunks: StepAnswer["chunks"][number][] = [];

@@ -71,7 +71,7 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
 }
 
 /**
- * Plans what a policy would remove. Returns the plans too, which can be applied later.
+ * Plans what a policy would remove. Also returns the plans, which can be applied later.
  *
  * @param taskIds - Only these tasks; `undefined`: every task.
  */
@@ -107,7 +107,7 @@ export async function answerRetention(
     if (taskId !== undefined) checkpoints = plannedRows(plan);
   }
   const { records, warnings } = session.damage;
-  // No command names the tasks of a choice.
+  // No command line can name the tasks of a choice.
   const isChoice = taskIds !== undefined && taskId === undefined;
   const commands: readonly Command[] = isChoice ? [] : commandsFor(session).ofPolicy(policy, taskId);
   const answer = {

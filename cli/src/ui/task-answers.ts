@@ -37,7 +37,7 @@ export async function answerTask(
   if (task === undefined) throw noSuchTask(session, taskId);
   const checkpoints = [];
   let last: number | undefined;
-  // One more tells whether there is another page.
+  // Reads one more than the limit, to learn whether there is another page.
   for await (const described of readCheckpoints(session, {
     taskId,
     order: "newest",
@@ -65,7 +65,9 @@ export async function answerTask(
   };
 }
 
-/** The configuration's policy. The session says if the configuration can't be used. */
+/**
+ * Returns the configuration's policy. If the configuration can't be used, returns none: the query `session` says why.
+ */
 async function configuredPolicy(session: PageSession): Promise<Policy | undefined> {
   return session.config().then(
     ({ retention }) => retention,
@@ -85,7 +87,7 @@ async function readOpenRun(session: PageSession, { taskId, newest, status }: Tas
     const checkpoint = await exactCheckpoint(session, taskId, newest.id);
     return { checkpoint, run: await readRunIfThere(session, checkpoint) };
   } catch (error) {
-    // It was removed meanwhile, or its state is damaged, which its own page shows.
+    // The checkpoint was removed meanwhile, or its state is damaged, which the checkpoint's own page shows.
     if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
     throw error;
   }
@@ -137,7 +139,7 @@ export async function readRunIfThere(
 /** Finds a task by its id; `undefined` if there is none. */
 export async function findTaskRow(session: PageSession, taskId: string): Promise<TaskRow | undefined> {
   const prefix = wholeThread(taskId)?.id ?? taskId;
-  // By id, the task comes before all longer ids with this prefix, but threads may come between.
+  // In the order of ids, the task comes before all longer ids with this prefix, but threads may come in between.
   for await (const task of listTasks(session, { order: "taskId", prefix })) {
     if (task.taskId !== taskId) continue;
     const damage = session.damage.records.filter((record) => record.taskId === taskId);
@@ -201,7 +203,7 @@ function toMark(
   const { id, sequence, createdAt, status, parentId, error } = checkpoint;
   const { kind, isOfRun, isCancelled, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
   const parts = { at: createdAt, id, sequence, ...pickDefined({ stage, label, error: error?.message }) };
-  // A thread of LangGraph names each checkpoint's parent, which is usually the one before.
+  // A LangGraph thread names each checkpoint's parent, which is usually the checkpoint before it.
   if (parentId !== undefined && parentId !== before?.id) {
     return { kind: "branch", ...parts, ...pickDefined({ fromSequence: sequences.get(parentId) }) };
   }
@@ -229,7 +231,7 @@ export async function answerEvents(session: PageSession, taskId: string): Promis
   };
 }
 
-/** What a task's run waits for, with the command that answers it. */
+/** Describes what a task's run waits for, with the commands that answer. */
 export async function describeWaits(
   session: PageSession,
   newest: CheckpointSummary,

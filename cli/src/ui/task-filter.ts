@@ -7,13 +7,13 @@ const MOST_UNITS = 300;
 interface FilteredTask {
   readonly texts: readonly (string | undefined)[];
   readonly error: string | undefined;
-  /** When it was saved last, in ISO 8601. */
+  /** When the task was last saved, in ISO 8601. */
   readonly at: string | undefined;
 }
 
 type ByContent = Partial<Pick<TaskFilter, "text" | "withinMs" | "error">>;
 
-/** A test for tasks by their text, time and error; `undefined` if the filter has none of these. */
+/** Returns a test for tasks by their text, time and error; `undefined` if the filter has none of these. */
 export function contentFilter(
   filter: ByContent,
   nowMs: number,
@@ -50,12 +50,12 @@ function matches({ texts, error, at }: FilteredTask, filter: ByContent, nowMs: n
   return [...texts, error].some((one) => one?.toLowerCase().includes(wanted));
 }
 
-/** The beginning of an error's message, as rows have it. */
+/** Shortens an error's message for a row. */
 export function shortenError(message: string): string {
   return message.length > MOST_UNITS ? `${message.slice(0, MOST_UNITS)}…` : message;
 }
 
-/** `user 4711 has 12.5 MB` becomes `user # has # MB`: errors that differ in numbers or ids alone are one group. */
+/** `user 4711 has 12.5 MB` becomes `user # has # MB`: errors that differ only in numbers or ids form one group. */
 export function maskNumbers(message: string): string {
   return message.replace(/\b[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\b|\b0x[\da-f]+\b|\d+(?:[.,:]\d+)*/gi, "#");
 }

@@ -8,11 +8,11 @@ import { taskRow } from "./rows.js";
 import { contentFilter } from "./task-filter.js";
 
 const MOST_VIEWS = 4;
-/** If a list has more than this many tasks, it is read to its end. */
+/** If the next part of a list would exceed this many tasks, the list is read to its end. */
 const MOST_IN_PART = 10_000;
 const PART_GROWTH = 10;
 
-/** The lists of tasks that pages are being read of. The oldest one is forgotten. */
+/** LRU cache of the task lists that are being paged through. */
 export class TaskViews {
   readonly #views = new Map<string, TaskView>();
 
@@ -21,7 +21,7 @@ export class TaskViews {
     const { view, offset, limit } = request;
     const known = view === undefined ? undefined : this.#views.get(view);
     const found = known?.isOf(request) ? known : new TaskView(request, open());
-    // The last used one is forgotten last.
+    // Moves the list to the end: the first list in the map is evicted first.
     this.#views.delete(found.id);
     this.#views.set(found.id, found);
     for (const id of this.#views.keys()) {
@@ -37,7 +37,7 @@ export class TaskViews {
   }
 }
 
-/** A list of tasks as it was when it was read. It is read as far as it was asked for. */
+/** A list of tasks as it was when it was read. It is read only as far as pages were requested. */
 class TaskView {
   readonly id = randomUUID();
   readonly #session: PageSession;
@@ -45,7 +45,7 @@ class TaskView {
   readonly #isWanted: ReturnType<typeof contentFilter>;
   readonly #rows: TaskRow[] = [];
   readonly #ids = new Set<string>();
-  /** A list is read in parts, since the first page of a whole one takes long. */
+  /** How many tasks to read in the current part. Reading the whole list at once would delay the first page. */
   #limit: number;
   #tasks: AsyncGenerator<ListedTask, void, void>;
   /** How many tasks of this part were read. */
@@ -67,9 +67,9 @@ class TaskView {
   }
 
   async page(offset: number, limit: number, signal: AbortSignal): Promise<TasksAnswer> {
-    // Only a list whose first page is unwanted is unwanted: rows that were scrolled past belong to one that is read on.
+    // An abort of the first page stops the reading. An abort of a later page doesn't: its rows were only scrolled past.
     const stop = offset === 0 ? signal : undefined;
-    // The error of the page before belongs to its own request. One more item shows whether the list ends here.
+    // An error of the previous page belongs to that page's request. One more item shows whether the list ends here.
     const reading = this.#reading.catch(() => undefined).then(() => this.#readTo(offset + limit + 1, stop));
     this.#reading = reading;
     await reading;
@@ -115,7 +115,7 @@ class TaskView {
   }
 }
 
-/** The same for all pages of a list. */
+/** Returns a key that is the same for all pages of a list. */
 function listKey({ order, prefix, status, stage, text, withinMs, error }: TasksRequest): string {
   return JSON.stringify([order, prefix, status, stage, text, withinMs, error]);
 }

@@ -3,9 +3,9 @@ import { formatPath, type PathStep } from "../state-path.js";
 import type { StatePath, Typed } from "./api-parts.js";
 import type { SearchAnswer } from "./api-states.js";
 
-/** The most children of a node that are sent at once. */
+/** The maximum number of children of a node that are sent at once. */
 const MOST_CHILDREN = 500;
-/** The most nodes in an answer, beyond those of its first level; deeper ones are closed. */
+/** The maximum number of nodes in an answer, but the first level is always sent. Deeper nodes are closed. */
 const MOST_NODES = 5_000;
 const MOST_LEVELS = 8;
 const MOST_UNITS = 1_000;
@@ -24,7 +24,7 @@ interface Parent {
 }
 
 /**
- * Returns a value with its types, for the page. Long and deep ones are cut.
+ * Returns a value with its types, for the page. Long and deep values are cut.
  *
  * @param from - The first child to send, of a long list.
  */
@@ -34,7 +34,7 @@ export function typedValue(value: unknown, from = 0): Typed {
   return typedNode(value, levels, from);
 }
 
-/** Like `typedValue` for one part of a state, of which a text may be much longer. */
+/** Like `typedValue`, for one part of a state. If the part is a text, it may be much longer. */
 export function typedPart(value: unknown, from = 0): Typed {
   if (typeof value !== "string") return typedValue(value, from);
   const part = value.slice(from, from + MOST_UNITS_ALONE);
@@ -145,7 +145,7 @@ function toBytes(value: object): [type: string, sizeBytes: number, start: string
   return [type, all.byteLength, Buffer.from(all.subarray(0, SHOWN_BYTES)).toString("base64")];
 }
 
-/** A leaf as the page shows it. */
+/** Returns a leaf as the page shows it. */
 function shownText(value: unknown): string {
   if (typeof value === "string") return value;
   if (Object.is(value, -0)) return "-0";
@@ -153,7 +153,7 @@ function shownText(value: unknown): string {
   return typeof value === "object" && value !== null && findParent(value) !== undefined ? "" : String(value);
 }
 
-/** The children of a value; `undefined` for a leaf. */
+/** Returns the children of a value; `undefined` for a leaf. */
 function findParent(value: unknown): Parent | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   // Array.from also visits holes.
@@ -189,7 +189,7 @@ function partsOfError(error: Error): (readonly [string, unknown])[] {
   ];
 }
 
-/** The steps of a text path to a child, as `plainJson` arranges the state. */
+/** Returns the steps of a text path to a child, in the layout of `plainJson`. */
 function stepsTo({ kind, children, hasTextKeys }: Parent, position: number): PathStep[] {
   const key = children[position]?.[0];
   if (kind === "array" || kind === "set") return [position];

@@ -1,13 +1,13 @@
 import type { CheckpointManager } from "waymark";
 
-/** What happens to a worker's tasks. */
+/** An event of a worker or of one of its tasks. */
 export type WorkEvent =
   | { readonly type: "taken"; readonly taskId: string; readonly attempt: number; readonly recordedSteps: number }
   | { readonly type: "completed"; readonly taskId: string }
   | { readonly type: "paused"; readonly taskId: string; readonly reason: string }
   /**
-   * `failed`: its function threw, which is recorded. `stopped`: it lost its lease, met another writer, or couldn't save.
-   * `refused`: it can't be started, because its run has another version, for example.
+   * `failed`: the run's function threw, which is recorded. `stopped`: the run lost its lease, met another writer, or
+   * couldn't save. `refused`: the task can't be started, for example because its run has another version.
    */
   | {
       readonly type: "failed" | "stopped" | "refused";
@@ -25,13 +25,13 @@ interface WorkError {
   readonly code?: string;
 }
 
-/** Tells what happens to the tasks of one worker. */
+/** Shows what happens to the tasks of one worker. */
 export class WorkEvents {
   readonly #show: (event: WorkEvent) => void;
-  /** How a run ended whose error is about to come. */
+  /** How a run ended, kept until its error arrives. */
   readonly #ends = new Map<string, "failed" | "stopped">();
   readonly #underWay = new Set<string>();
-  /** The steps that threw errors. A run ends with the same error object. */
+  /** The step that threw each error. A run ends with the same error object. */
   readonly #stepOf = new WeakMap<object, string>();
 
   constructor(manager: CheckpointManager, show: (event: WorkEvent) => void) {
@@ -72,12 +72,12 @@ export class WorkEvents {
   };
 }
 
-/** Like {@link workLine}, for events that tell of an error. */
+/** Like {@link workLine}, but only for events that have an error. */
 export function failureLine(event: WorkEvent): string | undefined {
   return "error" in event ? workLine(event) : undefined;
 }
 
-/** An event as one line: `taken mail/42, attempt 2, 3 steps recorded`. */
+/** Describes an event in one line: `taken mail/42, attempt 2, 3 steps recorded`. */
 export function workLine(event: WorkEvent): string {
   switch (event.type) {
     case "taken": {
@@ -98,11 +98,11 @@ export function workLine(event: WorkEvent): string {
   }
 }
 
-/** Leaves out of a message of the SDK what the line says already. */
+/** Removes from a message of the SDK what the line already shows. */
 function shortened(reason: string): string {
   const [, after] = reason.startsWith("The run of task ") ? reason.split(" was paused: ", 2) : [];
   const [why = ""] = after === undefined ? [reason] : after.split(". ", 1);
-  // The signal that drains the worker.
+  // The aborted signal is the one that drains the worker.
   return why === "its signal was aborted" ? "this worker is stopping" : why;
 }
 

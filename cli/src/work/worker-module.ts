@@ -6,7 +6,7 @@ import type { Run, WorkOptions } from "waymark";
 import { checkKeys, listKeys } from "waymark/kit";
 import { CommandError, ExitCode } from "../exit-code.js";
 
-/** The options of a worker that its module may have. The command line's take precedence. */
+/** The worker options that a module may set. Options on the command line take precedence. */
 export type WorkerOptions = Partial<
   Pick<WorkOptions, "prefix" | "concurrency" | "maxAttempts" | "version" | "ifVersionChanged" | "leaseOptions">
 >;
@@ -20,9 +20,9 @@ export interface WorkerModule extends WorkerOptions {
 }
 
 /**
- * Loads a worker's module, JavaScript, or TypeScript if Node strips its types.
+ * Loads a worker's module: JavaScript, or TypeScript if Node strips its types.
  *
- * @throws {CommandError} There is no such file, it can't be loaded, or its default export is no worker.
+ * @throws {CommandError} There is no such file, it can't be loaded, or its default export isn't a worker.
  */
 export async function loadWorker(file: string): Promise<WorkerModule> {
   const path = resolve(file);
@@ -32,7 +32,7 @@ export async function loadWorker(file: string): Promise<WorkerModule> {
     return readWorker(exported);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    const message = `The module ${path} is no worker: ${reason.replace(/\.$/, "")}. Nothing was run.`;
+    const message = `The module ${path} isn't a worker: ${reason.replace(/\.$/, "")}. Nothing was run.`;
     throw new CommandError(ExitCode.usage, message, { cause });
   }
 }
@@ -50,10 +50,10 @@ async function importDefault(path: string): Promise<unknown> {
   }
 }
 
-/** Where a module's error was thrown, ` (worker.js:3)`; empty if that isn't known. */
+/** Returns where a module's error was thrown, ` (worker.js:3)`; empty if that isn't known. */
 async function describePosition(path: string, error: unknown): Promise<string> {
   if (!(error instanceof Error)) return "";
-  // A SyntaxError of a module names no file. Node's own check does, and runs nothing.
+  // A module's SyntaxError doesn't name the file. Node's own check does, without running the module.
   const isNameless = error instanceof SyntaxError && !error.stack?.includes("file://");
   const text = isNameless ? await checkModule(path) : error.stack;
   const [, file, line] = /^(?: *at |.*\()?(?:file:\/\/)?(\/.*?):(\d+)/m.exec(text ?? "") ?? [];
@@ -64,7 +64,7 @@ function checkModule(path: string): Promise<string> {
   return new Promise((done) => execFile(process.execPath, ["--check", path], (_failure, _out, errors) => done(errors)));
 }
 
-/** @throws {Error} The value is no worker. */
+/** @throws {Error} The value isn't a worker. */
 function readWorker(exported: unknown): WorkerModule {
   if (exported === undefined) {
     throw new Error('it has no default export. Write export default { prefix: "mail/", async run(run) { … } }');

@@ -458,7 +458,7 @@ it("a diff tells the status, the error and the steps that changed, even if the s
   expect(besides.slice(0, 2)).toEqual(["status running → failed", "error no room"]);
   expect(besides.slice(2)).toContainEqual(expect.stringMatching(/^\+ choose zone · \d+ ms$/));
   expect((await run("diff", "agent")).stdout).toContain(
-    "The states are equal. Changed beside the state: status running → failed, error no room, + ",
+    "The states are equal. Changed besides the state: status running → failed, error no room, + ",
   );
   await manager.close();
 });
