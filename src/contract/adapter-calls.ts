@@ -58,14 +58,14 @@ export class AdapterCalls {
     this.#options = options;
   }
 
-  /** How many calls haven't ended. */
+  /** The number of calls that haven't ended. */
   get underWay(): number {
     return this.#underWay.size;
   }
 
   /**
-   * Runs `work` at once. Use it for reads, and for writes that the backend orders itself. In an iteration, wrap each
-   * step, not the whole loop. Otherwise `close` would wait for an iteration that its caller abandoned.
+   * Runs `work` at once. Use it for reads, and for writes that the backend orders itself. For an iteration, wrap each
+   * step instead of the whole loop. Otherwise `close` would wait for an iteration that its caller abandoned.
    *
    * @throws {ClosedError} The adapter is closed.
    * @throws {StorageError} The backend failed.

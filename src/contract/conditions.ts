@@ -28,8 +28,8 @@ export interface TaskPosition {
 }
 
 /**
- * Returns the sequence for an append; that of a checkpoint leaves room for its `records`. For adapters; call it in the
- * same atomic step as the write.
+ * Returns the sequence for an append. Below a checkpoint's sequence, it leaves room for the checkpoint's `records`. For
+ * adapters; call it in the same atomic step as the write.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold, or the exact sequence isn't free.
  * @throws {StorageError} The last sequence is the highest safe integer, so there is no next one.
