@@ -110,7 +110,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Saves `state` as the task's newest checkpoint. Resolves once the adapter's durability promise holds. The state is
    * read before the call returns its promise, so the caller may change it afterwards. Saves of one task are stored in
-   * call order. Automatic retention runs afterwards and never fails the save.
+   * call order. Automatic retention runs afterwards and never makes the save fail.
    *
    * @param taskId - Any non-empty, well-formed string of at most 512 UTF-16 units; data, never a path.
    * @param state - At most `maxPayloadBytes` once encoded. Values that can't be stored without loss are refused.
@@ -373,7 +373,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Marks the newest checkpoint as `completed`.
    *
-   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
+   * @param options - `expectedSequence`: changes the status only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {CheckpointConflictError} A newer checkpoint was saved meanwhile; nothing was changed.
    */
@@ -388,7 +388,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Marks the newest checkpoint as `failed`, with the error.
    *
-   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
+   * @param options - `expectedSequence`: changes the status only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {CheckpointConflictError} A newer checkpoint was saved meanwhile, or the newest one is completed; nothing
    *   was changed.
@@ -432,7 +432,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * });
    * ```
    *
-   * @param fn - Gets the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each resume.
+   * @param fn - Receives the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each
+   *   resume.
    * @returns The function's result, as stored.
    * @throws The function's error. The task is then `failed`, and a later call tries the failed step again.
    * @throws {LeaseHeldError} Another runner holds the task's lease.

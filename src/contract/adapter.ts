@@ -42,16 +42,16 @@ export interface AppendOptions {
    * checkpoint is missing, isn't transient or can't be read, nothing is removed, and the append succeeds all the same.
    * (case: append.replaces-nothing)
    *
-   * - If the storage has transactions, append and removal MUST happen in one. Otherwise the removal follows the append,
-   *   and a kill may leave both checkpoints. Then the next append that replaces the newer checkpoint MUST remove both.
-   *   The newer checkpoint's metadata has the older one's id (see {@link replacedBy}). (cases: append.replaces,
-   *   append.replaces-killed, append.replaces-at-once)
+   * - If the storage has transactions, append and removal MUST happen in one transaction. Otherwise the removal follows
+   *   the append, and a kill may leave both checkpoints. Then the next append that replaces the newer checkpoint MUST
+   *   remove both. The newer checkpoint's metadata has the older one's id (see {@link replacedBy}). (cases:
+   *   append.replaces, append.replaces-killed, append.replaces-at-once)
    */
   readonly replaces?: string | undefined;
   /**
    * A hint: a checkpoint, perhaps of another task, whose payload equals or resembles the draft's. An adapter may ignore
    * the hint, and MUST ignore it if that checkpoint is gone or damaged. A checkpoint MUST read the same with and
-   * without the hint, also after the checkpoint that the hint names was removed. (cases: append.shares-with,
+   * without the hint, even after the checkpoint that the hint names was removed. (cases: append.shares-with,
    * corrupt.shares-with)
    */
   readonly sharesWith?: { readonly taskId: string; readonly id: string } | undefined;
@@ -71,7 +71,7 @@ export interface StatusOptions {
 /** Selects the checkpoints of one task that meet all given conditions. The manager has validated the query. */
 export interface CheckpointQuery {
   readonly taskId: string;
-  /** The direction of the sequences. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. */
   readonly order: "newest" | "oldest";
   /** Only sequences below this one. */
   readonly beforeSequence?: number | undefined;
@@ -110,15 +110,15 @@ export interface TaskQuery {
 /** A task as `tasks` yields it, all fields from one moment. */
 export interface StoredTask {
   readonly taskId: string;
-  /** The number of its checkpoints. */
+  /** The number of the task's checkpoints. */
   readonly count: number;
-  /** Its newest readable checkpoint; `undefined` if it has records only. */
+  /** The task's newest readable checkpoint; `undefined` if the task has records only. */
   readonly newest?: CheckpointSummary;
-  /** Its last record, if that is newer than the newest checkpoint. */
+  /** The task's last record, if it is newer than the newest checkpoint. */
   readonly last?: RecordHeader;
   /**
-   * When a worker may continue it, in ISO 8601 UTC: see {@link findDueTime} and `LogOptions.dueAt`. `undefined`: no
-   * worker may.
+   * When a worker may continue the task, in ISO 8601 UTC: see {@link findDueTime} and `LogOptions.dueAt`. `undefined`:
+   * no worker may.
    */
   readonly dueAt?: string;
   /**
@@ -191,8 +191,8 @@ export interface StorageAdapter {
 
   /**
    * Yields the tasks that have a checkpoint or a record. MUST NOT read payloads. If a task's newest checkpoint can't be
-   * read, its CorruptRecord comes first, then the task with its newest readable one. Tasks with records only have no
-   * `newest`, and no status. (cases: tasks.order, tasks.filters, log.records-only)
+   * read, its CorruptRecord comes first, then the task with its newest readable checkpoint. Tasks with records only
+   * have no `newest`, and no status. (cases: tasks.order, tasks.filters, log.records-only)
    */
   tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord>;
 
@@ -268,7 +268,7 @@ export interface StorageAdapter {
   /** Optional, with `leases`: finds the tasks that are due for a worker. */
   readonly queue?: TaskQueue;
 
-  /** Optional: keeps the other records of a task. */
+  /** Optional: stores a task's records besides its checkpoints. */
   readonly log?: TaskLog;
 }
 

@@ -8,7 +8,7 @@ export function isAbortSignal(value: unknown): value is AbortSignal {
   return "aborted" in value && "reason" in value && "throwIfAborted" in value && "addEventListener" in value;
 }
 
-/** Whether the value is a promise, also of another realm or library. */
+/** Whether the value is a promise, even one of another realm or library. */
 export function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }

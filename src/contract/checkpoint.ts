@@ -60,8 +60,8 @@ export interface CheckpointSummary {
   /** The stage for people: `After validation gate 2`. */
   readonly label?: string;
   /**
-   * The id of the checkpoint of this task that this one continues, as the caller gave it. That checkpoint may have been
-   * removed since. Default: the previous checkpoint.
+   * The id of the checkpoint of the same task that this one continues, as passed by the caller. That checkpoint may
+   * have been removed since. Default: the previous checkpoint.
    */
   readonly parentId?: string;
   readonly metadata?: JsonObject;

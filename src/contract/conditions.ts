@@ -21,7 +21,7 @@ export interface ExpectedTask {
 export interface TaskPosition {
   /** The sequence of the task's newest checkpoint; 0 if it has none. */
   readonly newestSequence: number;
-  /** The highest sequence that the task has used, also for records; 0 if it has used none. */
+  /** The highest sequence that the task has used, for records as well; 0 if it has used none. */
   readonly lastSequence: number;
   /** The sequence of the task's last event. Default 0: it has none. */
   readonly lastEvent?: number;

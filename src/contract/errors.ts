@@ -259,7 +259,7 @@ export class StateInvalidError extends CodedError {
 export class StateNotSerializableError extends CodedError {
   static override readonly code = "STATE_NOT_SERIALIZABLE";
   override readonly name = "StateNotSerializableError";
-  /** The JSON path of that value: `$.messages[3].onDone`. */
+  /** The JSON path of the value that can't be stored: `$.messages[3].onDone`. */
   readonly path: string;
 
   constructor(message: string, path: string, options: CheckpointErrorOptions = {}) {

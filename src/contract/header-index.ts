@@ -36,13 +36,13 @@ export interface HeaderLocation {
 /** A task for {@link selectTasks}. */
 export interface IndexedTask {
   readonly taskId: string;
-  /** The number of its checkpoints. */
+  /** The number of the task's checkpoints. */
   readonly count: number;
   /** See `StoredTask`. */
   readonly lastSequence: number;
-  /** In any order. Only the newest readable header and the damaged headers newer than it are needed. */
+  /** The task's headers in any order. Only the newest readable one and the damaged ones newer than it are needed. */
   readonly headers: Iterable<SealedSummary | CorruptRecord>;
-  /** Its log, if it has records. */
+  /** The task's log, if the task has records. */
   readonly log?: Pick<StoredTask, "last" | "dueAt" | "removedUpTo"> | undefined;
 }
 

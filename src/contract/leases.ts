@@ -6,7 +6,7 @@ import { CLOCK_SKEW_MS } from "./runtime.js";
  * Grants leases. A lease is the right to run a task. An optional part of a `StorageAdapter`.
  *
  * - A claim MUST grant a task to one holder at a time. Each token MUST be higher than all earlier tokens of the task,
- *   also after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
+ *   even after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
  * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (cases: leases.fencing,
  *   leases.one-step)
  * - One clock MUST decide when a lease expires: the server's clock, or on a single machine `monotonicMs`, which

@@ -57,7 +57,7 @@ export type LogItem = LogRecord | RecordHeader | CheckpointSummary | CorruptReco
 /** Selects the records and checkpoints of one task that meet all given conditions. */
 export interface RecordQuery {
   readonly taskId: string;
-  /** The direction of the sequences. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. */
   readonly order: "newest" | "oldest";
   /** Only sequences above this one. */
   readonly afterSequence?: number | undefined;

@@ -27,7 +27,7 @@ export interface StepRecord {
   readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";
   /** ISO 8601 in UTC. */
   readonly startedAt: string;
-  /** The time from the start of the first call to the end of the last one, in this attempt of the run. */
+  /** The time from the start of the step's first call to the end of its last call, in this attempt of the run. */
   readonly durationMs?: number;
   readonly attempts?: number;
   /** The attempt of the run that recorded the step. */

@@ -53,7 +53,8 @@ export function watchCancellation(
   let hasEnded = false;
   const check = async () => {
     isDue = false;
-    // A cancellation takes the lease first. Most changes don't, and a lease is read sooner than a checkpoint.
+    // A cancellation takes the lease first. Most changes don't, and reading a lease is faster than reading a
+    // checkpoint.
     if (await isHeld(storage, taskId, token)) return;
     if ((await findCancellation(storage, taskId)) !== undefined && !hasEnded) cancelled();
   };

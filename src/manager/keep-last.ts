@@ -73,10 +73,11 @@ export class KeepLast {
 export interface KeptCheckpoints {
   /** Newest first. */
   readonly checkpoints: readonly CheckpointSummary[];
-  /** Whether the task's log may have records that go with one of them. */
+  /** Whether the task's log may have records that are removed with one of these checkpoints. */
   readonly mayHaveRecords: boolean;
   /**
-   * Up to this sequence, all records to remove are removed. Those that a run needed stay until another process plans.
+   * Up to this sequence, all records to remove are removed. Records that a run needed stay until another process makes
+   * a plan.
    */
   readonly cleanUpTo: number;
 }

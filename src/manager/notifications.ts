@@ -13,7 +13,7 @@ export interface Notifications {
     readonly taskId: string;
     /** `"all"`: the whole task, with its numbering. */
     readonly ids: readonly string[] | "all";
-    /** `retention`: the policy, after a save. `request`: a call. */
+    /** `retention`: the manager's policy removed them after a save. `request`: a call removed them. */
     readonly by: "retention" | "request";
   };
   /** A stored record can't be read. It was left untouched. */

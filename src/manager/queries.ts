@@ -19,7 +19,7 @@ export interface ListQuery {
   readonly stage?: string | undefined;
   /** Only checkpoints with this status, or with one of these statuses. */
   readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
-  /** The direction of the sequences. Default `newest`. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. Default `newest`. */
   readonly order?: "newest" | "oldest" | undefined;
   /** Only sequences below this one. */
   readonly beforeSequence?: number | undefined;
@@ -36,7 +36,7 @@ export interface RecordsQuery<Kind extends ItemKind = ItemKind>
   readonly kinds?: readonly Kind[] | undefined;
   /** Only records with this name. Checkpoints have no name. */
   readonly name?: string | undefined;
-  /** The direction of the sequences. Default `oldest`. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. Default `oldest`. */
   readonly order?: "newest" | "oldest" | undefined;
 }
 

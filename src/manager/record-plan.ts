@@ -50,9 +50,9 @@ const OTHERS = REMOVABLE.filter((kind) => kind !== "event");
 
 /** What a task's run needs to resume. A policy removes none of it. */
 export interface RunNeeds {
-  /** The sequences of checkpoints: the newest one of the run, and the one at which its open turn started. */
+  /** The sequences of the run's newest checkpoint, and of the checkpoint at which its open turn started. */
   readonly checkpoints: readonly number[];
-  /** The records above this sequence are those of the open turn. */
+  /** The open turn's records are above this sequence. */
   readonly afterSequence: number;
   /** The sequence of the record with the run's input. */
   readonly input: number | undefined;

@@ -77,9 +77,9 @@ export interface RetentionPolicy {
 /** One checkpoint of a plan. */
 export interface PlannedCheckpoint {
   readonly checkpoint: CheckpointSummary;
-  /** The bytes of the records that belong to it, if it has any. */
+  /** The bytes of the checkpoint's records, if it has any. */
   readonly recordBytes?: number;
-  /** Why it stays or goes, for people; at least one reason. */
+  /** Why the checkpoint stays or goes, for people; at least one reason. */
   readonly reasons: readonly string[];
 }
 
@@ -197,7 +197,7 @@ export function checkRetentionPolicy(policy: RetentionPolicy): void {
   // A time zone alone isn't a policy.
   if (Object.values({ ...policy, timeZone: undefined }).every((part) => part === undefined)) {
     throw new TypeError(
-      "A retention policy must have at least one rule or limit. To keep everything, give no policy; to keep nothing, use removeTask.",
+      "A retention policy must have at least one rule or limit. To keep everything, pass no policy; to keep nothing, use removeTask.",
     );
   }
 }
@@ -335,7 +335,10 @@ function makeKeepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   return rules;
 }
 
-/** Claims the first checkpoint of each bucket. Since the newest checkpoints come first, it is the bucket's newest. */
+/**
+ * Claims the first checkpoint of each bucket. Since the newest checkpoints come first, this is the bucket's newest
+ * checkpoint.
+ */
 function newestOfEach(name: string, limit: number, formatBucket: (ms: number) => string): KeepRule {
   const seen = new Set<string>();
   return ({ createdAtMs }) => {

@@ -48,6 +48,6 @@ export async function firstWhere<State>(
 function answered(answer: unknown): boolean | undefined {
   if (answer === undefined || typeof answer === "boolean") return answer;
   throw new TypeError(
-    `The predicate of firstWhere must return true, false, or undefined if it can't say; it returned ${typeof answer}.`,
+    `The predicate of firstWhere must return true, false, or undefined if it can't decide; it returned ${typeof answer}.`,
   );
 }

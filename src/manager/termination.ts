@@ -8,7 +8,7 @@ import { processState } from "../contract/process-state.js";
  */
 export type TerminationCallback = (signal: NodeJS.Signals, isFinal: boolean) => Promise<void>;
 
-/** SIGHUP comes when a terminal is closed. */
+/** A process gets SIGHUP when its terminal is closed. */
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** Shared by all copies of this package. Otherwise a copy would mistake another copy's listener for the program's. */
 const TERMINATION = processState("termination.1", () => ({

@@ -55,7 +55,7 @@ export interface DiagnosticsMessages {
      * The `traceparent` of the attempt that saved the checkpoint from which this attempt resumes. Set from the start.
      */
     readonly previousTraceparent?: string;
-    /** A subscriber of `start` may set it to the W3C trace context of its span. The run's checkpoints keep it. */
+    /** A subscriber of `start` may set this to the W3C trace context of its span. The run's checkpoints keep it. */
     traceparent?: string;
     /**
      * `stopped` means that the attempt lost its lease, met another writer's checkpoint, or couldn't save; then nothing

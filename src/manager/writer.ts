@@ -226,7 +226,7 @@ export class CheckpointWriter {
     const { taskId, id, sequence } = saved;
     const query = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
     for await (const stored of this.#options.storage.list(query)) {
-      // Here, the checkpoint was removed or damaged after the save.
+      // If another record comes first, the checkpoint was removed or damaged after the save.
       if (isCorrupt(stored) || stored.id !== id) break;
       if (isRetry) return stored;
       if (stored.createdAt === saved.createdAt && stored.status === saved.status) break;
@@ -239,7 +239,7 @@ export class CheckpointWriter {
   }
 
   /**
-   * Appends drafts in call order, also if a later draft is ready first. Each draft goes to the adapter as soon as all
+   * Appends drafts in call order, even if a later draft is ready first. Each draft goes to the adapter as soon as all
    * earlier drafts have gone there. It doesn't wait until these are stored, so that the adapter can store several
    * together.
    */
