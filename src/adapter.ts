@@ -1,4 +1,5 @@
-// `waymark/adapter`: for authors of adapters, at most 60 names. Errors and what users see come from `waymark`.
+// The entry `waymark/adapter`, for authors of adapters: at most 60 names. `waymark` exports errors and the types for
+// users.
 export { makePayload } from "./codec/payload.js";
 export {
   type AdapterCapabilities,

@@ -110,7 +110,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Saves `state` as the task's newest checkpoint. Resolves once the adapter's durability promise holds. The state is
    * read before the call returns its promise, so the caller may change it afterwards. Saves of one task are stored in
-   * call order. Automatic retention runs afterwards and never fails the save.
+   * call order. Automatic retention runs afterwards and never makes the save fail.
    *
    * @param taskId - Any non-empty, well-formed string of at most 512 UTF-16 units; data, never a path.
    * @param state - At most `maxPayloadBytes` once encoded. Values that can't be stored without loss are refused.
@@ -135,8 +135,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The newest intact checkpoint that matches the filter, or `undefined`. Like every read but `result`, it may return what
-   * another caller has stored and what doesn't survive a power cut yet.
+   * Returns the newest intact checkpoint that matches the filter, or `undefined`. Like every read except `result` and
+   * `follow`, it may return data that another caller has stored and that doesn't survive a power cut yet.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    * @throws {StateInvalidError} The schema refuses the newest checkpoint, which isn't skipped.
@@ -161,13 +161,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Begins a new task with the state of a checkpoint. The new task's first checkpoint also has that checkpoint's stage,
    * label and metadata, and the status `running`. Its `metadata.forkedFrom`, `{ taskId, id }`, names the original,
-   * since `parentId` can't name a checkpoint of another task. If a run saved the checkpoint, the fork continues the same
-   * turn: it has the turn's first state, and the results that were recorded up to there. From the end of a run, every
-   * step runs again.
+   * since `parentId` can't name a checkpoint of another task. If a run saved the checkpoint, the fork continues the
+   * same turn: it has the turn's first state and the results recorded up to `point`. A fork from the end of a run runs
+   * every step again.
    *
-   * The stored state is copied as it is, without the schema, migrations or `redact`; `encrypt` encrypts it again. The
-   * original's events are copied, too, so both tasks can receive one that no wait has received. The other records of its
-   * log stay with the original.
+   * The stored state is copied unchanged: the schema, migrations and `redact` don't run. `encrypt` encrypts it again.
+   * The original's events are also copied, so both tasks can receive an event that no wait has received yet. The
+   * original's other log records aren't copied.
    *
    * @param point - A checkpoint's id, or the sequence of any record of the log.
    * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
@@ -189,10 +189,11 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Goes back to a checkpoint. It saves a new checkpoint with the old one's state, stage, label and metadata, the
    * status `running`, and the old one's id as `parentId`. Nothing is removed, so another rewind can undo it, and the
-   * records of the log stay where they are. The stored state, and the results of the turn, are copied as by `fork`.
-   * Events that the task has received stay received.
+   * records of the log stay where they are. The stored state and the turn's results are copied as in `fork`. Events
+   * that the task has received stay received.
    *
-   * If the task has an auto-save, first change the state that its `getState` returns, or it saves the old one again.
+   * If the task has an auto-save, first change the state that its `getState` returns. Otherwise the auto-save stores
+   * the state from before the rewind again.
    *
    * @param point - A checkpoint's id, or the sequence of any record of the log.
    * @param options - `label` and `metadata` replace the old checkpoint's. `expectedSequence` and `lease` work as for
@@ -216,8 +217,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Lists the changes of the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by
    * their `id`, or else by their content. States are compared in their stored form, migrated to the current version.
    *
-   * @throws {CheckpointNotFoundError} One of them doesn't exist.
-   * @throws {CheckpointCorruptError} One of them can't be read.
+   * @throws {CheckpointNotFoundError} One of the two checkpoints doesn't exist.
+   * @throws {CheckpointCorruptError} One of the two checkpoints can't be read.
    */
   async diff(taskId: string, a: string, b: string): Promise<StateChange[]> {
     const reader = this.#openReader;
@@ -225,7 +226,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The oldest checkpoint for which the predicate holds, or `undefined`. It searches by bisection, so once the
+   * Returns the oldest checkpoint for which the predicate holds, or `undefined`. It searches by bisection, so once the
    * predicate holds, it must hold for all newer checkpoints.
    *
    * @example
@@ -240,7 +241,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * console.log(first?.createdAt ?? "no errors");
    * ```
    *
-   * A damaged checkpoint is reported, and the search takes the next newer one. So the result is the oldest intact match.
+   * If a checkpoint is damaged, it is reported, and the search takes the next newer one. So the result is the oldest
+   * intact match.
    *
    * @param predicate - May return `undefined` if it can't decide: the checkpoint is skipped.
    * @param query - Limits the search to the checkpoints that match.
@@ -255,7 +257,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return firstWhere(this.#openReader, resolveSearchRange(taskId, query), predicate);
   }
 
-  /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. See {@link latest} on power cuts. */
+  /**
+   * Returns summaries of the task's checkpoints, by default the newest first. Reads no payloads. See {@link latest} on
+   * power cuts.
+   */
   async list(taskId: string, query: ListQuery = {}): Promise<CheckpointSummary[]> {
     return this.#openReader.list(resolveListQuery(taskId, query));
   }
@@ -267,7 +272,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Reads the task's log as it is stored, one item at a time, in constant memory: the decoded records, and checkpoints
-   * as summaries. By default the oldest first. Damaged items are reported and skipped. See {@link latest} on power cuts.
+   * as summaries. By default the oldest first. Damaged items are reported and skipped. See {@link latest} on power
+   * cuts.
    *
    * @throws {CheckpointCorruptError} Items are damaged, and the task has nothing intact.
    * @throws {UnsupportedOperationError} The storage keeps no log.
@@ -282,15 +288,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * What {@link records} reads, and what comes to the log from any process: each item above `afterSequence` once, in order,
-   * and only what survives a power cut. Ends with the task, once it is completed or failed. A task that doesn't exist yet
-   * is waited for. To reconnect, pass the last sequence seen.
+   * Reads the log like {@link records}, then continues with the items that any process adds. Yields each item above
+   * `afterSequence` once, in order, and only once it survives a power cut. Ends once the task is completed or failed.
+   * Waits for a task that doesn't exist yet. To reconnect, pass the last sequence that you saw.
    *
-   * Removed checkpoints and the marks of ended steps may be missing. If a policy removed other records before they could
-   * be read, an item of the kind `removed` says up to which sequence.
+   * Removed checkpoints and the marks of ended steps may be missing. If a policy removed other records before they
+   * could be read, an item of the kind `removed` is yielded, with the last removed sequence as `upToSequence`.
    *
-   * @param options - `signal` ends it.
-   * @throws The reason of `signal`.
+   * @param options - `signal` ends the iteration.
+   * @throws The reason of `signal`, once it is aborted.
    * @throws {CheckpointNotFoundError} The task was removed, and perhaps begun again.
    */
   follow<Kind extends TaskRecord["kind"] = TaskRecord["kind"]>(
@@ -307,17 +313,17 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The tasks that have checkpoints, with what is true of each now; by default in the order of their ids.
+   * Returns the tasks that have checkpoints, each with its status now; by default in the order of their ids.
    *
-   * @param query - `status`: those with this status, or one of these, such as `["waiting", "interrupted"]`.
+   * @param query - `status`: only tasks with this status, or with one of several, such as `["waiting", "interrupted"]`.
    */
   async tasks(query: TasksQuery = {}): Promise<TaskSummary[]> {
     return this.#openReader.tasks(resolveTasksQuery(query));
   }
 
   /**
-   * The tasks that aren't completed or cancelled, most recent first: for a prompt like "Resume from …?". Leaves out child
-   * runs, which their parent run continues. `status` shows what each one waits for.
+   * Returns the tasks that aren't completed or cancelled, most recent first, for a prompt like "Resume from …?". Leaves
+   * out child runs, because their parent run continues them. A task's `status` shows what it waits for.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     return this.#openReader.tasks(resolveIncompleteQuery(query));
@@ -328,7 +334,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#openReader.has(taskId);
   }
 
-  /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
+  /** Removes one checkpoint; the others stay intact. Returns false if there is no such checkpoint. */
   async remove(taskId: string, id: string, options: Pick<SaveOptions, "lease"> = {}): Promise<boolean> {
     assertOutsideRun(this.#runs, "manager.remove", taskId);
     return this.#calls.run(() => this.#removal.removeCheckpoint(taskId, id, options), options.lease);
@@ -337,9 +343,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /** Removes the task with its events, and ends its numbering. Returns the number of removed checkpoints. */
   async removeTask(taskId: string, options?: Pick<SaveOptions, "lease">): Promise<number>;
   /**
-   * Removes every task whose id begins with `prefix`, such as a tenant's: in one step, if the storage supports that.
+   * Removes every task whose id begins with `prefix`, such as a tenant's; in one step if the storage supports that.
    *
-   * @param query - `prefix` must not be empty: that would remove everything.
+   * @param query - `prefix` must not be empty, since an empty one would remove everything.
    * @returns The number of removed checkpoints.
    */
   async removeTask(query: { readonly prefix: string }): Promise<number>;
@@ -350,10 +356,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Changes a checkpoint's status and error. Without `error`, it has none afterwards.
+   * Changes a checkpoint's status and error. Without `error`, the checkpoint's old error is removed.
    *
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
-   * @throws {CheckpointConflictError} It is `completed`, which is final.
+   * @throws {CheckpointConflictError} The checkpoint is `completed`, which is final.
    */
   async setStatus(
     taskId: string,
@@ -367,9 +373,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Marks the newest checkpoint as `completed`.
    *
-   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
+   * @param options - `expectedSequence`: changes the status only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
-   * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
+   * @throws {CheckpointConflictError} A newer checkpoint was saved meanwhile; nothing was changed.
    */
   async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence" | "lease"> = {}): Promise<void> {
     await this.#changeStatus(
@@ -382,9 +388,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Marks the newest checkpoint as `failed`, with the error.
    *
-   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
+   * @param options - `expectedSequence`: changes the status only if the newest checkpoint has this sequence.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
-   * @throws {CheckpointConflictError} A newer checkpoint came in between, or it is completed; nothing was changed.
+   * @throws {CheckpointConflictError} A newer checkpoint was saved meanwhile, or the newest one is completed; nothing
+   *   was changed.
    */
   async fail(
     taskId: string,
@@ -395,12 +402,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's. `stop()` saves the last change
-   * and ends this. An auto-save is a transient checkpoint, which replaces the one before, so policies don't count it. It
-   * never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the next tick tries again,
-   * unless the lease is lost. The timer never keeps the process alive.
+   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's. `stop()` saves the last
+   * change and ends the auto-save. It stores a transient checkpoint that replaces the previous one, so policies don't
+   * count it, and it never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the next tick
+   * tries again, unless the lease is lost. The timer never keeps the process alive.
    *
-   * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
+   * @param getState - Returns the current state; `undefined` if there is nothing to save yet.
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
    */
   autoSave(taskId: string, getState: () => Saved | undefined, options: AutoSaveOptions = {}): AutoSave<Saved> {
@@ -425,15 +432,16 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * });
    * ```
    *
-   * @param fn - Gets the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each resume.
-   * @returns The function's result, as it was stored.
-   * @throws The function's error. Then the task is `failed`, and a later call tries the failed step again.
+   * @param fn - Receives the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each
+   *   resume.
+   * @returns The function's result, as stored.
+   * @throws The function's error. The task is then `failed`, and a later call tries the failed step again.
    * @throws {LeaseHeldError} Another runner holds the task's lease.
    * @throws {LeaseLostError} The lease was lost; another runner may have the task.
    * @throws {CheckpointConflictError} Another writer saved a checkpoint of the task. The next call continues with its
    *   state.
    * @throws {RunMismatchError} The run began with another version or input.
-   * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused the run.
+   * @throws {RunPausedError} `signal`, a process signal or `close` has paused the run.
    * @throws {StateNotSerializableError} The function's result can't be stored.
    * @throws {UnsupportedOperationError} The storage has no leases.
    */
@@ -447,12 +455,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Saves a run of the task that a worker begins. If the task has a run already, this changes nothing, so the task's id
-   * is the idempotency key.
+   * Saves a run of the task for a worker to begin. If the task already has a run, this changes nothing, so the task's
+   * id is the idempotency key.
    *
    * @param input - The run's input, stored.
    * @param options - `dueAt`: when a worker may begin the run. Default: at once.
-   * @returns True if the run was saved; false if the task has a run with this input already, ended or not.
+   * @returns True if the run was saved; false if the task already has a run with this input, ended or not.
    * @throws {RunMismatchError} The task has a run with another input.
    * @throws {RunCancelledError} The task was cancelled.
    */
@@ -472,9 +480,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Runs the tasks that are due, on any number of machines: those that `enqueue` saved, those whose wait is over, and those
-   * whose worker has died. Each runs as by `run`, but is suspended while it waits. A run that throws is recorded as
-   * failed; `retry` puts it back.
+   * Runs the tasks that are due, on any number of machines: tasks that `enqueue` saved, tasks whose wait is over, and
+   * tasks whose worker has died. Each runs as in `run`, but is suspended while it waits. A run that throws is recorded
+   * as failed; `retry` puts it back.
    *
    * Resolves once the worker is drained: `signal` aborted, the process got a signal, or the manager closes.
    *
@@ -505,24 +513,26 @@ export class CheckpointManager<State = unknown, Saved = State> {
     });
   }
 
-  /** How many tasks with the prefix wait for a worker now, and since when the first of them. */
+  /**
+   * Counts the tasks with the prefix that are due for a worker now, and returns since when the oldest one has been due.
+   */
   async queue(query: { readonly prefix: string }): Promise<DueCount> {
     return this.#calls.run(async () => countDue(this.#options, resolvePrefix("queue", query, PREFIX_FORM)));
   }
 
   /**
-   * Sends an event to a task, for its `run.waitFor`. Resolves once the event is as durable as the adapter promises. It
-   * may be sent from any process, also before the run waits, or begins.
+   * Sends an event to a task, for its `run.waitFor`. Resolves once the event is as durable as the adapter promises. Any
+   * process may send it, even before the run waits or begins.
    *
-   * An event to a failed task is kept for its retry.
+   * An event sent to a failed task is kept for its retry.
    *
-   * @param options - `id`, unique in the task: sent again with it, the event counts once. `by`: who sends it. `wait`: the
-   *   key of the open wait that it answers; default: the next wait of the name. `force`: also to a task that is completed
-   *   or cancelled, or a wait that is over.
+   * @param options - `id`: unique in the task; an event that is sent again with the same id counts once. `by`: the
+   *   sender. `wait`: the key of the open wait to answer; default: the next wait with the event's name. `force`: sends
+   *   the event even if the task is completed or cancelled, or the wait is over.
    * @returns The event's id.
    * @throws {CheckpointConflictError} The task is completed or cancelled, or has an event with the same id and another
-   *   name or value. Or `wait` is answered already or over. Nothing was sent, unless the message says that the wait ended
-   *   meanwhile.
+   *   name or value, or `wait` has been answered or is over. Nothing was sent, unless the message says that the wait
+   *   ended meanwhile.
    * @throws {StateNotSerializableError | PayloadTooLargeError} The value can't be stored.
    */
   async send<Value>(
@@ -542,15 +552,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#calls.run(async () => ({ id: await this.#events.send(taskId, name, value, options) }));
   }
 
-  /** The events of the task, in the order in which they were sent, received ones too. */
+  /** Returns the task's events, received ones included, in the order in which they were sent. */
   async events(taskId: string): Promise<TaskEvent[]> {
     return this.#calls.run(() => this.#events.list(taskId));
   }
 
   /**
-   * Takes the task from its runner and records it as failed. The runner's signal aborts some 30 ms later if the storage
-   * tells of changes, or at its next save or renewal, which comes after a third of the lease's time; what it still
-   * writes is refused. From then on, `run` throws a RunCancelledError unless it has `restart`.
+   * Takes the task from its runner and records it as failed. If the storage reports changes, the runner's signal aborts
+   * some 30 ms later. Otherwise it aborts at the runner's next save or lease renewal (each third of the lease's time).
+   * Later writes of the runner are refused. Later calls of `run` throw a RunCancelledError unless they pass `restart`.
    *
    * @param task - A task's id, or the prefix of all incomplete tasks to cancel.
    * @param reason - Who cancels it, and why.
@@ -567,8 +577,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Puts failed tasks back, so that a worker, or the next `run`, continues them. Cancelled tasks stay failed.
    *
    * @param task - A task's id, or the prefix of all failed tasks to put back.
-   * @param options - `from`, for a single task: the title of a step of the current turn, such as `model` or `model 2`. Its
-   *   result and all that were recorded after it are dropped, so those steps run again with the same keys.
+   * @param options - `from`, for a single task: the title of a step of the current turn, such as `model` or `model 2`.
+   *   Its result and all results recorded after it are dropped, so those steps run again with the same keys.
    * @returns The number of tasks that were put back.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {RunCancelledError} The task was cancelled.
@@ -579,10 +589,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The result of the task's run. Waits from any process until the run has ended, also for a task that doesn't exist yet.
+   * Waits, in any process, until the task's run has ended, and returns its result. The task needn't exist yet.
    *
-   * @param options - `signal` ends the waiting.
-   * @returns What the run's function returned, as it was stored. Its type isn't checked.
+   * @param options - `signal` stops the wait.
+   * @returns The result of the run's function, as stored. Its type isn't checked.
    * @throws {RunFailedError} The run has failed; `cause` is its error.
    * @throws {RunCancelledError} The run was cancelled.
    */
@@ -596,9 +606,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Claims the right to run the task, for one runner at a time among all machines that share the storage. The lease
-   * renews itself until it is released. `close` releases it. An auto-save that has it and `saveOnSignal` releases it
-   * when a signal ends the process. If a runner dies, its lease is free at once on the same machine (on Linux, unless
-   * `holder` was given); elsewhere it expires.
+   * renews itself until it is released. `close` releases it. An auto-save with this lease and `saveOnSignal` also
+   * releases it when a signal ends the process. If a runner dies, its lease is free at once on the same machine (on
+   * Linux, unless `holder` was given); elsewhere it expires.
    *
    * @example
    * ```ts
@@ -607,7 +617,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * await lease.release();
    * ```
    *
-   * @throws {LeaseHeldError} Another runner holds the lease; the error says who, and for how long.
+   * @throws {LeaseHeldError} Another runner holds the lease; the error has its holder and the time until it expires.
    * @throws {LeaseLostError} The lease expired before the storage answered, and another runner claimed the task.
    * @throws {UnsupportedOperationError} The storage has no leases.
    */
@@ -616,8 +626,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Returns who holds the task's lease, and when it expires unless it is renewed. Returns `undefined` if it
-   * is free.
+   * Returns who holds the task's lease, and when it expires unless it is renewed; `undefined` if it is free.
    *
    * @throws {UnsupportedOperationError} The storage has no leases.
    */
@@ -625,15 +634,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#calls.run(() => readLease(this.#options, taskId));
   }
 
-  /** Calls the listener at each notification of that name. Returns a function that unsubscribes. */
+  /** Calls the listener at each notification with this name. Returns a function that unsubscribes. */
   on<Name extends keyof Notifications>(name: Name, listener: (details: Notifications[Name]) => void): () => void {
     return this.#notifications.on(name, listener);
   }
 
   /**
    * Stops auto-saves (which save their last change), waits for the calls in progress, and closes the storage unless
-   * `ownsStorage` is false. It stops `maintenance` at its next checkpoint instead of waiting for
-   * them. Idempotent; every later call throws a ClosedError.
+   * `ownsStorage` is false. Calls of `maintenance` are stopped at their next checkpoint instead. Idempotent; every
+   * later call throws a ClosedError.
    *
    * @throws {TypeError} The call comes from within a run of this manager.
    */
@@ -653,7 +662,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#reader;
   }
 
-  /** Between two saves of the task's auto-save, if it has one. */
+  /** Calls `change` between two saves of the task's auto-save, if the task has one. */
   #changeStatus(taskId: string, change: () => Promise<void>, lease: Lease | undefined): Promise<void> {
     return this.#calls.run(() => this.#autoSaves.between(taskId, change), lease);
   }

@@ -7,7 +7,7 @@ export interface AdapterCallsOptions {
   readonly name: string;
   /**
    * Whether the same call may succeed after this error of the backend. Node's codes for a lost connection
-   * (`ECONNRESET`) always count as retryable, also in an error's `cause`.
+   * (`ECONNRESET`) always count as retryable, even in an error's `cause`.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
   /** Makes the error that a failed call throws. Default: a StorageError with the backend's error as its cause. */
@@ -58,14 +58,14 @@ export class AdapterCalls {
     this.#options = options;
   }
 
-  /** How many calls haven't ended. */
+  /** The number of calls that haven't ended. */
   get underWay(): number {
     return this.#underWay.size;
   }
 
   /**
-   * Runs `work` at once. Use it for reads, and for writes that the backend orders itself. In an iteration, wrap each
-   * step, not the whole loop. Otherwise `close` would wait for an iteration that its caller abandoned.
+   * Runs `work` at once. Use it for reads, and for writes that the backend orders itself. For an iteration, wrap each
+   * step instead of the whole loop. Otherwise `close` would wait for an iteration that its caller abandoned.
    *
    * @throws {ClosedError} The adapter is closed.
    * @throws {StorageError} The backend failed.
@@ -116,7 +116,7 @@ export class AdapterCalls {
     }
   }
 
-  /** Wraps every error but a CheckpointError. Clients throw TypeErrors for lost connections too (`fetch failed`). */
+  /** Wraps every error but a CheckpointError. Clients also throw TypeErrors for lost connections (`fetch failed`). */
   #fail(failed: string, cause: unknown): never {
     const { explain, isRetryable } = this.#options;
     if (cause instanceof CheckpointError) throw cause;

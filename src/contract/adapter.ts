@@ -38,20 +38,20 @@ export interface AppendOptions {
    */
   readonly sequence?: number | undefined;
   /**
-   * This append removes the transient checkpoint (see {@link isTransient}) of the task with this id. If that checkpoint is
-   * missing, isn't transient or can't be read, nothing is removed, and the append succeeds all the same.
+   * The id of a transient checkpoint (see {@link isTransient}) of the same task, which this append removes. If that
+   * checkpoint is missing, isn't transient or can't be read, nothing is removed, and the append succeeds all the same.
    * (case: append.replaces-nothing)
    *
-   * - If the storage has transactions, append and removal MUST happen in one. Otherwise the removal follows the append,
-   *   and a kill may leave both checkpoints. Then the next append that replaces the newer checkpoint MUST remove both.
-   *   It finds the older one's id in the newer one's metadata (see {@link replacedBy}). (cases: append.replaces,
-   *   append.replaces-killed, append.replaces-at-once)
+   * - If the storage has transactions, append and removal MUST happen in one transaction. Otherwise the removal follows
+   *   the append, and a kill may leave both checkpoints. Then the next append that replaces the newer checkpoint MUST
+   *   remove both. The newer checkpoint's metadata has the older one's id (see {@link replacedBy}). (cases:
+   *   append.replaces, append.replaces-killed, append.replaces-at-once)
    */
   readonly replaces?: string | undefined;
   /**
    * A hint: a checkpoint, perhaps of another task, whose payload equals or resembles the draft's. An adapter may ignore
    * the hint, and MUST ignore it if that checkpoint is gone or damaged. A checkpoint MUST read the same with and
-   * without the hint, also after the checkpoint that the hint names was removed. (cases: append.shares-with,
+   * without the hint, even after the checkpoint that the hint names was removed. (cases: append.shares-with,
    * corrupt.shares-with)
    */
   readonly sharesWith?: { readonly taskId: string; readonly id: string } | undefined;
@@ -71,7 +71,7 @@ export interface StatusOptions {
 /** Selects the checkpoints of one task that meet all given conditions. The manager has validated the query. */
 export interface CheckpointQuery {
   readonly taskId: string;
-  /** The direction of the sequences. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. */
   readonly order: "newest" | "oldest";
   /** Only sequences below this one. */
   readonly beforeSequence?: number | undefined;
@@ -87,7 +87,7 @@ export interface CheckpointQuery {
   readonly skip?: number | undefined;
   /**
    * At most this many checkpoints; corrupt records don't count. Default: all. If two checkpoints have the same sequence
-   * (files after a merge of two branches), give both or neither, because the next page begins after that sequence.
+   * (files after a merge of two branches), yield both or neither, because the next page begins after that sequence.
    */
   readonly limit?: number | undefined;
 }
@@ -98,8 +98,8 @@ export interface TaskQuery {
   /** Only tasks whose newest checkpoint has one of these statuses. */
   readonly status?: readonly CheckpointStatus[] | undefined;
   /**
-   * `taskId` orders as `compareTaskIds` does. `recent` orders by the `createdAt` of the newest checkpoint, or of the last
-   * record where there is none, latest first, then by task id.
+   * `taskId` orders as `compareTaskIds` does. `recent` orders by `createdAt`, latest first, then by task id; the time
+   * is that of the newest checkpoint, or of the last record if the task has no checkpoint.
    */
   readonly order: "taskId" | "recent";
   /** Only ids after this one. Only with `order: "taskId"`. */
@@ -110,20 +110,20 @@ export interface TaskQuery {
 /** A task as `tasks` yields it, all fields from one moment. */
 export interface StoredTask {
   readonly taskId: string;
-  /** The number of its checkpoints. */
+  /** The number of the task's checkpoints. */
   readonly count: number;
-  /** Its newest readable checkpoint; `undefined` if it has records only. */
+  /** The task's newest readable checkpoint; `undefined` if the task has records only. */
   readonly newest?: CheckpointSummary;
-  /** Its last record, if that is newer than the newest checkpoint. */
+  /** The task's last record, if it is newer than the newest checkpoint. */
   readonly last?: RecordHeader;
   /**
-   * When a worker may continue it, in ISO 8601 UTC: see {@link findDueTime} and `LogOptions.dueAt`. `undefined`: no
-   * worker may.
+   * When a worker may continue the task, in ISO 8601 UTC: see {@link findDueTime} and `LogOptions.dueAt`. `undefined`:
+   * no worker may.
    */
   readonly dueAt?: string;
   /**
-   * The highest sequence that was taken, also if its checkpoint or record was removed since. So a lower one than before
-   * says that the task was removed and begun again. (cases: append.never-reuses, log.remove)
+   * The highest sequence that the task has used, even if that checkpoint or record was removed since. If it is lower
+   * than before, the task was removed and begun again. (cases: append.never-reuses, log.remove)
    */
   readonly lastSequence: number;
   /** The highest sequence that `log.remove` has removed. Marks don't count. */
@@ -148,8 +148,8 @@ export interface StorageAdapter {
    *
    * - MUST resolve only once the record is as durable as the adapter declares, and MUST be all or nothing.
    *   (cases: append.survives-kill, append.atomic)
-   * - MUST assign ascending sequences from 1. While the task exists, no sequence is assigned twice, even after the newest
-   *   checkpoint was removed. Gaps are allowed. (cases: append.sequence, append.never-reuses)
+   * - MUST assign ascending sequences from 1. While the task exists, no sequence is assigned twice, even after the
+   *   newest checkpoint was removed. Gaps are allowed. (cases: append.sequence, append.never-reuses)
    * - MUST be safe to call concurrently; appends to one task through one instance take sequences in call order.
    *   (cases: append.call-order, append.concurrent, append.many-processes)
    * - Ids are unique within a task. Appending the same draft again MUST return its sequence without checking the
@@ -172,8 +172,8 @@ export interface StorageAdapter {
    * `findDamage`.
    *
    * - Every read MUST return header and payload of the same moment. An adapter that reads them in two steps checks that
-   *   they belong together, and reads again if not. Otherwise the manager would mistake a write in between for damage,
-   *   and return an older checkpoint. (cases: read.one-moment, replace.one-moment)
+   *   they belong together, and reads again if they don't. Otherwise the manager would mistake a write in between for
+   *   damage, and return an older checkpoint. (cases: read.one-moment, replace.one-moment)
    * - A missing payload is damage, so return a CorruptRecord then. Return `undefined` only if the checkpoint doesn't
    *   exist or was removed. (case: corrupt.reported)
    */
@@ -181,8 +181,8 @@ export interface StorageAdapter {
 
   /**
    * Yields whole checkpoints, in constant memory. An adapter may read ahead up to a fixed number of bytes. MUST yield a
-   * CorruptRecord for each record that can't be read, whatever the filters say, and continue. As in `get`, records needn't
-   * be verified. (cases: read.filters, corrupt.reported)
+   * CorruptRecord for each record that can't be read, regardless of the filters, and continue. As in `get`, records
+   * needn't be verified. (cases: read.filters, corrupt.reported)
    */
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord>;
 
@@ -191,8 +191,8 @@ export interface StorageAdapter {
 
   /**
    * Yields the tasks that have a checkpoint or a record. MUST NOT read payloads. If a task's newest checkpoint can't be
-   * read, its CorruptRecord comes first, then the task with its newest readable one. Tasks with records only have no
-   * `newest`, and no status. (cases: tasks.order, tasks.filters, log.records-only)
+   * read, its CorruptRecord comes first, then the task with its newest readable checkpoint. Tasks with records only
+   * have no `newest`, and no status. (cases: tasks.order, tasks.filters, log.records-only)
    */
   tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord>;
 
@@ -244,7 +244,7 @@ export interface StorageAdapter {
    *   payload MUST be as durable as after `append`. (case: replace.survives-kill)
    * - MUST change the checkpoint's payload, size and seal only, and no other checkpoint. `completed` checkpoints are
    *   replaced too. (cases: replace.changes, replace.keeps-the-rest)
-   * - MUST compare the digest in the same atomic step, so that of two calls that expect the same digest only one
+   * - MUST compare the digest in the same atomic step, so that only one of two calls that expect the same digest
    *   succeeds. (cases: replace.nothing, replace.concurrent, replace.many-processes)
    *
    * @param expectedSha256 - The digest of the payload to replace.
@@ -268,11 +268,11 @@ export interface StorageAdapter {
   /** Optional, with `leases`: finds the tasks that are due for a worker. */
   readonly queue?: TaskQueue;
 
-  /** Optional: keeps the other records of a task. */
+  /** Optional: stores a task's records besides its checkpoints. */
   readonly log?: TaskLog;
 }
 
-/** Whether a task has a readable checkpoint, so that it isn't damaged and has more than records. */
+/** Whether the item is a task with a readable checkpoint, neither a CorruptRecord nor a task that has records only. */
 export function hasCheckpoint(
   task: StoredTask | CorruptRecord,
 ): task is StoredTask & Required<Pick<StoredTask, "newest">> {
@@ -280,7 +280,7 @@ export function hasCheckpoint(
 }
 
 /**
- * Answers an append whose id exists. For adapters.
+ * Handles an append whose id is already stored: finds out whether it is a retry. For adapters.
  *
  * A retry has the same payload, stage, label, parent, metadata and state version. Time and status may differ.
  *
@@ -288,7 +288,7 @@ export function hasCheckpoint(
  * @throws {CheckpointConflictError} The id belongs to another checkpoint.
  */
 export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
-  // Compared as text, because isDeepStrictEqual also compares prototypes, and those of another realm differ.
+  // Fields are compared as text, because isDeepStrictEqual also compares prototypes, which differ between realms.
   const renderField = (value: JsonValue | undefined) => value !== undefined && JSON.stringify(withSortedKeys(value));
   const different = SAME_FIELDS.find((field) => renderField(existing[field]) !== renderField(draft[field]));
   const isSameState = existing.payload.sha256 === draft.payload.sha256;
@@ -323,17 +323,17 @@ export function matchesTaskId(taskId: string, { prefix = "", after }: TaskQuery)
   return taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
 }
 
-/** The fields by which tasks are ordered. Both are missing if nothing can be read. */
+/** The fields by which tasks are ordered. An unreadable task may have none of them. */
 export interface OrderedTask {
   readonly taskId?: string | undefined;
   readonly newest?: Pick<CheckpointSummary, "createdAt"> | undefined;
-  /** Decides for a task without checkpoints. */
+  /** The task's last record. It counts only if the task has no checkpoint. */
   readonly last?: Pick<CheckpointSummary, "createdAt"> | undefined;
 }
 
 /**
- * Compares tasks in the query's order. In `recent`, an unreadable task comes first, so that a limit can't hide
- * damage.
+ * Returns a function that compares tasks in the query's order. In `recent`, an unreadable task comes first, so that a
+ * limit can't hide damage.
  */
 export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: OrderedTask) => number {
   const byTaskId = (a: OrderedTask, b: OrderedTask): number => compareTaskIds(a.taskId ?? "", b.taskId ?? "");

@@ -5,17 +5,17 @@ export const MAX_TASK_ID_LENGTH = 512;
 /** The longest checkpoint id, stage or parent id. An id may contain a whole task id. */
 const MAX_ID_LENGTH = 1024;
 
-/** @throws {TypeError | RangeError} Not a string, empty, too long, or not well-formed Unicode. */
+/** @throws {TypeError | RangeError} The id isn't a string, is empty or too long, or isn't well-formed Unicode. */
 export function checkTaskId(taskId: string): void {
   checkText("A taskId", taskId, 1, MAX_TASK_ID_LENGTH);
 }
 
-/** @throws {TypeError | RangeError} Not a string, empty, too long, or not well-formed Unicode. */
+/** @throws {TypeError | RangeError} The id isn't a string, is empty or too long, or isn't well-formed Unicode. */
 export function checkId(what: string, id: string): void {
   checkText(what, id, 1, MAX_ID_LENGTH);
 }
 
-/** @throws {TypeError | RangeError} Not a string, too short or long, or not well-formed Unicode. */
+/** @throws {TypeError | RangeError} The text isn't a string, is too short or too long, or isn't well-formed Unicode. */
 export function checkText(what: string, text: string, minLength = 0, maxLength = Number.POSITIVE_INFINITY): void {
   if (typeof text !== "string") throw new TypeError(`${what} must be a string, not ${typeName(text)}.`);
   if (text.length < minLength) throw new RangeError(`${what} must not be empty.`);
@@ -29,7 +29,7 @@ export function checkText(what: string, text: string, minLength = 0, maxLength =
 /** Node's longest timer delay, 24.8 days. A timer with a longer delay fires at once. */
 export const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** @throws {TypeError | RangeError} Given, and not a whole number from `min` to `max`. */
+/** @throws {TypeError | RangeError} The value is given, and isn't a whole number from `min` to `max`. */
 export function checkInteger(what: string, value: number | undefined, min: number, max?: number): void {
   if (value === undefined) return;
   if (typeof value !== "number") {
@@ -64,8 +64,8 @@ export function checkWord(what: string, word: string | undefined, words: readonl
 }
 
 /**
- * The keys of a type, in the given order: `listKeys<SaveOptions>({ id: true, … })`. If a key is missing, the call doesn't
- * compile.
+ * Returns the keys of a type, in the given order: `listKeys<SaveOptions>({ id: true, … })`. If a key is missing, the
+ * call doesn't compile.
  */
 export function listKeys<Type extends object>(keys: Readonly<Record<keyof Type, true>>): readonly (keyof Type)[] {
   // Object.keys returns plain strings.
@@ -88,7 +88,9 @@ export function checkKeys(what: string, options: unknown, known: readonly Proper
   throw new TypeError(`${what} has no "${unknown}". Known keys: ${known.join(", ")}.`);
 }
 
-/** An example of the options, such as `{ path: "x.db" }`, with the bare value that the caller passed, if any. */
+/**
+ * Returns an example of the options, such as `{ path: "x.db" }`, with the bare value that the caller passed, if any.
+ */
 export function formWith(key: string, given: unknown): string {
   const isValue = typeof given === "string" || typeof given === "number";
   return `{ ${key}: ${isValue ? JSON.stringify(given) : "…"} }`;
@@ -101,7 +103,7 @@ function typeName(value: unknown): string {
 /** The end of the year 9999. Later times have a longer ISO 8601 form, which doesn't sort by time. */
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** The manager's time, in milliseconds since 1970. @throws {RangeError} It isn't a time before the year 10000. */
+/** Reads the manager's time, in milliseconds since 1970. @throws {RangeError} It isn't a time before the year 10000. */
 export function readClock(clock: () => number): number {
   const nowMs = clock();
   if (Math.abs(nowMs) <= MAX_TIME_MS) return nowMs;

@@ -49,7 +49,7 @@ export interface CheckpointSummary {
   /** Unique within its task. */
   readonly id: string;
   /**
-   * 1, 2, 3 … per task, given by the storage; gaps are allowed. A task's checkpoints are ordered by sequence, not by
+   * 1, 2, 3 … per task, assigned by the storage; gaps are allowed. A task's checkpoints are ordered by sequence, not by
    * time.
    */
   readonly sequence: number;
@@ -60,8 +60,8 @@ export interface CheckpointSummary {
   /** The stage for people: `After validation gate 2`. */
   readonly label?: string;
   /**
-   * The id of the checkpoint of this task that this one continues, as the caller gave it. That checkpoint may have been
-   * removed since. Default: the previous checkpoint.
+   * The id of the checkpoint of the same task that this one continues, as passed by the caller. That checkpoint may
+   * have been removed since. Default: the previous checkpoint.
    */
   readonly parentId?: string;
   readonly metadata?: JsonObject;
@@ -69,8 +69,8 @@ export interface CheckpointSummary {
   /** The reason for the status; usually only set for `failed`. */
   readonly error?: CheckpointFailure;
   /**
-   * When a worker may continue the task, in ISO 8601 UTC with milliseconds. Absent: no worker may. It counts while this
-   * is the task's newest checkpoint: see `findDueTime`.
+   * When a worker may continue the task, in ISO 8601 UTC with milliseconds. Absent: no worker may. It counts only while
+   * this is the task's newest checkpoint: see `findDueTime`.
    */
   readonly dueAt?: string;
   /** The version of the state's shape, from 1; see `migrations`. */
@@ -106,7 +106,7 @@ export const FAILURE_FIELDS = listKeys<CheckpointFailure>({ message: true, name:
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
-  /** If a run has not saved a state yet, `undefined`, even if the schema doesn't allow it. */
+  /** `undefined` if a run has not saved a state yet, even if the schema doesn't allow `undefined`. */
   readonly state: State;
 }
 
@@ -139,17 +139,17 @@ export interface StoredCheckpoint extends CheckpointSummary {
   readonly seal: string;
 }
 
-/** A task's status, number of checkpoints, and newest intact one. */
+/** A task's status, its number of checkpoints, and its newest intact checkpoint. */
 export interface TaskSummary {
   readonly taskId: string;
   /**
-   * What is true of the task now; `newest.status` is what its newest checkpoint was saved with.
+   * The task's status now. It may differ from `newest.status`, the stored status of its newest checkpoint.
    *
-   * - `queued`: a worker, or the next run, continues it. `scheduled`: from a later time on.
+   * - `queued`: a worker, or the next run, continues it. `scheduled`: a worker begins it at a later time.
    * - `running`: a live process holds its lease.
    * - `waiting`: its run waits for an event or a time.
-   * - `interrupted`: its runner has died, or none is known, since it has no lease.
-   * - `paused`: a signal has paused its run, or it was saved so.
+   * - `interrupted`: its runner has died, or no runner is known because the task has no lease.
+   * - `paused`: a signal has paused its run, or it was saved with this status.
    * - `completed`, `failed`, `cancelled`: it has ended. A retry continues a failed one.
    */
   readonly status:
@@ -181,15 +181,14 @@ export interface SealedSummary extends CheckpointSummary {
 }
 
 /**
- * The SHA-256 over a whole checkpoint: ids, sequence, status, error, due time, descriptive fields, and the payload's
- * digest.
- * Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's keys
- * doesn't matter, so the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
+ * Returns the SHA-256 over a whole checkpoint: ids, sequence, status, error, due time, descriptive fields, and the
+ * payload's digest. Adapters compute it on append and on setStatus; the manager checks it on each read. The order of
+ * metadata's keys doesn't matter, so the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
  *
  * The seal is a checksum, not a signature: anyone who can write to the store can compute it.
  *
  * @returns Lower-case hexadecimal.
- * @throws {RangeError} The metadata nests so deep that the stack overflows, as in no record that Waymark saved.
+ * @throws {RangeError} The metadata nests so deep that the stack overflows. Waymark saves no such metadata.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
   return hash("sha256", sealedText(record), "hex");
@@ -210,25 +209,25 @@ function sealedText(record: Omit<SealedSummary, "seal">): string {
 }
 
 /**
- * The sealed text before and after the sequence. The SHA-256 of `before + sequence + after` is the seal. For a store
- * that assigns the sequence and computes the seal in one step.
+ * Returns the sealed text before and after the sequence. The SHA-256 of `before + sequence + after` is the seal. For a
+ * store that assigns the sequence and computes the seal in one step.
  */
 export function sealedParts(draft: CheckpointDraft): readonly [before: string, after: string] {
   const text = sealedText({ ...draft, sequence: 0 });
-  // Up to and including the comma after the id.
+  // The length of the text before the sequence, with the comma after the id.
   const at = JSON.stringify([SEAL_FORM, draft.taskId, draft.id]).length;
   return [text.slice(0, at), text.slice(at + "0".length)];
 }
 
-/** The record to store: the draft with its sequence and seal. */
+/** Returns the record to store: the draft with its sequence and seal. */
 export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheckpoint {
   const record = { ...draft, sequence };
   return { ...record, seal: seal(record) };
 }
 
 /**
- * Checks a record's seal and its payload's digest, without a key or a schema. If the record has no payload's body, only
- * the seal is checked.
+ * Checks a record's seal and its payload's digest, without a key or a schema. If the record comes without its payload's
+ * body, only the seal is checked.
  *
  * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
@@ -240,7 +239,7 @@ export function findDamage(record: StoredCheckpoint | SealedSummary): string | u
   return isWhole ? undefined : "its payload fails its SHA-256 checksum";
 }
 
-/** Why a record's seal doesn't hold; `undefined` if it holds. */
+/** Returns why a record's seal doesn't hold; `undefined` if it holds. */
 export function brokenSeal(record: SealedSummary): string | undefined {
   try {
     return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
@@ -258,7 +257,7 @@ function requireSeal(record: SealedSummary, unchanged: string): void {
 }
 
 /**
- * The record with its new status and a new seal. A store can call it without reading the payload's body.
+ * Returns the record with its new status and a new seal. A store can call it without reading the payload's body.
  *
  * @throws {CheckpointCorruptError} The old seal doesn't hold. A new seal would hide the damage.
  * @throws {CheckpointConflictError} The checkpoint is `completed`, which is final.
@@ -276,7 +275,7 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
 }
 
 /**
- * The record with another payload and a new seal. The old body isn't needed.
+ * Returns the record with another payload and a new seal. The old body isn't needed.
  *
  * @throws {CheckpointCorruptError} The old seal doesn't hold. A new seal would hide the damage.
  */
@@ -288,7 +287,7 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
   return { ...changed, seal: seal(changed) };
 }
 
-/** The summary alone: no payload, no seal, no keys that are `undefined`. */
+/** Returns the summary alone: no payload, no seal, no keys that are `undefined`. */
 export function toSummary(record: CheckpointSummary): CheckpointSummary {
   const summary: { -readonly [Field in keyof CheckpointSummary]?: unknown } = {};
   for (const field of SUMMARY_FIELDS) if (record[field] !== undefined) summary[field] = record[field];
@@ -297,8 +296,8 @@ export function toSummary(record: CheckpointSummary): CheckpointSummary {
 }
 
 /**
- * A copy that shares nothing mutable with the original. For adapters: a caller may change its draft as soon as it has
- * the promise. (`structuredClone` would needlessly copy the payload's text.)
+ * Returns a copy that shares nothing mutable with the original. Adapters need one, because a caller may change its
+ * draft as soon as it has the promise. (`structuredClone` would needlessly copy the payload's text.)
  */
 export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(
   record: Record,
@@ -312,12 +311,12 @@ export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "er
   };
 }
 
-/** A copy of a payload that shares nothing mutable with the original. */
+/** Returns a copy of a payload that shares nothing mutable with the original. */
 export function copyPayload({ encoding, body, sha256 }: Payload): Payload {
   return { encoding, sha256, body: typeof body === "string" ? body : Uint8Array.from(body) };
 }
 
-/** A thrown value as plain data. Never throws, even if the value has getters that do. */
+/** Returns a thrown value as plain data. Never throws, even if the value's getters do. */
 export function toFailure(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
   const texts = FAILURE_FIELDS.map((field) => [field, textAt(error, field)]).filter(([, text]) => text !== undefined);
@@ -352,7 +351,7 @@ function rankOfUnit(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
 
-/** The value with each object as a list of its keys and values, sorted, so that equal values have the same JSON. */
+/** Replaces each object by a list of its keys and values, sorted by key, so that equal values have the same JSON. */
 export function withSortedKeys(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map((item: JsonValue) => withSortedKeys(item));
   if (value === null || typeof value !== "object") return value;
@@ -361,7 +360,7 @@ export function withSortedKeys(value: JsonValue): JsonValue {
     .flatMap(([key, item]) => [key, withSortedKeys(item)]);
 }
 
-/** The property as well-formed text, if it is a string. */
+/** Returns the property as well-formed text; `undefined` if it isn't a string. */
 function textAt(error: Error, key: string): string | undefined {
   try {
     const value: unknown = Reflect.get(error, key);

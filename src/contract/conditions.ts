@@ -21,15 +21,15 @@ export interface ExpectedTask {
 export interface TaskPosition {
   /** The sequence of the task's newest checkpoint; 0 if it has none. */
   readonly newestSequence: number;
-  /** The highest sequence that the task has used, also for records; 0 if it has used none. */
+  /** The highest sequence that the task has used, for records as well; 0 if it has used none. */
   readonly lastSequence: number;
   /** The sequence of the task's last event. Default 0: it has none. */
   readonly lastEvent?: number;
 }
 
 /**
- * Returns the sequence for an append; that of a checkpoint leaves room for its `records`. For adapters; call it in the
- * same atomic step as the write.
+ * Returns the sequence for an append. Below a checkpoint's sequence, it leaves room for the checkpoint's `records`. For
+ * adapters; call it in the same atomic step as the write.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold, or the exact sequence isn't free.
  * @throws {StorageError} The last sequence is the highest safe integer, so there is no next one.

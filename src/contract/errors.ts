@@ -68,7 +68,7 @@ function isInstance(type: typeof CheckpointError, value: unknown): boolean {
   return type.code === undefined || ("code" in value && value.code === type.code);
 }
 
-/** The base of the classes below, each with a code of its own. */
+/** The base of the classes below. Each of them has its own code. */
 abstract class CodedError extends CheckpointError {
   static override readonly code: CheckpointErrorCode;
 
@@ -176,7 +176,7 @@ export class LeaseLostError extends TaskError {
   }
 }
 
-/** The stored run began with another version or input than this call has; nothing was run or changed. */
+/** The stored run began with a version or input that differs from this call's; nothing was run or changed. */
 export class RunMismatchError extends TaskError {
   static override readonly code = "RUN_MISMATCH";
   override readonly name = "RunMismatchError";
@@ -205,9 +205,7 @@ export class RunFailedError extends TaskError {
   override readonly name = "RunFailedError";
 }
 
-/**
- * The run was cancelled: `manager.cancel` recorded its task as failed. Nothing runs it again but `run` with `restart`.
- */
+/** The run was cancelled: `manager.cancel` recorded its task as failed. Only `run` with `restart` runs it again. */
 export class RunCancelledError extends TaskError {
   static override readonly code = "RUN_CANCELLED";
   override readonly name = "RunCancelledError";
@@ -230,8 +228,8 @@ export class StepInterruptedError extends TaskError {
   constructor(taskId: string, step: string) {
     super(
       taskId,
-      `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was interrupted in an earlier attempt, so it may have done its ` +
-        "work or not. It runs at most once, so it was not started again. Check whether its effects are there. If they aren't, " +
+      `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was interrupted in an earlier attempt, so it may or may not have done ` +
+        "its work. It runs at most once, so it was not started again. Check whether its effects are there. If they aren't, " +
         `\`manager.retry(${JSON.stringify(taskId)}, { from: ${JSON.stringify(step)} })\` or "waymark retry --from" lets the next run start it again.`,
     );
     this.step = step;
@@ -261,7 +259,7 @@ export class StateInvalidError extends CodedError {
 export class StateNotSerializableError extends CodedError {
   static override readonly code = "STATE_NOT_SERIALIZABLE";
   override readonly name = "StateNotSerializableError";
-  /** The JSON path of that value: `$.messages[3].onDone`. */
+  /** The JSON path of the value that can't be stored: `$.messages[3].onDone`. */
   readonly path: string;
 
   constructor(message: string, path: string, options: CheckpointErrorOptions = {}) {
@@ -337,14 +335,14 @@ export class ClosedError extends CodedError {
 
 /**
  * Whether `thrown` is an error of any realm. Jest runs tests in a `node:vm` context, where the errors of Node's files
- * and sockets come from the outer realm. All realms share DOMException, which is no native error in Node 20.
+ * and sockets come from the outer realm. All realms share DOMException, which isn't a native error in Node 20.
  */
 export function isError(thrown: unknown): thrown is Error {
   // eslint-disable-next-line no-restricted-syntax -- for objects of this realm that only inherit from Error.
   return thrown instanceof Error || types.isNativeError(thrown) || thrown instanceof DOMException;
 }
 
-/** The `code` of an error of any realm, from Waymark, Node or a database: `ENOENT`. `""` if there is none. */
+/** Returns the `code` of an error of any realm, from Waymark, Node or a database: `ENOENT`. `""` if it has none. */
 export function readCode(error: unknown): string {
   const hasCode = typeof error === "object" && error !== null && "code" in error;
   return hasCode && typeof error.code === "string" ? error.code : "";

@@ -1,4 +1,4 @@
-/** The fields of every finding; unknown ones are missing. */
+/** The fields of every finding. A field whose value is unknown is missing. */
 interface Found {
   /** The place of the data: a path, or a table and row. */
   readonly location: string;
@@ -10,8 +10,8 @@ interface Found {
 }
 
 /**
- * Damaged data: a checkpoint or record that can't be read or fails its seal or digest, a numbering that can't be read, or a
- * report of the database's own check. Repair moves it to quarantine if possible.
+ * Damaged data: a checkpoint or record that can't be read or fails its seal or digest, a numbering that can't be read,
+ * or a report of the database's own check. Repair moves it to quarantine if possible.
  */
 export interface DamagedFinding extends Found {
   readonly kind: "damaged";
@@ -32,8 +32,8 @@ export interface RefusedFinding extends Found {
 }
 
 /**
- * A checkpoint with the same sequence as the one before it, for example after a merge of two branches of a repository.
- * Both are intact: reads return both. Repair leaves them.
+ * A checkpoint with the same sequence as the previous checkpoint, for example after a merge of two branches of a
+ * repository. Both are intact, and reads return both. Repair leaves them.
  */
 export interface MergedFinding extends Found {
   readonly kind: "merged";
@@ -74,7 +74,7 @@ export interface StorageRepair {
 
 /** The action of a repair on one finding. In a dry run: the action that it would take. */
 export type RepairStep =
-  /** The data was moved to `to`, byte for byte, with the reason beside it. */
+  /** The data was moved to `to`, byte for byte, with the reason next to it. */
   | { readonly action: "quarantined"; readonly finding: DamagedFinding; readonly to: string }
   | { readonly action: "removed"; readonly finding: LeftoverFinding }
   /** The data stays as it is. `advice` says why, and what a person can do. */
@@ -88,7 +88,7 @@ export interface StorageMaintenance {
    *
    * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
    *   `findDamage`. With `quick`, checks that need the payload may be skipped. (case: verify.finds)
-   * - With a log, likewise for each record, with `findRecordDamage`. (case: verify.finds-records)
+   * - If the adapter has a log, the same holds for each record, with `findRecordDamage`. (case: verify.finds-records)
    * - MUST change nothing. If nothing is wrong, it MUST yield no finding, even while other processes write.
    *   (case: verify.quiet)
    */
@@ -98,7 +98,8 @@ export interface StorageMaintenance {
    * Moves damaged checkpoints and records to quarantine, byte for byte and with the reason, and removes old leftovers.
    *
    * - MUST NOT delete a damaged record or touch an intact one. A kill at any point MUST lose nothing, and a second
-   *   repair MUST finish the first. After a repair no call returns a CorruptRecord. (cases: repair.moves, repair.moves-records)
+   *   repair MUST finish the first. After a repair no call returns a CorruptRecord. (cases: repair.moves,
+   *   repair.moves-records)
    * - If a damaged record's sequence can still be read, it MUST NOT be reused. (cases: repair.keeps-numbering,
    *   repair.moves-records)
    * - A dry run MUST change nothing and report the same steps. (case: repair.dry-run)

@@ -24,7 +24,7 @@ import type { DamagedFinding } from "./findings.js";
 import { findRecordDamage, type LogRecord, type RecordHeader } from "./log.js";
 import { parseSummary } from "./parse-summary.js";
 
-/** Where a header is stored. It is checked against the task, the id and the sequence that its key contains. */
+/** Where a header is stored. The header must have the task, the id and the sequence given here. */
 export interface HeaderLocation {
   /** A key, or a table and row, for messages. */
   readonly location: string;
@@ -36,18 +36,19 @@ export interface HeaderLocation {
 /** A task for {@link selectTasks}. */
 export interface IndexedTask {
   readonly taskId: string;
-  /** The number of its checkpoints. */
+  /** The number of the task's checkpoints. */
   readonly count: number;
   /** See `StoredTask`. */
   readonly lastSequence: number;
-  /** In any order. Only the newest readable header and the damaged headers newer than it are needed. */
+  /** The task's headers in any order. Only the newest readable one and the damaged ones newer than it are needed. */
   readonly headers: Iterable<SealedSummary | CorruptRecord>;
-  /** Its log, if it has records. */
+  /** The task's log, if the task has records. */
   readonly log?: Pick<StoredTask, "last" | "dueAt" | "removedUpTo"> | undefined;
 }
 
 /**
- * The header of a record: everything but the payload's body, for adapters whose lists read no payloads. Store it as JSON.
+ * Returns the header of a record: everything but the payload's body. For adapters whose lists read no payloads; store
+ * it as JSON.
  */
 export function toHeader(record: SealedSummary): SealedSummary {
   const { encoding, sha256 } = record.payload;
@@ -81,8 +82,8 @@ export function readHeader(stored: JsonValue, location: HeaderLocation): SealedS
 }
 
 /**
- * Selects and orders the headers of a query, for `list` and `read`. CorruptRecords pass whatever stage, status and
- * limit say. If a CorruptRecord has no sequence, it comes first, so that a limit can't hide it.
+ * Selects and orders the headers of a query, for `list` and `read`. CorruptRecords pass regardless of stage, status and
+ * limit. If a CorruptRecord has no sequence, it comes first, so that a limit can't hide it.
  *
  * @param headers - All headers of the task, in any order.
  *
@@ -123,10 +124,10 @@ export function* selectHeaders<Header extends CheckpointSummary>(
 }
 
 /**
- * Selects and orders the tasks of a query, for `tasks`. A task's newest headers, if damaged, come as CorruptRecords
- * before the task with its newest readable header.
+ * Selects and orders the tasks of a query, for `tasks`. If a task's newest headers are damaged, their CorruptRecords
+ * come before the task with its newest readable header.
  *
- * @param tasks - All tasks, in any order. Those that have nothing are left out.
+ * @param tasks - All tasks, in any order. Tasks without checkpoints and records are left out.
  */
 export function* selectTasks(
   tasks: Iterable<IndexedTask>,
@@ -148,8 +149,8 @@ export function* selectTasks(
 }
 
 /**
- * Refuses a damaged record, which must not be overwritten and can't be compared with a draft. Call it
- * before `matchRetry`, and before changing a header.
+ * Refuses a damaged record, because it must not be overwritten and can't be compared with a draft. Call it before
+ * `matchRetry`, and before changing a header.
  *
  * @param found - A whole checkpoint, or a header. A checkpoint's payload is checked too.
  * @throws {CheckpointCorruptError} The record is damaged; the message names the damage.
@@ -165,7 +166,9 @@ export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(f
   );
 }
 
-/** The finding of verification for a record; `undefined` if it is intact. A summary's seal was checked already. */
+/**
+ * Returns the finding about a checkpoint; `undefined` if it is intact. A summary's seal must have been checked before.
+ */
 export function makeFinding(
   found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
   locate: () => string,
@@ -177,7 +180,7 @@ export function makeFinding(
   return { kind: "damaged", location: locate(), reason, taskId, id, sequence, createdAt };
 }
 
-/** The finding about a record, if it is damaged. */
+/** Returns the finding about a record; `undefined` if it is intact. */
 export function makeRecordFinding(
   found: LogRecord | RecordHeader | CorruptRecord,
   locate: () => string,
@@ -193,7 +196,7 @@ function describeDamage({ corrupt: _corrupt, cause: _cause, ...known }: CorruptR
   return { kind: "damaged", ...known };
 }
 
-/** A task's newest readable header, and the damaged headers newer than it. */
+/** Finds a task's newest readable header, and the damaged headers newer than it. */
 function splitHeaders({ headers, ...task }: IndexedTask) {
   const { taskId, log } = task;
   const last = log?.last;

@@ -15,28 +15,31 @@ export interface HolderProcess {
   readonly pid: number;
 }
 
-/** The default holder of this process's leases, as readable text. */
+/** Returns the default holder of this process's leases, as readable text. */
 export function ownHolder(): string {
   const makeName = () => `${hostname()}:${process.pid}:${identity()}${realRuntime.randomUUID().slice(0, 8)}`;
   return processState("holder.1", () => ({ name: makeName() })).name;
 }
 
-/** The process of a holder that {@link ownHolder} made; `undefined` for other holders. */
+/** Returns the process of a holder that {@link ownHolder} made; `undefined` for other holders. */
 export function parseHolder(holder: string): HolderProcess | undefined {
   const [, host, pid] = HOLDER.exec(holder) ?? [];
   return host === undefined ? undefined : { host, pid: Number(pid) };
 }
 
 /**
- * Whether a holder's process has surely ended. This is known only if it ran on this machine since the last boot, in
- * this process's PID namespace. If it isn't known, the result is false.
+ * Whether a holder's process is known to have ended. That is only known if it ran on this machine since the last boot,
+ * in this process's PID namespace. Otherwise the result is false.
  */
 export function holderHasEnded(holder: string): boolean {
   const [, , pid, start, machine] = HOLDER.exec(holder) ?? [];
   return machine !== undefined && machine === ownMachine() && processHasEnded(Number(pid), start);
 }
 
-/** Asks once for each holder, and remembers the result. For a look at many leases: a process may have a lot of them. */
+/**
+ * Returns a function that asks once for each holder and remembers the result. For reading many leases, since one
+ * process may hold a lot of them.
+ */
 export function askOnce(ask: (holder: string) => boolean): (holder: string) => boolean {
   const results = new Map<string, boolean>();
   return (holder) => {
@@ -82,18 +85,18 @@ function readMachine(): string | undefined {
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
     return hash("sha256", `${boot} ${readlinkSync("/proc/self/ns/pid")}`, "hex").slice(0, MACHINE_DIGITS);
   } catch {
-    // Another system, or a /proc that is hidden.
+    // This isn't Linux, or /proc is hidden.
     return undefined;
   }
 }
 
-/** A process's state, and its start in clock ticks since the boot; `undefined` if they can't be read. */
+/** Reads a process's state, and its start in clock ticks since the boot; `undefined` if they can't be read. */
 function readStatus(pid: number): { readonly state: string; readonly start: string } | undefined {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
-    // No such process.
+    // There is no such process.
     return undefined;
   }
   // The second field is the program's name in parentheses; it may contain spaces and parentheses.

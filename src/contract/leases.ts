@@ -3,28 +3,30 @@ import { holderHasEnded } from "./holder.js";
 import { CLOCK_SKEW_MS } from "./runtime.js";
 
 /**
- * Gives leases: the right to run a task. An optional part of a `StorageAdapter`.
+ * Grants leases. A lease is the right to run a task. An optional part of a `StorageAdapter`.
  *
- * - A claim MUST give a task to one holder at a time. Each token MUST be higher than all earlier tokens of the task,
- *   also after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
+ * - A claim MUST grant a task to one holder at a time. Each token MUST be higher than all earlier tokens of the task,
+ *   even after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
  * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (cases: leases.fencing,
  *   leases.one-step)
  * - One clock MUST decide when a lease expires: the server's clock, or on a single machine `monotonicMs`, which
  *   nobody can set. (case: leases.expiry)
  *
- * {@link leaseStore} implements it over a storage's lease records.
+ * {@link leaseStore} implements this interface on a storage's lease records.
  */
 export interface LeaseStore {
   /**
-   * Gives the task to the holder, unless another lease of the task is held. An expired lease isn't held.
+   * Grants the task to the holder, unless a lease of the task is held. An expired lease isn't held.
    *
-   * @param options.force - Takes the task from its holder, too. The holder's lease is lost from then on. (case:
-   *   leases.forced)
+   * @param options.force - Takes the task even from its current holder, whose lease is then lost. (case: leases.forced)
    */
   claim(taskId: string, holder: string, ttlMs: number, options?: ClaimOptions): Promise<LeaseClaim>;
   /** Extends the lease to `ttlMs` from now. False if it had expired, was released, or belongs to another holder. */
   renew(taskId: string, token: number, ttlMs: number): Promise<boolean>;
-  /** Ends the lease at once, unless the task was claimed again since. An expired lease then counts as released, too. */
+  /**
+   * Ends the lease at once, unless the task was claimed again since. An expired lease also counts as released
+   * afterwards.
+   */
   release(taskId: string, token: number): Promise<void>;
   /** Returns the lease that is held now. */
   current(taskId: string): Promise<HeldLease | undefined>;
@@ -34,8 +36,8 @@ export interface LeaseStore {
    */
   lapsed(taskId: string): Promise<LapsedLease | undefined>;
   /**
-   * Yields all leases that are held now, in any order, also of tasks without checkpoints. Damaged records are left out
-   * here, but make `current` throw. (case: leases.held)
+   * Yields all leases that are held now, in any order, including those of tasks without checkpoints. Damaged lease
+   * records are left out here, but make `current` throw. (case: leases.held)
    */
   held(): AsyncIterable<HeldTask>;
 }
@@ -60,7 +62,7 @@ export interface HeldTask extends HeldLease {
 
 /** A lease that ended without a release. */
 export interface LapsedLease extends Pick<HeldLease, "holder" | "token"> {
-  /** True if the holder's process has surely ended. If false, the process may still run, without the lease. */
+  /** True if the holder's process is known to have ended. If false, the process may still run, without the lease. */
   readonly hasDied: boolean;
   /** Milliseconds since the lease expired. If `hasDied` is true, milliseconds since its last renewal. */
   readonly endedMs: number;
@@ -94,7 +96,7 @@ function isWhole(value: unknown): value is number {
 /** A storage's lease records, one per task. */
 export interface LeaseRecords {
   read(taskId: string): Promise<TimedLease>;
-  /** The readable records of all tasks. */
+  /** Yields the readable lease records of all tasks. */
   all(): AsyncIterable<TimedLease & { readonly taskId: string }>;
   /**
    * Calls `change` with a task's record and stores the result, as durably as `append`, in one atomic step. If the
@@ -103,7 +105,7 @@ export interface LeaseRecords {
   update(taskId: string, change: (now: TimedLease) => LeaseRecord | undefined): Promise<void>;
 }
 
-/** A task's record, if there is one, and the time by the storage's lease clock. */
+/** A task's lease record, if there is one, and the time by the storage's lease clock. */
 export interface TimedLease {
   readonly lease: LeaseRecord | undefined;
   readonly nowMs: number;
@@ -113,7 +115,7 @@ export interface TimedLease {
 export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
 
 /**
- * A lease store over a storage's records.
+ * Makes a lease store from a storage's lease records.
  *
  * @param options.oneMachine - True if all users of the storage are on one machine. Then the lease of an ended process
  *   is free at once, if its holder names the process: see `ownHolder`.
@@ -154,7 +156,7 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
     current: async (taskId) => heldNow(await records.read(taskId)),
     async lapsed(taskId) {
       const { lease, nowMs } = await records.read(taskId);
-      // If the renewal lies in the future, it was made before a reboot, and nobody knows how long ago.
+      // A renewal in the future was made before a reboot, so its age is unknown.
       if (lease === undefined || isReleased(lease) || nowMs < lease.renewedAtMs) return undefined;
       const { holder, token, renewedAtMs, expiresAtMs } = lease;
       if (hasDied(lease)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
@@ -194,16 +196,16 @@ export function checkLease(
   );
 }
 
-/** The record of the task's next lease, under the next token. For adapters that have a `queue`. */
+/** Returns the record of the task's next lease, under the next token. For adapters that have a `queue`. */
 export function nextLease({ lease, nowMs }: TimedLease, holder: string, ttlMs: number): LeaseRecord {
   return { holder, token: (lease?.token ?? 0) + 1, renewedAtMs: nowMs, expiresAtMs: nowMs + ttlMs };
 }
 
 /**
- * Whether the task's last lease is held now or ended without a release (`unreleased`). If it was released, or there was
- * none, the task is `free`. For adapters that have a `queue`.
+ * Judges the task's last lease: it is `held` now, it ended without a release (`unreleased`), or it was released or
+ * never existed (`free`). For adapters that have a `queue`.
  *
- * @param hasDied - Whether a holder's process has surely ended, if the storage's users are on one machine.
+ * @param hasDied - Whether a holder's process is known to have ended. Only for storages whose users are on one machine.
  */
 export function judgeLease(
   now: TimedLease,
@@ -224,8 +226,8 @@ export function isDue(now: TimedLease, dueAt: string, dueBy: string, hasDied?: (
 }
 
 /**
- * The lease that is held at `nowMs`. If its renewal lies in the future, by more than the clocks of two processes may differ,
- * it was made before a reboot, so it counts as ended.
+ * Returns the lease that is held at `nowMs`. If its renewal is further in the future than the clocks of two processes
+ * can differ, it was made before a reboot, so the lease counts as ended.
  */
 function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   if (lease === undefined || nowMs < lease.renewedAtMs - CLOCK_SKEW_MS || nowMs >= lease.expiresAtMs) return undefined;

@@ -4,7 +4,7 @@ import { isAbsolute } from "node:path";
  * Loads a package that isn't imported because it is optional. It is looked up from this file, then from the bundle or
  * the program that this file may be part of.
  *
- * @throws It isn't installed (`MODULE_NOT_FOUND`), or it fails while it is loaded.
+ * @throws The package isn't installed (`MODULE_NOT_FOUND`), or it fails while it is loaded.
  */
 export function loadPackage(name: string): unknown {
   return requireThatFinds(name)(name);
@@ -16,7 +16,7 @@ export function resolvePackage(entry: string): string {
 }
 
 function requireThatFinds(entry: string): NodeJS.Require {
-  // webpack replaces an imported `createRequire` by a function that can't be called. It leaves this one alone.
+  // webpack replaces an imported `createRequire` with a function that can't be called, but leaves this form alone.
   const { createRequire } = process.getBuiltinModule("node:module");
   let failure: unknown;
   for (const file of listOrigins()) {
@@ -31,11 +31,11 @@ function requireThatFinds(entry: string): NodeJS.Require {
   throw failure;
 }
 
-/** The files to look up packages from. */
+/** Lists the files to look up packages from. */
 function listOrigins(): readonly string[] {
-  // In a CommonJS bundle it may be empty. webpack writes the path of the machine that made the bundle here.
+  // In a CommonJS bundle, the URL may be empty. webpack replaces it with a path on the machine that made the bundle.
   const url: string | undefined = import.meta.url;
-  // In an ES module by webpack, nothing else names a file where the bundle runs.
+  // In an ES module built by webpack, only this names a file on the machine where the bundle runs.
   const [, program = ""] = process.argv;
   return [url, commonJsFile(), isAbsolute(program) ? program : undefined].filter((file) => file !== undefined);
 }
@@ -45,7 +45,7 @@ function commonJsFile(): string | undefined {
   try {
     return __filename;
   } catch {
-    // `typeof` would not tell: webpack takes it for "string" in ES modules too.
+    // `typeof __filename` is no test: webpack replaces it with "string" in ES modules too.
     return undefined;
   }
 }

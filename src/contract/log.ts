@@ -25,11 +25,11 @@ export const RECORD_KINDS: readonly RecordKind[] = ["step", "event", "chunk", "r
 /** A record without its task and sequence, as the manager passes it to an adapter. */
 export interface RecordDraft {
   readonly kind: RecordKind;
-  /** The name of a step, event or wait; of LangGraph's writes, their checkpoint's id. */
+  /** The name of a step, event or wait. For LangGraph's writes: the id of their checkpoint. */
   readonly name?: string;
-  /** Decides what the record belongs to: a generation, turn, name, occurrence and attempt. Not unique. */
+  /** Identifies what the record belongs to: a generation, turn, name, occurrence and attempt. Not unique. */
   readonly recordKey?: string;
-  /** Every event has one, unique among the task's events. Other records have none. */
+  /** An event's id, unique among the task's events. Other records have none. */
   readonly id?: string;
   /** ISO 8601 in UTC with milliseconds, by the manager's clock. */
   readonly createdAt: string;
@@ -57,7 +57,7 @@ export type LogItem = LogRecord | RecordHeader | CheckpointSummary | CorruptReco
 /** Selects the records and checkpoints of one task that meet all given conditions. */
 export interface RecordQuery {
   readonly taskId: string;
-  /** The direction of the sequences. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. */
   readonly order: "newest" | "oldest";
   /** Only sequences above this one. */
   readonly afterSequence?: number | undefined;
@@ -65,17 +65,17 @@ export interface RecordQuery {
   readonly beforeSequence?: number | undefined;
   /** Default: all. */
   readonly kinds?: readonly ItemKind[] | undefined;
-  /** Only records with this name. A checkpoint has none. */
+  /** Only records with this name. Checkpoints have no name. */
   readonly name?: string | undefined;
   /** At most this many items; corrupt ones don't count. Default: all. */
   readonly limit?: number | undefined;
   /** Yields headers instead of whole records, and MUST NOT read payloads. */
   readonly headersOnly?: boolean | undefined;
-  /** Yields only what survives a power cut as an acknowledged write does. Syncs the store first if necessary. */
+  /** Yields only items that survive a power cut, as acknowledged writes do. Syncs the store first if necessary. */
   readonly durableOnly?: boolean | undefined;
 }
 
-/** Selects records to remove: those that meet all given conditions, and that can be read. */
+/** Selects records to remove: readable ones that meet all given conditions. */
 export type RecordSelection = Pick<RecordQuery, "afterSequence" | "beforeSequence" | "name"> & {
   readonly kinds?: readonly RecordKind[] | undefined;
 };
@@ -83,41 +83,42 @@ export type RecordSelection = Pick<RecordQuery, "afterSequence" | "beforeSequenc
 /** The options of {@link TaskLog.append}. */
 export interface LogOptions {
   /**
-   * The records needn't be synced: once the call has resolved, they survive a killed process, and a power cut once the
+   * The records needn't be synced. They survive a killed process once the call has resolved, and a power cut once the
    * task's next durable write has resolved.
    */
   readonly lazy?: boolean | undefined;
   /** The sequence of the first record, for copy and import. It must be above every sequence that the task has used. */
   readonly firstSequence?: number | undefined;
   /**
-   * Makes the task due at this time, in ISO 8601 UTC, if its newest checkpoint makes it due later. Holds until
+   * Makes the task due at this time, in ISO 8601 UTC, if its newest checkpoint would make it due later. Holds until
    * another checkpoint is the newest, or the newest one's status changes. (case: log.due)
    */
   readonly dueAt?: string | undefined;
 }
 
 /**
- * The other records of a task, beside its checkpoints, with one numbering for both. An optional part of a
+ * Stores the records of a task's log. They share one numbering with the task's checkpoints. An optional part of a
  * `StorageAdapter`; runs, events and streams need it.
  *
- * - Sequences MUST be taken under the task's lock, which is held until the commit. So no record appears below one that a
- *   reader has seen. (cases: log.numbering, log.one-moment, log.many-processes)
+ * - Sequences MUST be taken under the task's lock, which is held until the commit. Then no record can appear below one
+ *   that a reader has seen. (cases: log.numbering, log.one-moment, log.many-processes)
  * - Records never change, except by `replacePayloads`. (case: log.independent)
  */
 export interface TaskLog {
   /**
-   * Appends records with consecutive sequences, and returns the last one's. Also to a task without checkpoints.
+   * Appends records with consecutive sequences, and returns the last sequence. The task needn't have a checkpoint.
    *
    * - MUST store all or none, and resolve once they are as durable as a checkpoint, unless `lazy` is set. (cases:
    *   log.batch, log.survives-kill, log.killed-midway, log.lazy)
-   * - MUST check the condition in the same atomic step. `expectedSequence` is the newest checkpoint's. (cases:
-   *   log.conditions, log.fencing)
-   * - Appends and log appends of one task through one instance take sequences in call order. (case: log.call-order)
+   * - MUST check the condition in the same atomic step. `expectedSequence` is the sequence of the newest checkpoint.
+   *   (cases: log.conditions, log.fencing)
+   * - Calls of `StorageAdapter.append` and of this method for one task through one instance take sequences in call
+   *   order. (case: log.call-order)
    * - The cost of one small record MUST NOT depend on the length of the log.
    * - An event whose id is stored MUST NOT be stored again: see {@link matchEventRetry}. The retry is acknowledged once
    *   the stored event is durable. (case: log.event-ids)
-   * - If it isn't known whether records without ids were stored, since a connection broke, an adapter MUST NOT append them
-   *   again itself. It throws a retryable StorageError, and the caller looks for them.
+   * - If a connection broke, and it isn't known whether records without ids were stored, the adapter MUST NOT append
+   *   them again itself. It throws a retryable StorageError, and the caller checks whether they are stored.
    *
    * @param records - At least one.
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
@@ -134,9 +135,9 @@ export interface TaskLog {
   /**
    * Yields records and the summaries of checkpoints in the order of their sequences, in constant memory.
    *
-   * - MUST read all kinds from one moment, or never skip a record that was stored before one it yields. A reader that
-   *   merges two reads would. (cases: log.read, log.one-moment)
-   * - MUST yield a CorruptRecord for each item that can't be read, whatever `kinds`, `name` and `limit` say, and
+   * - MUST read all kinds as of one moment, or at least never skip a record that was stored before one that it yields.
+   *   (Merging two separate reads can skip one.) (cases: log.read, log.one-moment)
+   * - MUST yield a CorruptRecord for each item that can't be read, regardless of `kinds`, `name` and `limit`, and
    *   continue. (case: log.damage)
    * - An event whose body was removed is yielded as a header.
    */
@@ -152,8 +153,8 @@ export interface TaskLog {
   remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number>;
 
   /**
-   * Optional: replaces payloads of records and renews their seals, for `rekey`: all in one step. The obligations of
-   * `StorageAdapter.replacePayload` hold. A record that is gone, or whose payload has another digest, stays as it is.
+   * Optional: replaces payloads of records and renews their seals, all in one atomic step, for `rekey`. The obligations
+   * of `StorageAdapter.replacePayload` apply. A record that is gone, or whose payload has another digest, is skipped.
    * (case: log.replace)
    *
    * @returns The sequences of the records whose payloads were replaced.
@@ -165,29 +166,30 @@ export interface TaskLog {
   ): Promise<readonly number[]>;
 
   /**
-   * Optional: calls `changed` at most 20 ms after a task's log may have changed, by this process or another one. A hint:
-   * it may be called without a change, and a change by another process may be missed. Callers also poll, but seldom once
-   * they were told of anything but their own changes. So an adapter that can't watch yet, or not at all, just doesn't call.
-   * If the adapter isn't `multiProcess`, idle workers, waits and `result` don't poll, so it MUST tell of each change, also
-   * of a checkpoint, and of a lease that was released. (cases: log.watch, log.watch-anywhere)
+   * Optional: calls `changed` at most 20 ms after a task's log may have changed, by this process or another one. The
+   * call is only a hint: it may come without a change, and a change by another process may be missed. Callers also
+   * poll, but less often once they were called for anything but their own changes. So an adapter that can't watch, or
+   * can't watch yet, doesn't call `changed`. If the adapter isn't `multiProcess`, idle workers, waits and `result`
+   * don't poll, so it MUST report each change, including a new checkpoint and a released lease. (cases: log.watch,
+   * log.watch-anywhere)
    *
-   * @param changed - `isOwn`: true if this instance has made the changes. MUST be called once without it as soon as
-   *   changes by other processes are seen: inside the call of `watch` if they are seen already, otherwise later, since
-   *   earlier ones may have been missed.
+   * @param changed - `isOwn`: true if this instance made the changes. MUST be called once without `isOwn` as soon as
+   *   changes by other processes can be seen, since earlier ones may have been missed: inside the call of `watch` if
+   *   they can be seen at once, otherwise later.
    * @param taskId - Only changes of this task. Default: changes that may have made any task due.
-   * @returns Ends the watch. It doesn't keep the process alive.
+   * @returns A function that ends the watch. The watch doesn't keep the process alive.
    */
   watch?(changed: (isOwn?: boolean) => void, taskId?: string): () => void;
 }
 
 const SEAL_FORM = "waymark-record-1";
 
-/** A new payload for a record, if its payload has the expected digest. */
+/** A new payload for a record whose payload has the expected digest. */
 export type PayloadChange = Parameters<NonNullable<TaskLog["replacePayloads"]>>[1][number];
 
 /**
- * The SHA-256 over a record: its identity, order and payload's digest, but not its size. Adapters compute it on append
- * and on replacePayloads; the manager checks it on each read. A checksum, not a signature.
+ * Returns the SHA-256 over a record: its identity, order and payload's digest, but not its size. Adapters compute it on
+ * append and on replacePayloads; the manager checks it on each read. It is a checksum, not a signature.
  *
  * @returns Lower-case hexadecimal.
  */
@@ -195,18 +197,18 @@ export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): st
   return sealAs(record.taskId, record.sequence, record);
 }
 
-/** {@link sealRecord} for a draft, as the record of this task with this sequence. */
+/** Like {@link sealRecord}, for the record that the draft becomes in this task with this sequence. */
 export function sealAs(taskId: string, sequence: number, draft: SealedFields): string {
   return hash("sha256", sealedText(taskId, sequence, draft), "hex");
 }
 
 /**
- * The text that a record's seal covers, before and after its sequence. For a storage that assigns the sequence and
- * computes the seal in one step.
+ * Returns the text that a record's seal covers, before and after its sequence. For a storage that assigns the sequence
+ * and computes the seal in one step.
  */
 export function splitSealedRecord(taskId: string, draft: RecordDraft): readonly [before: string, after: string] {
   const text = sealedText(taskId, 0, draft);
-  // Up to and including the comma after the task's id.
+  // The length of the text before the sequence, with the comma after the task's id.
   const at = JSON.stringify([SEAL_FORM, taskId]).length;
   return [text.slice(0, at), text.slice(at + "0".length)];
 }
@@ -231,9 +233,10 @@ export function describeRecord({
 }
 
 /**
- * A copy that shares nothing mutable with the original. For adapters: a caller may change its draft at once.
+ * Returns a copy that shares nothing mutable with the original. Adapters need one, because a caller may change its
+ * draft at once.
  *
- * @throws {TypeError | RangeError} The draft isn't one: its kind is unknown, or a field has another type.
+ * @throws {TypeError | RangeError} The draft is invalid: its kind is unknown, or a field has the wrong type.
  */
 export function copyRecordDraft(draft: RecordDraft): RecordDraft {
   const { kind, name, recordKey, id, createdAt } = draft;
@@ -249,12 +252,12 @@ export function copyRecordDraft(draft: RecordDraft): RecordDraft {
   return copy;
 }
 
-/** A copy that shares nothing mutable with the original. For adapters. */
+/** Returns a copy that shares nothing mutable with the original. For adapters. */
 export function copyPayloadChange(change: PayloadChange): PayloadChange {
   return { ...change, payload: copyPayload(change.payload) };
 }
 
-/** The record to store: a copy of the draft, with its task, sequence and seal. */
+/** Returns the record to store: a copy of the draft, with its task, sequence and seal. */
 export function sealRecordDraft(taskId: string, draft: RecordDraft, sequence: number): LogRecord {
   const { kind, createdAt } = draft;
   const payload = copyPayload(draft.payload);
@@ -264,7 +267,7 @@ export function sealRecordDraft(taskId: string, draft: RecordDraft, sequence: nu
   return record;
 }
 
-/** The record without its payload's body. */
+/** Returns the record without its payload's body. */
 export function toRecordHeader(record: LogRecord | RecordHeader): RecordHeader {
   if ("sizeBytes" in record) return record;
   const { body, ...payload } = record.payload;
@@ -283,7 +286,7 @@ export function findRecordDamage(record: LogRecord | RecordHeader): string | und
   return "its payload fails its SHA-256 checksum";
 }
 
-/** The whole record of a header. */
+/** Returns the whole record: the header with its payload's body. */
 export function joinBody(header: RecordHeader, body: Payload["body"]): LogRecord {
   const { taskId, sequence, kind, createdAt, payload, seal } = header;
   const { encoding, sha256 } = payload;
@@ -292,10 +295,10 @@ export function joinBody(header: RecordHeader, body: Payload["body"]): LogRecord
   return record;
 }
 
-/** The texts that not every record has; `null` or `undefined` if it has none. */
+/** The optional texts of a record. A missing text is `null` or `undefined`. */
 export type RecordNames = { readonly [Field in "name" | "recordKey" | "id"]?: string | null | undefined };
 
-/** Adds a record's texts. Spreads of conditional fields would take longer than the rest of reading a record. */
+/** Copies the texts that aren't missing. Conditional spreads would take longer than the rest of reading a record. */
 export function assignNames(
   record: { name?: string; recordKey?: string; id?: string },
   { name, recordKey, id }: RecordNames,
@@ -305,7 +308,7 @@ export function assignNames(
   if (typeof id === "string") record.id = id;
 }
 
-/** Whether a record or checkpoint is in the query's range, and has its kind and name. The caller applies `limit`. */
+/** Whether a record or checkpoint matches the query's range, kinds and name. The caller applies `limit`. */
 export function matchesRecords(
   { sequence, kind, name }: { readonly sequence: number; readonly kind?: RecordKind; readonly name?: string },
   query: Omit<RecordQuery, "taskId" | "order">,
@@ -332,15 +335,15 @@ export type StoredEvent = Pick<RecordHeader, "sequence" | "name"> & {
 };
 
 /**
- * Finds out whether an append of events is a retry. For adapters; call it before the condition is checked, also if none
+ * Finds out whether an append of events is a retry. For adapters; call it before the condition is checked, even if none
  * of the ids is stored, because it refuses an append that has an id twice.
  *
  * The append is a retry if all its records are events that are stored with the same names and digests, one after
- * another. A lost answer can be repeated this way.
+ * another. So a caller who lost the answer can append them again.
  *
- * @param findEvent - The task's event with this id.
- * @param isWithCheckpoint - True for the `records` of a checkpoint or status: there a stored event is a conflict, since
- *   the id of the checkpoint shows a retry. Default false.
+ * @param findEvent - Returns the task's event with this id.
+ * @param isWithCheckpoint - True for the `records` of a checkpoint or a status change. There, a stored event is a
+ *   conflict, since a retry is recognised by the checkpoint's id. Default false.
  * @returns The last record's sequence if the append is a retry; `undefined` if no id is stored.
  * @throws {CheckpointConflictError} An id belongs to another event or is in the append twice, or only a part of the
  *   append is stored.
@@ -374,7 +377,7 @@ function requireDifferentIds(taskId: string, records: readonly RecordDraft[]): v
     if (id === undefined) continue;
     if (ids.has(id)) {
       throw new CheckpointConflictError(
-        `Event ${JSON.stringify(id)} is in one append to task ${JSON.stringify(taskId)} twice. Nothing was stored; ` +
+        `Event ${JSON.stringify(id)} occurs twice in one append to task ${JSON.stringify(taskId)}. Nothing was stored; ` +
           "append it once, or use another id.",
       );
     }

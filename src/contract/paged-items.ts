@@ -1,11 +1,11 @@
 /**
- * The items of pages, one by one. For logs of thousands of items: an async generator that yields each item takes four
- * promises for it, and this takes one.
+ * Iterates over the items of pages, one by one. This class takes one promise per item; an async generator would take
+ * four, which is slow for logs of thousands of items.
  */
 export class PagedItems<Item> implements AsyncIterableIterator<Item> {
   readonly #pages: AsyncGenerator<readonly Item[], void, void>;
   #page: Iterator<Item, undefined> = [][Symbol.iterator]();
-  /** The next page, while it is read. */
+  /** The next page, while it is being read. */
   #reading: Promise<IteratorResult<Item, undefined>> | undefined;
 
   constructor(pages: AsyncGenerator<readonly Item[], void, void>) {

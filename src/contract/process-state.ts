@@ -1,7 +1,7 @@
 /**
  * Returns the value that all copies of this package in this process share, and makes it if there is none yet. A process
- * may load several copies: a globally installed command runs a project's program, which uses the project's own copy. What
- * belongs to one copy, such as a cache, stays in its module.
+ * may load several copies: a globally installed command runs a project's program, which uses the project's own copy.
+ * State of one copy, such as a cache, stays in its module.
  *
  * @param name - Ends with a version. Change it with the value's type, so that copies of other versions don't share it.
  */

@@ -2,12 +2,12 @@ import { type CheckpointSummary, isJsonObject, type JsonObject } from "./checkpo
 import { NOTE_KEY, noteIn, type RunWaits } from "./transient.js";
 
 /**
- * The events that a run has received or refused: all with a sequence in one of these ranges, which are in ascending order.
- * The first one begins at 0. Of a task with k pending events, there are at most k + 1.
+ * The events that a run has received or refused, as ascending ranges of sequences. The first range begins at 0. A task
+ * with k pending events has at most k + 1 ranges.
  */
 export type ReceivedEvents = readonly (readonly [first: number, last: number])[];
 
-/** Where a run stands at one of its checkpoints, which has this in its metadata. */
+/** Where a run stands at one of its checkpoints. Stored in the checkpoint's metadata. */
 export interface RunNote {
   /** The id of the run's first checkpoint. A restart, a fork or a rewind begins another generation. */
   readonly generation: string;
@@ -15,7 +15,7 @@ export interface RunNote {
   readonly attempt: number;
   readonly turn: number;
   readonly version?: string | number;
-  /** The W3C trace context of the attempt, if a subscriber of `waymark:run` gave one. */
+  /** The W3C trace context of the attempt, if a subscriber of `waymark:run` set one. */
   readonly traceparent?: string;
   /** The sequence of the generation's first checkpoint; missing in that checkpoint itself. */
   readonly began?: number;
@@ -23,26 +23,28 @@ export interface RunNote {
   readonly hasInput?: true;
   /** The sequence of the checkpoint at which the turn started; missing in that checkpoint itself. */
   readonly turnStart?: number;
-  /** How many of the records directly before that checkpoint belong to the turn, in a fork or a rewind. */
+  /** In a fork or a rewind: how many of the records directly before the `turnStart` checkpoint belong to the turn. */
   readonly carried?: number;
-  /** The turn has a milestone of `run.save`. So this checkpoint's state may differ from the one that the turn started with. */
+  /** The turn has a milestone of `run.save`, so this checkpoint's state may differ from the turn's first state. */
   readonly hasSaved?: true;
   /** The run has ended with this checkpoint. */
   readonly isOver?: true;
   readonly received?: ReceivedEvents;
 }
 
-/** What a run's checkpoint records beside its {@link RunNote}. */
+/** What a run's checkpoint records besides its {@link RunNote}. */
 export interface RunMarks {
-  /** Given for a transient checkpoint, with the id of the checkpoint that it replaces. */
+  /** Set for a transient checkpoint, with the id of the checkpoint that it replaces. */
   readonly transient?: { readonly replaces: string | undefined } | undefined;
-  /** Given for a run that waits. */
+  /** Set for a run that waits. */
   readonly waits?: RunWaits | undefined;
-  /** Whether the run began within another one. Its time of waiting isn't the checkpoint's `dueAt`. */
+  /**
+   * Whether the run began within another run. The end of a child run's wait isn't stored as the checkpoint's `dueAt`.
+   */
   readonly isChild?: boolean | undefined;
 }
 
-/** The metadata of a run's checkpoint. */
+/** Makes the metadata of a run's checkpoint. */
 export function runMetadata(run: RunNote, { transient, waits, isChild }: RunMarks = {}): JsonObject {
   const note: JsonObject = {
     ...(isChild && { child: true }),
@@ -54,7 +56,7 @@ export function runMetadata(run: RunNote, { transient, waits, isChild }: RunMark
   return { [NOTE_KEY]: note };
 }
 
-/** Where the run stands at this checkpoint; `undefined` if no run saved it. */
+/** Reads where the run stands at this checkpoint; `undefined` if no run saved it. */
 export function readRunNote({ metadata }: Pick<CheckpointSummary, "metadata">): RunNote | undefined {
   const run: unknown = noteIn(metadata)?.["run"];
   return isRunNote(run) ? run : undefined;
@@ -65,12 +67,12 @@ function isRunNote(run: unknown): run is RunNote {
   return typeof run["generation"] === "string" && typeof run["attempt"] === "number" && typeof run["turn"] === "number";
 }
 
-/** The sequence after which the records of a checkpoint's turn begin. */
+/** Returns the sequence after which the records of a checkpoint's turn begin. */
 export function findTurnStart({ turnStart, carried = 0 }: RunNote, sequence: number): number {
   return (turnStart ?? sequence) - carried - 1;
 }
 
-/** The note without what belongs to its turn. */
+/** Returns the note without the fields that belong to its turn. */
 export function leaveTurn({ turnStart, carried, hasSaved, isOver, ...note }: RunNote): RunNote {
   return note;
 }

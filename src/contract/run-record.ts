@@ -1,13 +1,13 @@
 /** One step of a turn, as it is recorded. */
 export interface StepRecord {
   readonly name: string;
-  /** Given for a wait: `sleep` of `run.sleepUntil`, `event` of `run.waitFor`. */
+  /** Set for a wait: `sleep` for `run.sleepUntil`, `event` for `run.waitFor`. */
   readonly waitsFor?: "sleep" | "event";
   /** When a sleep ends, or the time limit of a wait for an event, in ISO 8601 UTC. */
   readonly until?: string;
-  /** Of an open wait: its question for people, and the answer's JSON Schema if the wait's schema provides one. */
+  /** An open wait's question for people, and the answer's JSON Schema if the wait's schema provides one. */
   readonly ask?: { readonly question: string; readonly schema?: unknown };
-  /** Of an open wait for an event: `manager.send` with this as `wait` answers it, and no other. */
+  /** The key of an open wait for an event. `manager.send` with this key as `wait` answers this wait and no other. */
   readonly key?: string;
   /** The event that ended a wait. */
   readonly event?: {
@@ -21,13 +21,13 @@ export interface StepRecord {
   /** The number of this step among the steps of the same name in its turn, from 1. */
   readonly occurrence: number;
   /**
-   * `started`: it hasn't ended, as far as is recorded. `interrupted`: an `atMostOnce` step whose earlier attempt may or
-   * may not have done its work. `saved`: a milestone of `run.save`; its stage is the `name`.
+   * `started`: no end is recorded. `interrupted`: an `atMostOnce` step whose earlier attempt may or may not have done
+   * its work. `saved`: a milestone of `run.save`; its stage is the `name`.
    */
   readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";
   /** ISO 8601 in UTC. */
   readonly startedAt: string;
-  /** The time from the start of the first call to the end of the last one, in this attempt of the run. */
+  /** The time from the start of the step's first call to the end of its last call, in this attempt of the run. */
   readonly durationMs?: number;
   readonly attempts?: number;
   /** The attempt of the run that recorded the step. */
@@ -49,26 +49,29 @@ export interface RunRecord {
   /** True if the turn has ended, by `run.next` or at the end of the run. Then a resume begins the next turn. */
   readonly isTurnOver: boolean;
   readonly version?: string | number;
-  /** The W3C trace context of the attempt that saved this, if a subscriber of `waymark:run` gave one. */
+  /** The W3C trace context of the attempt that saved this, if a subscriber of `waymark:run` set one. */
   readonly traceparent?: string;
   readonly input?: unknown;
   /** The function's result, if the run ended with this checkpoint. */
   readonly result?: unknown;
-  /** The steps of the turn, in the order in which they ended. A step in progress isn't one of them, unless its start is recorded. */
+  /**
+   * The steps of the turn, in the order in which they ended. A step in progress is only listed if its start is
+   * recorded.
+   */
   readonly steps: readonly StepRecord[];
   /**
-   * If the checkpoint is `failed`: the step whose error ended the run, and that the next run tries again. So it isn't
-   * one of `steps`, and the checkpoint's `error` is its error.
+   * If the checkpoint is `failed`: the step whose error ended the run. The next run tries it again, so it isn't among
+   * `steps`. Its error is the checkpoint's `error`.
    */
   readonly failedStep?: Required<
     Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "ask" | "key" | "event">
   >;
 }
 
-/** The name of the error of a run that ended its workers. The steps that it had started have no end. */
+/** The error name of a run that kept crashing its workers. The steps that this run had started have no recorded end. */
 export const ATTEMPTS_ERROR = "AttemptsError";
 
-/** The name of the mark of an attempt that pauses. Unlike the mark of a step, it has no occurrence. */
+/** The name of the mark that an attempt records when it pauses. Unlike a step's mark, it has no occurrence. */
 export const PAUSING = "pausing";
 
 /** What a run's record belongs to: the content of its `recordKey`. */
@@ -77,9 +80,9 @@ export interface RunKey {
   readonly turn: number;
   /** The attempt of the run. */
   readonly attempt: number;
-  /** Given for the record of a step, a wait, or a milestone of `run.save`, with the record's name. */
+  /** The number of a step, a wait, or a milestone of `run.save` among those with the record's name. */
   readonly occurrence?: number | undefined;
-  /** The sequence of the event that a wait has received or refused, or whose receipt is taken back. */
+  /** The sequence of the event that a wait has received or refused, or whose receipt was dropped. */
   readonly event?: number | undefined;
 }
 
@@ -89,7 +92,7 @@ export function formatRunKey({ generation, turn, attempt, occurrence, event }: R
   return JSON.stringify([generation, turn, attempt, occurrence, event]);
 }
 
-/** `undefined` if the record isn't a run's. */
+/** Returns `undefined` if the record isn't a run's. */
 export function parseRunKey({ recordKey = "" }: { readonly recordKey?: string | undefined }): RunKey | undefined {
   // Other records, such as events, may have keys of another form.
   if (!recordKey.startsWith("[")) return undefined;
@@ -99,7 +102,7 @@ export function parseRunKey({ recordKey = "" }: { readonly recordKey?: string | 
   return { generation, turn, attempt, occurrence: number(occurrence), event: number(event) };
 }
 
-/** A step's title for people: `model`, `model 2`. */
+/** Returns a step's title for people: `model`, `model 2`. */
 export function stepTitle(name: string, occurrence: number): string {
   return occurrence === 1 ? name : `${name} ${occurrence}`;
 }
@@ -118,7 +121,7 @@ export function keptErrorsText(failed: readonly Pick<StepRecord, "name" | "occur
 }
 
 /**
- * A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`,
+ * Describes a step for people, with its duration: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`,
  * `approve · waits · May it go out?`, `pay · interrupted`.
  */
 export function stepText({

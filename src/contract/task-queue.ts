@@ -2,17 +2,18 @@
  * Finds the tasks that are due for a worker. An optional part of a `StorageAdapter` that has `leases`. Without it,
  * the manager refuses `work` and `queue`.
  *
- * A task is due if {@link findDueTime} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If its last
- * lease ended without a release, it is due whatever its time, unless `findDueTime` is `undefined`: its worker may have died
- * before it looked for events. (cases: due.only-due, due.changes, due.unreleased)
+ * A task is due if {@link findDueTime} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If the
+ * last lease ended without a release, the task is due at any time, because its worker may have died before it looked
+ * for events. If `findDueTime` returns `undefined`, the task is never due. (cases: due.only-due, due.changes,
+ * due.unreleased)
  */
 export interface TaskQueue {
   /**
    * Claims the next tasks that are due, each in one atomic step, as `LeaseStore.claim` does.
    *
-   * - MUST give each task to one caller. (cases: due.one-holder, due.many-processes)
-   * - MUST give the tasks that nobody holds and that are `paused` in the order of their times. (case: due.order)
-   * - MUST give at most `limit` tasks, and MAY give fewer than are due. (case: due.limit)
+   * - MUST return each task to only one caller. (cases: due.one-holder, due.many-processes)
+   * - MUST return the `paused` tasks that nobody holds in the order of their times. (case: due.order)
+   * - MUST return at most `limit` tasks, and MAY return fewer than are due. (case: due.limit)
    *
    * @param limit - A positive integer.
    * @returns Empty if no task is due.
@@ -28,7 +29,10 @@ export interface DueQuery {
   readonly prefix: string;
   /** Only tasks that are due by this time, in ISO 8601 UTC. */
   readonly dueBy: string;
-  /** Leaves these tasks out. A worker names those that it couldn't run, so that others take them. (case: due.except) */
+  /**
+   * Leaves these tasks out. A worker lists tasks that it couldn't run, so that other workers take them. (case:
+   * due.except)
+   */
   readonly except?: readonly string[] | undefined;
 }
 

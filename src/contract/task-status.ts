@@ -4,7 +4,7 @@ import { readRunNote } from "./run-note.js";
 import { parseRunKey } from "./run-record.js";
 import { isCancelled, readWaits } from "./transient.js";
 
-/** The statuses that the newest checkpoint of a task with this status may have. */
+/** For each status of a task, the statuses that its newest checkpoint may have. */
 const OF_NEWEST: Readonly<Record<TaskStatus, readonly CheckpointStatus[]>> = {
   queued: ["running", "paused"],
   scheduled: ["paused"],
@@ -17,25 +17,25 @@ const OF_NEWEST: Readonly<Record<TaskStatus, readonly CheckpointStatus[]>> = {
   cancelled: ["failed"],
 };
 
-/** @throws {TypeError} It isn't a task's status. */
+/** @throws {TypeError} The value isn't a task's status. */
 export function checkTaskStatus(status: TaskStatus): void {
   if (Object.hasOwn(OF_NEWEST, status)) return;
   const known = Object.keys(OF_NEWEST).join(", ");
   throw new TypeError(`A task's status must be one of ${known}, not ${JSON.stringify(status)}.`);
 }
 
-/** The statuses of newest checkpoints among which all tasks with these statuses are. */
+/** Lists the statuses that the newest checkpoints of tasks with these statuses may have. */
 export function listCheckpointStatuses(statuses: readonly TaskStatus[]): readonly CheckpointStatus[] {
   return [...new Set(statuses.flatMap((status) => OF_NEWEST[status]))];
 }
 
-/** A task by its newest checkpoint, its last record, and the time from which a worker may continue it. */
+/** What a task's status depends on: its newest checkpoint, its last record, and when a worker may continue it. */
 export type TaskFacts = Pick<StoredTask, "last" | "dueAt"> & {
   readonly newest: Pick<CheckpointSummary, "status" | "createdAt" | "metadata" | "error" | "dueAt">;
 };
 
 /**
- * The status of a task.
+ * Finds a task's status at `nowMs`.
  *
  * @param isHeld - Whether a live process holds the task's lease.
  */
@@ -50,12 +50,12 @@ export function findTaskStatus(task: TaskFacts, isHeld: boolean, nowMs: number):
   // The first attempt of an enqueued run stores only records until it ends or pauses.
   const attempt = Math.max(note?.attempt ?? 0, (last && parseRunKey(last)?.attempt) ?? 0);
   if (note !== undefined && attempt > 0 && isUnderWay) return "interrupted";
-  // Nobody has begun a new run, a fork or a rewind.
+  // At attempt 0, nobody has begun the new run, fork or rewind yet.
   if (newest.status === "running" && note?.attempt !== 0) return "interrupted";
   return note === undefined ? "paused" : findPausedStatus(task, note.attempt, nowMs);
 }
 
-/** The status of a run that isn't under way. */
+/** Finds the status of a run that isn't under way. */
 function findPausedStatus(
   { newest, last, dueAt = newest.dueAt }: TaskFacts,
   attempt: number,
@@ -66,7 +66,8 @@ function findPausedStatus(
   // A child run has no time at which a worker continues it.
   const until = dueAt ?? waits?.dueAt;
   if (until !== undefined && Date.parse(until) > nowMs) return attempt === 0 ? "scheduled" : "waiting";
-  // A run that a signal has paused is due at once, whatever it waits for. So is one that was put back, which has an error.
+  // A run that a signal has paused is due at once, whatever it waits for. A run that was put back is also due at once,
+  // but it has an error.
   const isPaused = attempt > 0 && newest.error === undefined && (newest.dueAt ?? "") <= newest.createdAt;
   return isPaused ? "paused" : "queued";
 }

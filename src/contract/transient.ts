@@ -5,15 +5,15 @@ import { RunCancelledError } from "./errors.js";
 export const NOTE_KEY = "waymark";
 
 /**
- * Whether a checkpoint is transient: an auto-save, for example, which the next auto-save replaces. All other checkpoints
- * are milestones, which a caller asked for. A completed or failed checkpoint is always a milestone, since its status
- * and error must stay.
+ * Whether a checkpoint is transient, such as an auto-save, which the next auto-save replaces. All other checkpoints are
+ * milestones, which a caller asked for. A completed or failed checkpoint is always a milestone, since its status and
+ * error must stay.
  */
 export function isTransient({ metadata, status }: Pick<CheckpointSummary, "metadata" | "status">): boolean {
   return status !== "completed" && status !== "failed" && noteIn(metadata)?.["transient"] === true;
 }
 
-/** The id of the checkpoint that a transient one replaced; `undefined` if there was none. */
+/** Returns the id of the checkpoint that a transient checkpoint replaced; `undefined` if there was none. */
 export function replacedBy({ metadata }: Pick<CheckpointSummary, "metadata">): string | undefined {
   const id = noteIn(metadata)?.["replaces"];
   return typeof id === "string" ? id : undefined;
@@ -35,21 +35,21 @@ export function hasEnded({ status }: Pick<CheckpointSummary, "status">): boolean
 }
 
 /**
- * Whether `manager.cancel` has recorded the checkpoint as failed. Unlike the RunCancelledError that a run threw, because
- * a child run was cancelled, a cancellation has no stack.
+ * Whether `manager.cancel` has recorded the checkpoint as failed. Its error has no stack, unlike a RunCancelledError
+ * that a run threw because its child run was cancelled.
  */
 export function isCancelled({ status, error }: Pick<CheckpointSummary, "status" | "error">): boolean {
   return status === "failed" && error?.code === RunCancelledError.code && error.stack === undefined;
 }
 
-/** The metadata of a transient checkpoint. @param replaces - The id of the checkpoint that it replaces. */
+/** Makes the metadata of a transient checkpoint. @param replaces - The id of the checkpoint that it replaces. */
 export function transientMetadata(replaces: string | undefined): JsonObject {
   return { [NOTE_KEY]: { transient: true, ...(replaces === undefined ? undefined : { replaces }) } };
 }
 
 /** The waits of a run. */
 export interface RunWaits {
-  /** When the run continues at the latest, in ISO 8601 UTC. {@link NEVER}: only after an event. */
+  /** The latest time at which the run continues, in ISO 8601 UTC. {@link NEVER}: only an event continues it. */
   readonly dueAt: string;
   /** The names of the events that it waits for. */
   readonly waitsFor: readonly string[];
@@ -59,11 +59,11 @@ export interface RunWaits {
 export const NEVER = "9999-12-31T23:59:59.999Z";
 
 /**
- * When a worker may continue a task, judged by the task's newest checkpoint, in ISO 8601 UTC; `undefined` if no worker
- * may. An adapter stores it in the task's row, to find the tasks that are due.
+ * Returns when a worker may continue a task, judged by the task's newest checkpoint, in ISO 8601 UTC; `undefined` if no
+ * worker may. An adapter stores this time in the task's row, to find the tasks that are due.
  *
- * It is the field `dueAt`. But a completed or failed task isn't due, and a running one is due since its checkpoint,
- * because a live worker holds its lease.
+ * The time is the field `dueAt`, with two exceptions. A completed or failed task isn't due. A running task has been due
+ * since its checkpoint was saved; a live worker's lease keeps other workers away.
  */
 export function findDueTime({
   status,
@@ -74,21 +74,21 @@ export function findDueTime({
   return status === "running" ? createdAt : dueAt;
 }
 
-/** The waits of a run, by its newest checkpoint; `undefined` if it waits for nothing. */
+/** Reads the waits of a run from its newest checkpoint; `undefined` if the run waits for nothing. */
 export function readWaits({ metadata, dueAt }: Pick<CheckpointSummary, "metadata" | "dueAt">): RunWaits | undefined {
   const { waitsFor, until = dueAt } = noteIn(metadata) ?? {};
   if (typeof until !== "string" || !Array.isArray(waitsFor)) return undefined;
   return { dueAt: until, waitsFor: waitsFor.filter((name) => typeof name === "string") };
 }
 
-/** The user's own metadata: without Waymark's note. */
+/** Returns the user's own metadata, without Waymark's note. */
 export function withoutNote(metadata: JsonObject | undefined): JsonObject | undefined {
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
   const { [NOTE_KEY]: _note, ...own } = metadata;
   return Object.keys(own).length === 0 ? undefined : own;
 }
 
-/** Waymark's note in a checkpoint's metadata. */
+/** Returns Waymark's note in a checkpoint's metadata. */
 export function noteIn(metadata: JsonObject | undefined): JsonObject | undefined {
   const note = metadata?.[NOTE_KEY];
   return isJsonObject(note) ? note : undefined;

@@ -1,6 +1,6 @@
 import type { Runtime } from "../contract/runtime.js";
 
-/** The calls that wait for a signal, behind one listener. */
+/** All calls that wait for one signal, behind a single listener. */
 class Waiting {
   readonly #calls = new Set<{ readonly call: (reason: unknown) => void }>();
   readonly #signal: AbortSignal;
@@ -16,7 +16,7 @@ class Waiting {
   }
 
   add(call: (reason: unknown) => void): () => void {
-    // An object of its own, so that a function that is added twice is called twice.
+    // The function is wrapped in an object, so that a function that is added twice is called twice.
     const own = { call };
     this.#calls.add(own);
     return () => {
@@ -31,10 +31,11 @@ class Waiting {
 const WAITING = new WeakMap<AbortSignal, Waiting>();
 
 /**
- * Calls `call` with the signal's reason once it aborts; at once if it has. All calls together add one listener to the
- * signal, since a program may pass one signal to many runs, and Node warns of a leak from the eleventh listener on.
+ * Calls `call` with the signal's reason once the signal aborts; at once if it has aborted already. All calls together
+ * add one listener to the signal, since a program may pass one signal to many runs, and Node warns of a leak from the
+ * eleventh listener on.
  *
- * @returns A function that forgets the call. The last one removes the listener.
+ * @returns A function that cancels the call. Once no call is left, the listener is removed.
  */
 export function onAbort(signal: AbortSignal, call: (reason: unknown) => void): () => void {
   if (!signal.aborted) return (WAITING.get(signal) ?? new Waiting(signal)).add(call);
@@ -52,12 +53,12 @@ export async function pause(runtime: Runtime, ms: number, signal: AbortSignal): 
   for (const stop of stops) stop();
 }
 
-/** A signal that aborts with the first of these. */
+/** Returns a signal that aborts as soon as one of these signals does, with its reason. */
 export function anySignal(...signals: readonly (AbortSignal | undefined)[]): AbortSignal {
   return AbortSignal.any(signals.filter((signal) => signal !== undefined).map(nativeSignal));
 }
 
-/** `AbortSignal.any` refuses the signals of other libraries. */
+/** Makes a native signal from a signal of another library, which `AbortSignal.any` would refuse. */
 function nativeSignal(signal: AbortSignal): AbortSignal {
   // eslint-disable-next-line no-restricted-syntax -- AbortSignal.any asks the same.
   if (signal instanceof AbortSignal) return signal;

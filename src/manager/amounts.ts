@@ -12,13 +12,13 @@ const BYTE_UNITS = [
   ["KiB", 2 ** 10],
 ] as const;
 
-/** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
+/** Formats a duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
 export function formatDuration(ms: number): string {
   const [unit, size] = TIME_UNITS.find(([, size]) => ms % size === 0) ?? ["millisecond", 1];
   return formatCount(ms / size, unit);
 }
 
-/** The size in its largest unit, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
+/** Formats a size in its largest unit, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
 export function formatBytes(bytes: number): string {
   const [unit, size] = BYTE_UNITS.find(([, size]) => bytes >= size) ?? ["byte", 1];
   return size === 1 ? formatCount(bytes, unit) : `${Number((bytes / size).toFixed(2))} ${unit}`;

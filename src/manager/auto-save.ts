@@ -13,7 +13,7 @@ import { onTermination } from "./termination.js";
 import type { CheckpointWriter } from "./writer.js";
 
 export interface AutoSaveOptions {
-  /** How often the state is checked, in milliseconds. Default 30,000. */
+  /** The time between two checks of the state, in milliseconds. Default 30,000. */
   readonly intervalMs?: number | undefined;
   /** The stage of the checkpoints. Default: the stage of the previous checkpoint. */
   readonly stage?: string | undefined;
@@ -97,8 +97,8 @@ export class AutoSave<State> {
   /**
    * Waits for the save in progress, then saves the state if it changed.
    *
-   * @throws The error of `save`; `autoSaveFailed` is emitted too. After `stop()`, a ClosedError. Once the lease is lost,
-   *   its LeaseLostError.
+   * @throws The error of `save`; `autoSaveFailed` is emitted too. After `stop()`, a ClosedError. Once the lease is
+   *   lost, its LeaseLostError.
    */
   async flush(): Promise<void> {
     if (this.#stopping !== undefined && this.#lost === undefined) throw new ClosedError("The auto-save");
@@ -120,8 +120,8 @@ export class AutoSave<State> {
   }
 
   /**
-   * @internal Does `work` after the save in progress and before the next one. If several callers wait, they work one
-   * after another.
+   * @internal Runs `work` after the save in progress and before the next one. If several callers wait, their work runs
+   *   one after another.
    */
   async between<Result>(work: () => Promise<Result>): Promise<Result> {
     // The failure of the previous save belongs to its own caller.

@@ -16,7 +16,8 @@ export class AutoSaves<State> {
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
     if (hasRun) throw ownRunError(taskId);
-    // After its lease was lost, another auto-save may have taken its place.
+    // If the lease was lost, `stop` calls this function again. By then, another auto-save may have taken this one's
+    // place.
     const autoSave = new AutoSave(this.#parts, taskId, getState, options, () => {
       if (this.#byTask.get(taskId) === autoSave) this.#byTask.delete(taskId);
     });

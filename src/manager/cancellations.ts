@@ -4,10 +4,10 @@ import { RunCancelledError } from "../contract/errors.js";
 import { isCancelled } from "../contract/transient.js";
 import type { ResolvedOptions } from "./options.js";
 
-/** The shortest pause between two checks, so that many changes of the task in a row cost one. */
+/** The shortest pause between two checks, so that many changes of the task in a row cost only one check. */
 const CHECK_MS = 20;
 
-/** The cancellation at the task's newest checkpoint, if there is one. */
+/** Returns the cancellation that the task's newest checkpoint records; `undefined` if it records none. */
 export async function findCancellation(
   storage: StorageAdapter,
   taskId: string,
@@ -17,7 +17,7 @@ export async function findCancellation(
       if (!isCorrupt(newest) && isCancelled(newest)) return new RunCancelledError(taskId, newest.error?.message ?? "");
     }
   } catch {
-    // The lease is lost whatever the reason, so the caller reports the loss. Without a loss, the next renewal asks again.
+    // If the lease is lost, the caller reports the loss anyway. If it isn't lost, the next renewal checks again.
   }
   return undefined;
 }
@@ -26,17 +26,17 @@ async function isHeld({ leases }: StorageAdapter, taskId: string, token: () => n
   try {
     return (await leases?.current(taskId))?.token === token();
   } catch {
-    // The next renewal meets the failure, too, and reports it.
+    // The next renewal also meets the failure, and reports it.
     return false;
   }
 }
 
 /**
- * Calls `cancelled` soon after another process has cancelled the task, if the storage tells of its changes. It may miss a
- * cancellation before the call, so the caller reads the task after it.
+ * Calls `cancelled` soon after another process has cancelled the task, if the storage reports its changes. A
+ * cancellation before this call may be missed, so the caller reads the task after the call.
  *
  * @param token - Returns the token of the task's lease.
- * @returns Ends the watch.
+ * @returns A function that ends the watch.
  */
 export function watchCancellation(
   { storage, runtime }: Pick<ResolvedOptions, "storage" | "runtime">,
@@ -47,13 +47,14 @@ export function watchCancellation(
   let cancelPause: (() => void) | undefined;
   /** Whether to check after the pause. */
   let isDue = false;
-  /** The first call says that the watch works. It isn't urgent, and short runs end before. */
+  /** The watch's first call only shows that the watch works. Its check waits for a pause; short runs end before. */
   let isFirst = true;
   let hasReturned = false;
   let hasEnded = false;
   const check = async () => {
     isDue = false;
-    // A cancellation takes the lease first. Most changes don't, and a lease is read sooner than a checkpoint.
+    // A cancellation takes the lease first. Most changes don't, and reading a lease is faster than reading a
+    // checkpoint.
     if (await isHeld(storage, taskId, token)) return;
     if ((await findCancellation(storage, taskId)) !== undefined && !hasEnded) cancelled();
   };
@@ -63,7 +64,7 @@ export function watchCancellation(
   };
   const changed = (isOwn = false) => {
     if (isOwn) return;
-    // It works already, so nothing is missed from now on.
+    // The watch works already, so no later change is missed.
     if (!hasReturned) {
       isFirst = false;
       return;
@@ -74,7 +75,7 @@ export function watchCancellation(
     if (!isFirst) void check();
     isFirst = false;
   };
-  // The cancellations of a storage of one process come from it, and it renews the lease at once.
+  // If only one process uses the storage, cancellations come from this process, which then renews the lease at once.
   const endWatch = storage.capabilities.multiProcess ? storage.log?.watch?.(changed, taskId) : undefined;
   hasReturned = true;
   return () => {

@@ -3,7 +3,7 @@ import { checkInteger, checkKeys, checkWord } from "../contract/arguments.js";
 /** Throws if an option's value is wrong. `what` is the option's name, for the message. */
 type Check<Value> = (what: string, value: Value) => void;
 
-/** A check for each option, which is called if the option is given. `true`: any value, or checked elsewhere. */
+/** A check for each option, called if the option is given. `true`: any value is valid, or it is checked elsewhere. */
 export type OptionChecks<Options> = {
   readonly [Key in keyof Options]-?: Check<NonNullable<Options[Key]>> | true;
 };

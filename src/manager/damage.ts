@@ -44,7 +44,7 @@ function corruptOrThrow(record: Stored, error: unknown): CorruptRecord {
   throw error;
 }
 
-/** What names a checkpoint or a record of a log. */
+/** The fields that name a checkpoint or a record of a log. */
 type NamedRecord = Pick<CorruptRecord, "id"> & {
   readonly taskId: string;
   readonly sequence: number;
@@ -58,7 +58,7 @@ export function corruptRecord(record: NamedRecord, reason: string, cause?: unkno
   return { corrupt: true, location, reason, ...named, ...(cause !== undefined && { cause }) };
 }
 
-/** The place of a checkpoint or record for messages, if its adapter doesn't name one. */
+/** Describes the place of a checkpoint or record for messages, if its adapter doesn't name one. */
 export function describeLocation({ kind, id, sequence, taskId }: NamedRecord): string {
   const task = `of task ${JSON.stringify(taskId)}`;
   return kind === undefined
@@ -66,7 +66,7 @@ export function describeLocation({ kind, id, sequence, taskId }: NamedRecord): s
     : `${kind} record (sequence ${sequence}) ${task}`;
 }
 
-/** The error of a call that found damaged records and nothing intact. */
+/** Makes the error of a call that found damaged records and nothing intact. */
 export function nothingIntactError(what: string, damaged: readonly CorruptRecord[]): CheckpointCorruptError {
   const [first] = damaged;
   const where = first && ` (the first at ${first.location}: ${first.reason})`;

@@ -8,8 +8,8 @@ const SHOWN = 10;
  * Warns once if the schema drops keys: `z.object({ a })` loads a saved `{ a: 1, retries: 7 }` as `{ a: 1 }`. It loads
  * the stored form through the schema and compares only the keys with the state's keys, since codecs may change values.
  *
- * A check costs as much as a load and a walk through the state. So it checks only states whose top-level keys have
- * changed since the last check, and a manager's 1st, 2nd, 4th, 8th … save.
+ * A check costs as much as a load and a walk through the state. So only two kinds of states are checked: states whose
+ * top-level keys have changed since the last check, and those of a manager's 1st, 2nd, 4th, 8th … save.
  */
 export class DroppedKeys {
   readonly #schema: StateSchema;
@@ -23,7 +23,7 @@ export class DroppedKeys {
     this.#logger = logger;
   }
 
-  /** Call it with a state that was accepted, and its stored form. Never throws. */
+  /** Checks a state that the schema has accepted, and its stored form. Never throws. */
   check(taskId: string, state: unknown, stored: unknown): void {
     if (this.#isDone) return;
     this.#saves += 1;
@@ -35,7 +35,7 @@ export class DroppedKeys {
     try {
       collect(state, decodeWithSchema(this.#schema, stored, ""), "$", paths);
     } catch {
-      // The schema refuses its own encoding, or the state nests too deep. Then loading the checkpoint will throw, so no
+      // The schema refuses its own encoding, or the state nests too deep. Loading the checkpoint will also throw, so no
       // warning is needed.
       return;
     }

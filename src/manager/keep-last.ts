@@ -8,9 +8,9 @@ const MAX_TASKS = 10_000;
 
 /**
  * Applies the policy `{ keepLast }` after each save. It removes the same checkpoints as a retention plan. But a plan
- * reads the header of each checkpoint that stays. This class only remembers the number of these checkpoints, and reads
- * the ones to remove. If it doesn't find the expected number of them, another process has changed the task, and it
- * makes a plan.
+ * reads the header of each checkpoint that stays. This class only remembers how many checkpoints stay, and reads those
+ * to remove. If it doesn't find the expected number to remove, another process has changed the task, so it makes a
+ * plan.
  */
 export class KeepLast {
   readonly #keepLast: number;
@@ -25,8 +25,8 @@ export class KeepLast {
   }
 
   /**
-   * @param applyPlan - Plans for the task and applies the plan, to records above the sequence `cleanUpTo` (default: all).
-   *   Returns what stays; `undefined` if something of the task is damaged.
+   * @param applyPlan - Makes a plan for the task and applies it. The plan covers records above the sequence `cleanUpTo`
+   *   (default: all). Returns what stays; `undefined` if something of the task is damaged.
    */
   afterSave(
     saved: CheckpointSummary,
@@ -57,7 +57,7 @@ export class KeepLast {
     const keepLast = this.#keepLast;
     const { milestones } = known;
     if (milestones < keepLast) return { ...known, sequence, milestones: milestones + 1, transient: undefined };
-    // The plan finds the records that go with the oldest milestone.
+    // Only a plan finds the records to remove with the oldest milestone.
     if (known.mayHaveRecords) return undefined;
     const left: (CheckpointSummary | CorruptRecord)[] = [];
     const query = { taskId, order: "newest", beforeSequence: sequence + 1, skip: keepLast } as const;
@@ -73,9 +73,12 @@ export class KeepLast {
 export interface KeptCheckpoints {
   /** Newest first. */
   readonly checkpoints: readonly CheckpointSummary[];
-  /** Whether the task's log may have records that go with one of them. */
+  /** Whether the task's log may have records that are removed with one of these checkpoints. */
   readonly mayHaveRecords: boolean;
-  /** The records up to this sequence that go have gone. Those that a run needed stay until another process plans. */
+  /**
+   * Up to this sequence, all records to remove are removed. Records that a run needed stay until another process makes
+   * a plan.
+   */
   readonly cleanUpTo: number;
 }
 
@@ -90,13 +93,16 @@ function describeTask(kept: KeptCheckpoints | undefined): Known | undefined {
   const { checkpoints = [], mayHaveRecords = true, cleanUpTo = 0 } = kept ?? {};
   const [newest] = checkpoints;
   if (newest === undefined) return undefined;
-  // A plan leaves no transient checkpoint but the newest.
+  // Of the checkpoints that a plan leaves, only the newest may be transient.
   const transient = isTransient(newest) ? newest.id : undefined;
   const milestones = checkpoints.length - (transient === undefined ? 0 : 1);
   return { sequence: newest.sequence, milestones, transient, mayHaveRecords, cleanUpTo };
 }
 
-/** A log may be long, and saves are many: if nothing else has changed the task, only its newer records are read. */
+/**
+ * Returns the sequence above which a plan reads records, since a log may be long, and saves are many. All records are
+ * read if nothing is known, or if the task's sequences have begun again.
+ */
 function cleanUpTo(known: Known | undefined, { sequence }: CheckpointSummary): number {
   return known !== undefined && sequence > known.sequence ? known.cleanUpTo : 0;
 }

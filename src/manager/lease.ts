@@ -19,37 +19,37 @@ import { publishLostLease, traced, tracing } from "./tracing.js";
 
 export interface LeaseOptions {
   /**
-   * How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after each third of this
-   * time. Default 30,000.
+   * How long the lease lasts without a renewal, in milliseconds, from 100. The lease renews itself after each third of
+   * this time. Default 30,000.
    */
   readonly ttlMs?: number | undefined;
   /**
-   * The name of this runner, shown to others who claim the task. Default: the machine's name, the process id, and a
-   * mark that distinguishes this process from all others. On SQLite and files (on Linux), the default holder's lease is
-   * free once its process has ended. The lease of any other holder must expire.
+   * The name of this runner, shown to other runners that claim the task. Default: the machine's name, the process id,
+   * and a mark that distinguishes this process from all others. On SQLite and files (on Linux), the default holder's
+   * lease is free once its process has ended. The lease of any other holder must expire.
    */
   readonly holder?: string | undefined;
 }
 
 /**
- * The right to run a task, until it is released or lost. Pass it to `save`, `setStatus` and `remove`. Once it is lost,
- * they change nothing and throw a LeaseLostError.
+ * The right to run a task, until it is released or lost. Pass it to `save`, `setStatus` and `remove`. Once the lease is
+ * lost, these calls change nothing and throw a LeaseLostError.
  */
 export interface Lease extends AsyncDisposable {
   readonly taskId: string;
   readonly holder: string;
   /**
-   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher token. A lease that is renewed after
-   * it has expired gets a higher token, too.
+   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher token. So does a lease that is renewed
+   * after it has expired.
    */
   readonly token: number;
   /** When the lease expires unless it is renewed, in ISO 8601 UTC by the manager's clock. */
   readonly expiresAt: string;
   /**
    * Aborts with a LeaseLostError once the lease is released or lost, or with a RunCancelledError if it is lost because
-   * the task was cancelled. It is lost when it expires, or when a write under it is refused. If it expired because the
-   * process was blocked or suspended, the lease is first renewed. Then the signal aborts only if another runner has
-   * claimed the task meanwhile.
+   * the task was cancelled. A lease is lost when it expires, or when a write under it is refused. If it expired because
+   * the process was blocked or suspended, it is first renewed, and the signal aborts only if another runner has claimed
+   * the task meanwhile.
    */
   readonly signal: AbortSignal;
   /**
@@ -60,7 +60,7 @@ export interface Lease extends AsyncDisposable {
    */
   renew(): Promise<void>;
   /**
-   * Ends the lease, so that the task is free. Idempotent. Release a lost lease, too, since the storage may still hold
+   * Ends the lease, so that the task is free. Idempotent. Also release a lost lease, since the storage may still hold
    * it.
    */
   release(): Promise<void>;
@@ -71,16 +71,14 @@ export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">
 
 const DEFAULT_TTL_MS = 30_000;
 const MIN_TTL_MS = 100;
-/**
- * If the timer of the expiry fires later than this, the process was blocked or suspended, and couldn't renew the lease.
- */
+/** If the expiry timer fires at least this late, the process was blocked or suspended, and couldn't renew the lease. */
 const LATE_MS = 100;
 
 /**
  * Claims a task.
  *
  * @throws {LeaseHeldError} Another runner holds the task's lease.
- * @throws {LeaseLostError} It expired before the storage answered, and another runner claimed the task.
+ * @throws {LeaseLostError} The lease expired before the storage answered, and another runner claimed the task.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
 export async function claimLease(
@@ -105,7 +103,7 @@ export async function claimLease(
 }
 
 /**
- * Claims the next tasks that are due, at most `limit`; none if none is due.
+ * Claims at most `limit` of the tasks that are due. Returns no lease if no task is due.
  *
  * @throws {UnsupportedOperationError} The storage has no queue.
  */
@@ -148,8 +146,8 @@ export function resolveLeaseOptions(options: LeaseOptions): { readonly ttlMs: nu
 async function beginLease(parts: LeaseParts, claimed: Claimed): Promise<TaskLease> {
   const answeredAtMs = parts.runtime.elapsedMs();
   if (answeredAtMs - claimed.askedAtMs < renewalMs(claimed.ttlMs)) return new TaskLease(parts, claimed);
-  // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once, and until
-  // then it isn't known whether it has expired.
+  // The answer took so long that the first timed renewal would come too late, and the lease may have expired. So it is
+  // renewed at once.
   const lease = new TaskLease(parts, { ...claimed, askedAtMs: answeredAtMs });
   try {
     await lease.renew();
@@ -161,12 +159,15 @@ async function beginLease(parts: LeaseParts, claimed: Claimed): Promise<TaskLeas
   return lease;
 }
 
-/** How many tasks with the prefix are due now, and since when the first of them. */
+/** Counts the tasks with the prefix that are due now, and returns since when the oldest one has been due. */
 export function countDue({ storage, clock }: ResolvedOptions, prefix: string): Promise<DueCount> {
   return requireQueue(storage).count({ prefix, dueBy: new Date(clock()).toISOString() });
 }
 
-/** How long it takes until a task of the query is due although nothing changes: its time comes, or its lease expires. */
+/**
+ * Returns the milliseconds until a task of the query becomes due by itself, because its time comes or its lease
+ * expires.
+ */
 export async function untilDue(
   { storage, clock }: LeaseParts,
   query: Pick<DueQuery, "prefix" | "except">,
@@ -218,7 +219,10 @@ interface Claimed {
   readonly holder: string;
   readonly token: number;
   readonly ttlMs: number;
-  /** The time of the request to the storage, by the runtime's `elapsedMs`. The lease lasts at least `ttlMs` from then on. */
+  /**
+   * The time of the request to the storage, by the runtime's `elapsedMs`. The lease lasts at least `ttlMs` from this
+   * time.
+   */
   readonly askedAtMs: number;
 }
 
@@ -252,7 +256,7 @@ export class TaskLease implements Lease {
     // If a renewal fails, the lease stays. The next renewal may succeed, or the lease expires.
     const renew = () => void this.renew().catch(() => undefined);
     this.#endRenewals = repeat(parts.runtime, renew, renewalMs(ttlMs));
-    // A cancelled task was claimed by force, so the renewal finds that the lease is lost.
+    // A cancellation claims the task by force, so the renewal finds that the lease is lost.
     this.#endWatch = watchCancellation(parts, taskId, () => this.token, renew);
   }
 

@@ -37,7 +37,7 @@ export function checkTimeZone(name: string, timeZone: string): void {
 }
 
 function zoneTimes(timeZone: string): (ms: number) => LocalTime {
-  // Formats only the hour and the offset, as "15 GMT+13:00". This takes a quarter of the time of a whole date.
+  // Formatting only the hour and the offset, as "15 GMT+13:00", takes a quarter of the time of a whole date.
   const format = new Intl.DateTimeFormat("en-US", { timeZone, hour: "numeric", timeZoneName: "longOffset" });
   return (ms) => {
     const [, sign, ...parts] = /GMT(?:([+-])(\d+):(\d+)(?::(\d+))?)?/.exec(format.format(ms)) ?? [];

@@ -29,7 +29,7 @@ export class Maintenance {
 
   /**
    * Moves damaged checkpoints to the storage's quarantine, byte for byte and with the reason, and removes old leftovers
-   * of killed writes. It deletes no saved data, and no sequence is given twice.
+   * of killed writes. It deletes no saved data, and no sequence is assigned twice.
    *
    * @throws {UnsupportedOperationError} The storage offers no repair.
    * @throws {ClosedError} `close` stopped the repair between two checkpoints; another repair continues from there.
@@ -39,12 +39,13 @@ export class Maintenance {
   }
 
   /**
-   * Rewrites each checkpoint and each record of a log that the manager's transforms would store differently now, because it has an old key or
-   * isn't encrypted or compressed yet. Ids, sequences, times and statuses stay. It rewrites one at a time,
-   * so that other work can run in between. It may be stopped or killed at any moment. The next call skips those that
-   * were rewritten.
+   * Rewrites each checkpoint and each record of a log that the manager's transforms would store differently now,
+   * because it has an old key or isn't encrypted or compressed yet. Ids, sequences, times and statuses stay. Other work
+   * can run between two rewrites. The rekey may be stopped or killed at any moment. The next call skips what was
+   * already rewritten.
    *
-   * @returns Counts of checkpoints and records. If `signal` or `close` stopped the rekey, `left` counts those not yet visited.
+   * @returns Counts of checkpoints and records. If `signal` or `close` stopped the rekey, `left` counts those not yet
+   *   visited.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
    * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before that keep their new payload.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.

@@ -8,12 +8,12 @@ import type { Logger } from "./logger.js";
 export interface Notifications {
   /** A checkpoint was saved; it is as durable as the adapter promises. */
   saved: CheckpointSummary;
-  /** What was removed. */
+  /** Checkpoints, or a whole task, were removed. */
   removed: {
     readonly taskId: string;
     /** `"all"`: the whole task, with its numbering. */
     readonly ids: readonly string[] | "all";
-    /** `retention`: the policy, after a save. `request`: a call. */
+    /** `retention`: the manager's policy removed them after a save. `request`: a call removed them. */
     readonly by: "retention" | "request";
   };
   /** A stored record can't be read. It was left untouched. */
@@ -38,13 +38,13 @@ export interface Notifications {
     readonly attempts: number;
     readonly error?: unknown;
   };
-  /** A step returned or threw what is recorded; its function wasn't called. */
+  /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
   stepReused: Notifications["stepStarted"];
-  /** A turn is over, and the function, which probably was changed, didn't call these recorded steps. */
+  /** A turn has ended, and the function didn't call these recorded steps, probably because it was changed. */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
   /** A run waits, or waits again after a resume. `until` is a sleep's end, or a wait's time limit. */
   waitStarted: Notifications["stepStarted"] & { readonly waitsFor: "sleep" | "event"; readonly until?: string };
-  /** A wait's end is stored. Without `event`, its time has come. */
+  /** A wait's end is stored. Without `event`, the wait ended because its time came. */
   waitEnded: Notifications["stepStarted"] & {
     readonly waitsFor: "sleep" | "event";
     readonly durationMs: number;
@@ -52,9 +52,9 @@ export interface Notifications {
   };
   /** An event was sent; it is as durable as the adapter promises. */
   eventSent: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };
-  /** The schema of a wait refused an event. It is kept as refused, and the wait stays open. */
+  /** The schema of a wait refused an event. The event is kept as refused, and the wait stays open. */
   eventRefused: { readonly taskId: string; readonly name: string; readonly id: string; readonly error: unknown };
-  /** A signal stopped the run, or it only waits and was suspended; its task is `paused`. */
+  /** A signal stopped the run, or the run was suspended because it only waits. Its task is `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
   /**
    * An attempt has ended. `stopped` means that it lost its lease, met another writer's checkpoint, or couldn't save;

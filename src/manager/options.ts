@@ -45,13 +45,13 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
       }) => string)
     | undefined;
   /**
-   * Returns milliseconds since 1970. It dates checkpoints but never orders them, and decides when a sleep is over and a task
-   * is due. Default: `runtime.now()`, which is `Date.now()`.
+   * Returns milliseconds since 1970. This time dates checkpoints but never orders them, and decides when a sleep is
+   * over and when a task is due. Default: `runtime.now()`, which is `Date.now()`.
    */
   readonly clock?: (() => number) | undefined;
   /**
-   * Where time, timers, turns of the event loop and ids come from, for tests: a `SimulatedRuntime` of `waymark/testing`.
-   * Default: the process.
+   * The source of time, timers, turns of the event loop and ids. Tests can pass a `SimulatedRuntime` of
+   * `waymark/testing`. Default: the process.
    */
   readonly runtime?: Runtime | undefined;
   /** Default: warnings and errors become process warnings. */

@@ -17,9 +17,9 @@ import type { TaskSelection } from "./task-list.js";
 /** Selects the checkpoints of a task that meet all given conditions. */
 export interface ListQuery {
   readonly stage?: string | undefined;
-  /** Only checkpoints with this status, or one of these. */
+  /** Only checkpoints with this status, or with one of these statuses. */
   readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
-  /** The direction of the sequences. Default `newest`. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. Default `newest`. */
   readonly order?: "newest" | "oldest" | undefined;
   /** Only sequences below this one. */
   readonly beforeSequence?: number | undefined;
@@ -34,13 +34,13 @@ export interface RecordsQuery<Kind extends ItemKind = ItemKind>
   extends Pick<ListQuery, "beforeSequence" | "afterSequence" | "limit"> {
   /** Only these kinds. `checkpoint` selects the summaries of checkpoints. Default: all. */
   readonly kinds?: readonly Kind[] | undefined;
-  /** Only records with this name. Checkpoints have none. */
+  /** Only records with this name. Checkpoints have no name. */
   readonly name?: string | undefined;
-  /** The direction of the sequences. Default `oldest`. */
+  /** `newest`: the highest sequence comes first. `oldest`: the lowest. Default `oldest`. */
   readonly order?: "newest" | "oldest" | undefined;
 }
 
-/** What `manager.follow` selects of a task's log, and the signal that ends it. */
+/** The options of `manager.follow`: what it reads of a task's log, and the signal that ends it. */
 export interface FollowOptions extends Pick<RecordsQuery, "afterSequence" | "kinds"> {
   readonly signal?: AbortSignal | undefined;
 }
@@ -49,7 +49,7 @@ export interface FollowOptions extends Pick<RecordsQuery, "afterSequence" | "kin
 export interface TasksQuery {
   /** Only ids that begin with this text, for example a namespace or a tenant. */
   readonly prefix?: string | undefined;
-  /** Only tasks with this status now, or one of these: see `TaskSummary.status`. */
+  /** Only tasks with this status now, or with one of these statuses: see `TaskSummary.status`. */
   readonly status?: TaskSummary["status"] | readonly TaskSummary["status"][] | undefined;
   /** Default `taskId`. `recent` orders by the newest checkpoint's `createdAt`, latest first. */
   readonly order?: "taskId" | "recent" | undefined;
@@ -139,7 +139,7 @@ export function resolveTasksQuery(query: TasksQuery): TaskSelection {
 
 export function resolveIncompleteQuery(query: Pick<TasksQuery, "prefix" | "limit">): TaskSelection {
   checkOptions("IncompleteQuery", query, { prefix: checkText, limit: wholeFrom(0) });
-  // A child run continues with its parent run.
+  // Child runs are left out, because their parent run continues them.
   return { ...resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE }), isLeftOut: isChild };
 }
 
@@ -150,9 +150,9 @@ export type OneOrMany = string | { readonly prefix: string };
 export const PREFIX_FORM = '{ prefix: "a/" } with a prefix that isn\'t empty';
 
 /**
- * The prefix of the tasks that a call is for. An empty one would mean all tasks.
+ * Returns the prefix of the tasks that a call is for. An empty prefix is refused, since it would mean all tasks.
  *
- * @param forms - All that the call takes, for the message.
+ * @param forms - All forms that the call accepts, for the message.
  * @throws {TypeError} `tasks` isn't a prefix.
  */
 export function resolvePrefix(
@@ -185,7 +185,7 @@ function listStatuses(status: ListQuery["status"]): readonly CheckpointStatus[] 
   return status === undefined ? undefined : [status].flat();
 }
 
-/** The task's newest readable summary for which `is` returns true. Default: any. */
+/** Finds the task's newest readable checkpoint for which `is` returns true. Without `is`, any checkpoint counts. */
 export async function findNewest(
   storage: Pick<StorageAdapter, "list">,
   taskId: string,

@@ -44,7 +44,7 @@ export class CheckpointReader<State = unknown> {
     this.#notifications = notifications;
   }
 
-  /** The first intact checkpoint of the query. */
+  /** Returns the first intact checkpoint of the query. */
   first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     return traced(
       tracing.latest,
@@ -57,7 +57,10 @@ export class CheckpointReader<State = unknown> {
     );
   }
 
-  /** The intact checkpoints of the query. Damage that only the seal or the digest shows doesn't count towards its limit. */
+  /**
+   * Yields the intact checkpoints of the query. Checkpoints with damage that only the seal or the digest shows don't
+   * count towards its limit.
+   */
   async *all({ limit, ...query }: CheckpointQuery): AsyncGenerator<Checkpoint<State>, void, void> {
     if (limit === 0) return;
     let count = 0;
@@ -68,14 +71,14 @@ export class CheckpointReader<State = unknown> {
     }
   }
 
-  /** The checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
+  /** Loads the checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   byId(taskId: string, id: string): Promise<Checkpoint<State>> {
     return this.use(taskId, id, (record) => this.#decode(record));
   }
 
   /**
-   * The state of the checkpoint with this id, in its stored form: migrated to the current version, but not decoded by
-   * the schema.
+   * Loads the state of the checkpoint with this id in its stored form: migrated to the current version, but not decoded
+   * by the schema.
    *
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
@@ -109,7 +112,7 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The text of the task's newest intact checkpoint, and the sequence of its newest checkpoint, damaged or not.
+   * Loads the text of the task's newest intact checkpoint, and the sequence of its newest checkpoint, damaged or not.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    */
@@ -124,7 +127,7 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
-  /** The texts of the checkpoints that match. Damaged ones are reported and left out. */
+  /** Yields the texts of the checkpoints that match. Damaged checkpoints are reported and left out. */
   async *texts(query: CheckpointQuery): AsyncGenerator<CheckpointText, void, void> {
     for await (const record of this.#options.storage.read(query)) {
       const opened = await this.#openText(record);
@@ -133,7 +136,7 @@ export class CheckpointReader<State = unknown> {
     }
   }
 
-  /** The text of the checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
+  /** Loads the text of the checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   textById(taskId: string, id: string): Promise<CheckpointText> {
     return this.use(taskId, id, (record) => this.#readText(record));
   }
@@ -152,8 +155,8 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The newest checkpoint's summary. If the newest checkpoint is corrupt, it throws, since an older one would be the
-   * wrong answer.
+   * Returns the newest checkpoint's summary. If the newest checkpoint is corrupt, throws, since an older one would be
+   * the wrong answer.
    */
   async newest(taskId: string): Promise<CheckpointSummary> {
     for await (const record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) {
@@ -177,8 +180,8 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The {@link stateDigest} of a checkpoint. `undefined` if the checkpoint can't be read, or its state has another
-   * version.
+   * Returns the {@link stateDigest} of a checkpoint; `undefined` if the checkpoint can't be read, or its state has
+   * another version.
    */
   async readDigest(taskId: string, id: string): Promise<string | undefined> {
     try {
@@ -209,7 +212,7 @@ export class CheckpointReader<State = unknown> {
     return false;
   }
 
-  /** The tasks that are selected, with their statuses. */
+  /** Returns the selected tasks with their statuses. */
   async tasks(selection: TaskSelection): Promise<TaskSummary[]> {
     const { storage, clock } = this.#options;
     const damaged: CorruptRecord[] = [];
@@ -245,7 +248,7 @@ export class CheckpointReader<State = unknown> {
     const damaged: CorruptRecord[] = [];
     let isEmpty = true;
     for await (const record of records) {
-      // Without transforms the result isn't a promise, and not awaiting it saves a turn of the event loop.
+      // Without transforms, the result isn't a promise. Not awaiting it saves a turn of the event loop.
       const opening = open(record);
       const opened = types.isPromise(opening) ? await opening : opening;
       if (isCorrupt(opened)) this.reportDamage(opened, damaged);

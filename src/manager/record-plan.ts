@@ -4,9 +4,12 @@ import { findTurnStart, isReceived, readRunNote } from "../contract/run-note.js"
 import { isOfRun, isTransient } from "../contract/transient.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 
-/** How long the chunks of steps stay. A chunk goes at the latest with the checkpoint that it belongs to. */
+/** How long the chunks of steps stay. A chunk stays no longer than the checkpoint that it belongs to. */
 export interface ChunkPolicy {
-  /** Removes chunks older than this many milliseconds, from 0; counted back as by `keepWithinMs`. */
+  /**
+   * Removes chunks older than this many milliseconds, from 0. The age is counted back like that of the policy's
+   * `keepWithinMs`.
+   */
   readonly keepWithinMs?: number | undefined;
   /** Removes the oldest chunks until the task's chunks have at most this many bytes; from 0. */
   readonly maxBytes?: number | undefined;
@@ -34,22 +37,22 @@ interface RecordGroup extends RecordRange {
 export interface GroupedRecords {
   readonly events: Groups;
   readonly others: Groups;
-  /** The chunks that go by the policy's `chunks`. */
+  /** The chunks that the policy's `chunks` removes. */
   readonly oldChunks: readonly RecordRange[];
   readonly oldChunkBytes: number;
 }
 
-/** The kinds that a policy removes. Of a received event it only removes the value. */
+/** The kinds that a policy removes. Of a received event, it only removes the value. */
 export const REMOVABLE: readonly RecordKind[] = ["step", "chunk", "run", "mark", "event"];
 const CHUNKS: readonly RecordKind[] = ["chunk"];
 const EVENTS: readonly RecordKind[] = ["event"];
 const OTHERS = REMOVABLE.filter((kind) => kind !== "event");
 
-/** What a task's run needs to resume. A policy removes nothing of it. */
+/** What a task's run needs to resume. A policy removes none of it. */
 export interface RunNeeds {
-  /** The sequences of checkpoints: the newest one of the run, and the one at which its open turn started. */
+  /** The sequences of the run's newest checkpoint, and of the checkpoint at which its open turn started. */
   readonly checkpoints: readonly number[];
-  /** The records above this sequence are those of the open turn. */
+  /** The open turn's records are above this sequence. */
   readonly afterSequence: number;
   /** The sequence of the record with the run's input. */
   readonly input: number | undefined;
@@ -70,11 +73,11 @@ export function findRunNeeds(newestFirst: readonly CheckpointSummary[]): RunNeed
 
 /**
  * Groups records by the checkpoints that they belong to. A record without `recordKey` that has a checkpoint's id as its
- * name belongs to that checkpoint, every other one to the milestone that follows it. Records above the newest milestone
- * belong to none, and neither do those that the task's run needs. An event belongs to the milestone that follows its
- * receipt; a pending one belongs to none.
+ * name belongs to that checkpoint, every other record to the milestone that follows it. Records above the newest
+ * milestone belong to no checkpoint, and neither do records that the task's run needs. An event belongs to the
+ * milestone that follows its receipt; a pending event belongs to no checkpoint.
  *
- * @param records - Of the task, newest first.
+ * @param records - The task's records, newest first.
  * @param untilMs - The time from which ages are counted back.
  */
 export function groupRecords(
@@ -119,12 +122,14 @@ export function groupRecords(
   return { others, events, oldChunks, oldChunkBytes };
 }
 
-/** The ranges of the records that belong to these checkpoints. Records between them that stay aren't in any range. */
+/**
+ * Returns the ranges of the records that belong to these checkpoints. Records in between that stay aren't in any range.
+ */
 export function rangesOwnedBy(owners: ReadonlySet<string>, { events, others }: GroupedRecords): RecordRange[] {
   return [...others.ownedBy(owners), ...events.ownedBy(owners)];
 }
 
-/** @internal The bytes of a checkpoint's records. */
+/** @internal Returns the bytes of a checkpoint's records. */
 export function bytesOwnedBy(owner: string, { events, others }: GroupedRecords): number {
   return events.countBytes(owner) + others.countBytes(owner);
 }
@@ -139,7 +144,7 @@ class Groups {
     this.#kinds = kinds;
   }
 
-  /** @param sequence - Below those added before. */
+  /** @param sequence - Must be below all sequences that were added before. */
   add(owner: string | undefined, sequence: number, sizeBytes: number): void {
     const groups = this.#newestFirst;
     const isOfSameOwner = groups.length > 0 && groups.at(-1)?.owner === owner;
@@ -166,7 +171,7 @@ class Groups {
   }
 }
 
-/** @internal The records that are in one of the ranges. */
+/** @internal Returns the records that are in one of the ranges. */
 export function selectInRanges<Record extends PlanRecord>(
   records: readonly Record[],
   ranges: readonly RecordRange[],
@@ -174,7 +179,7 @@ export function selectInRanges<Record extends PlanRecord>(
   return records.filter((record) => ranges.some((range) => isInRange(record, range)));
 }
 
-/** @internal Whether a range of a plan, which may come from a file, is one that {@link groupRecords} makes. */
+/** @internal Whether a range has the form that {@link groupRecords} makes. (A plan may come from a file.) */
 export function isRecordRange({ afterSequence, beforeSequence, kinds }: RecordRange): boolean {
   const isBounded = Number.isSafeInteger(afterSequence) && Number.isSafeInteger(beforeSequence);
   return isBounded && Array.isArray(kinds) && kinds.every((kind) => REMOVABLE.includes(kind));
@@ -184,7 +189,10 @@ function isInRange({ sequence, kind }: PlanRecord, { afterSequence, beforeSequen
   return sequence > afterSequence && sequence < beforeSequence && kinds.includes(kind);
 }
 
-/** The bounds of a range, extended by an older record, or of that record alone. */
+/**
+ * Returns the bounds of the range, extended by an older record. Without a range, returns the bounds of the record
+ * alone.
+ */
 function extend(range: RecordRange | undefined, sequence: number): Omit<RecordRange, "kinds"> {
   return { afterSequence: sequence - 1, beforeSequence: range?.beforeSequence ?? sequence + 1 };
 }

@@ -13,11 +13,11 @@ import type { CheckpointReader } from "./reader.js";
 export type TaskRecord =
   | (CheckpointSummary & { readonly kind: "checkpoint" })
   | (Omit<RecordHeader, "payload" | "seal"> & {
-      /** The value as it was stored. Missing if the body of an event was removed; `sizeBytes` is 0 then. */
+      /** The value as stored. Missing if an event's body was removed; then `sizeBytes` is 0. */
       readonly value?: unknown;
     });
 
-/** @internal Reads the records of logs from the storage. It checks seals and digests, decodes values, and skips damage. */
+/** @internal Reads the records of logs from the storage: checks seals and digests, decodes values, and skips damage. */
 export class RecordReader {
   readonly #options: ResolvedOptions;
   readonly #reader: CheckpointReader;
@@ -28,7 +28,7 @@ export class RecordReader {
   }
 
   /**
-   * The intact items of the query. Damage doesn't count towards its limit.
+   * Yields the intact items of the query. Damaged items don't count towards its limit.
    *
    * @throws {CheckpointCorruptError} Items are damaged, and the task has nothing intact.
    */
@@ -70,9 +70,9 @@ export class RecordReader {
 }
 
 /**
- * The storage's log.
+ * Returns the storage's log.
  *
- * @param what - What needs it, for the message.
+ * @param what - What needs the log, for the message.
  * @throws {UnsupportedOperationError} The adapter keeps no log.
  */
 export function requireLog({ name, log }: Pick<StorageAdapter, "name" | "log">, what: string): TaskLog {

@@ -17,15 +17,15 @@ export interface RedactOptions {
   /**
    * Paths to secrets. A path begins with the value that it leads into:
    *
-   * - `**.token`: into all of these values but the label, at any depth;
+   * - `**.token`: into all of these values except the label, at any depth;
    * - `state.apiKey`, `state.users[*].token`, `state["two words"]`;
-   * - `input.token`, `result.token`: what a run was given and what it returned;
-   * - `step.model.token`: the results and chunks of the step `model`, what it throws, and events of that name;
+   * - `input.token`, `result.token`: a run's input and its result;
+   * - `step.model.token`: the results, chunks and errors of the step `model`, and the values of events with that name;
    * - `metadata.*.password`, `label`, `error`, `error.message`.
    *
-   * `.name` and `["name"]` lead to a property, or to the value of a Map's key. `[3]` leads to an item. `*` and `[*]` match
-   * any of them, `**` any number of them, also none. If a path leads to a Set's items, the whole Set is redacted. Keys are
-   * never redacted.
+   * `.name` and `["name"]` lead to a property, or to the value of a Map's key. `[3]` leads to an item. `*` and `[*]`
+   * match any one of these, `**` any number of them, even none. If a path leads to a Set's items, the whole Set is
+   * redacted. Keys are never redacted.
    */
   readonly paths: readonly string[];
   /** The text to store instead. Default `[redacted]`. */
@@ -36,14 +36,14 @@ const DEFAULT_CENSOR = "[redacted]";
 const FORMS =
   "**.token, state.apiKey, state.users[*].token, metadata.*.password, step.model.token, input.token, result.token, label, error, error.message";
 const VALUES: readonly string[] = ["state", "metadata", "step", "input", "result"];
-/** A path that begins so leads into every value. */
+/** A path that begins with this leads into every value. */
 const ALL_VALUES = "**";
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to the `cause` of a step's error, though a checkpoint's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
 const STEP = /\.(\*\*?|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/gy;
 
-/** The parsed option `redact`, by the values that are stored. */
+/** The parsed option `redact`: the paths into each kind of stored value. */
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
@@ -75,12 +75,16 @@ export class Redaction {
     this.#isLabel = parsed.some(({ root }) => root === "label");
   }
 
-  /** Of the results and chunks of a step, and of the values of events. @param step - The name of the step or the event. */
+  /**
+   * Returns the paths for the results and chunks of a step, and for the values of events.
+   *
+   * @param step - The name of the step or the event.
+   */
   result(step: string): RedactedPaths | undefined {
     return redactedPaths(this.#findPatterns(step), this.#censor);
   }
 
-  /** Of what a step throws. */
+  /** Returns the paths for what a step throws. */
   thrown(step: string): RedactedPaths | undefined {
     return redactedPaths([...this.#error, ...this.#findPatterns(step)], this.#censor);
   }
@@ -98,20 +102,20 @@ export class Redaction {
     return this.#isLabel ? this.#censor : label;
   }
 
-  /** A thrown value as plain data, without its secrets. */
+  /** Returns a thrown value as plain data, without its secrets. */
   failure(thrown: unknown): CheckpointFailure {
     const failure = toFailure(this.#withoutSecrets(thrown));
     if (this.#isWholeError) return { message: this.#censor };
     const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#errorFields?.covers([field]));
     if (covered.length === 0) return failure;
     const censored = Object.fromEntries(covered.map((field) => [field, this.#censor]));
-    // A stack begins with the name and the message. If these are redacted, they must not stay there.
+    // A stack begins with the name and the message. If these are redacted, they must not stay in the stack.
     const told = [failure.message, failure.name].filter((_, at) => covered.includes(at === 0 ? "message" : "name"));
     const stack = told.reduce((text, part) => withoutMessage(text, part ?? "", this.#censor), failure.stack);
     return { ...failure, ...(stack === undefined ? undefined : { stack }), ...censored };
   }
 
-  /** The JSON of an object that isn't an error becomes a message. So its secrets are replaced before. */
+  /** If a thrown object isn't an error, its JSON becomes the message. So its secrets are replaced first. */
   #withoutSecrets(thrown: unknown): unknown {
     if (typeof thrown !== "object" || isError(thrown) || this.#errorFields === undefined) return thrown;
     try {
@@ -137,7 +141,7 @@ function parsePath(path: unknown): { readonly root: string; readonly steps: Path
     at += text.length;
   }
   if (at < path.length) throw misspelled(path, `it is misspelled at ${JSON.stringify(path.slice(at))}`);
-  if (steps.at(-1) === ANY_DEPTH) throw misspelled(path, "a name must follow on `**`");
+  if (steps.at(-1) === ANY_DEPTH) throw misspelled(path, "a name must follow `**`");
   const isValue = (VALUES.includes(root) || root === ALL_VALUES) && steps.length > 0;
   const isLabel = root === "label" && steps.length === 0;
   const isErrorPart =

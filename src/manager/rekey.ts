@@ -26,8 +26,8 @@ export interface RekeyOptions {
   /** Stops after the checkpoint, or the batch of records, in progress. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Called before the first checkpoint or record and after each one, with the result so far. Its `refusals` grow.
-   * Records come in batches of at most 1,000.
+   * Called before the first checkpoint or record and after each one, with the result so far. All calls pass the same
+   * `refusals`, which grow. Records come in batches of at most 1,000.
    */
   readonly onProgress?: ((soFar: RekeyResult) => void) | undefined;
 }
@@ -45,7 +45,7 @@ export interface RekeyResult {
   readonly current: number;
   /** Unchanged, because no configured key decrypts them, or the storage refused the new payload. */
   readonly refused: number;
-  /** Unchanged, because they can't be read. Each was reported by a `corrupt` event. */
+  /** Unchanged, because they can't be read. Each was reported as `corrupt`. */
   readonly damaged: number;
   /** The first 100 checkpoints and records that couldn't be rewritten, with the reasons. */
   readonly refusals: readonly {
@@ -60,7 +60,7 @@ export interface RekeyResult {
 
 type Refusal = RekeyResult["refusals"][number];
 
-/** `undefined`: another process has rewritten or removed it since it was read. */
+/** `undefined`: another process has rewritten or removed the checkpoint or record since it was read. */
 type Outcome = "rewritten" | "current" | Refusal | CorruptRecord | undefined;
 
 /** A checkpoint or record whose new payload isn't stored yet. */
@@ -70,7 +70,7 @@ interface Renewed {
 }
 
 const MAX_REFUSALS = 100;
-/** The records, and the bytes of them, that are stored in one step. A log on files is written anew in each. */
+/** The most records, and the most bytes of records, that are stored in one step. Each step rewrites a log on files. */
 const MAX_BATCH = 1000;
 const MAX_BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -105,7 +105,9 @@ export async function rekeyStorage(
     const total = Math.max(counted, counts.done);
     return { ...counts, total, left: total - counts.done, refusals };
   };
-  /** The places of damage. They are kept because the list of tasks and the task itself may report the same record. */
+  /**
+   * The places of damage that was reported, because the list of tasks and the task itself may yield the same record.
+   */
   const damagedPlaces = new Set<string>();
   const reportDamage = (record: CorruptRecord) => {
     if (!damagedPlaces.has(record.location)) reader.reportDamage(record);
@@ -142,7 +144,7 @@ export async function rekeyStorage(
       bytes += isRenewed(outcome) ? outcome.made.sizeBytes : 0;
       const isFull = renewed.length >= MAX_BATCH || bytes >= MAX_BATCH_BYTES;
       if (isFull || !("kind" in record)) await storeRenewed();
-      // Reading and replacing may be synchronous inside, so this lets other work run in between.
+      // Reading and replacing may be synchronous inside. Here, other work can run in between.
       await nextTurn(runtime);
     }
     await storeRenewed();
@@ -169,7 +171,7 @@ async function* readItems(
   storage: StorageAdapter,
   { taskId, newest, last }: StoredTask,
 ): AsyncGenerator<StoredCheckpoint | LogRecord | CorruptRecord, void, void> {
-  // Those saved from now on are current already. If they were visited too, the rekey might never end.
+  // What is saved from now on is current already. If it were also visited, the rekey might never end.
   const beforeSequence = Math.max(newest?.sequence ?? 0, last?.sequence ?? 0) + 1;
   const query = { taskId, order: "oldest", beforeSequence } as const;
   yield* storage.read(query);
@@ -183,7 +185,9 @@ function isWhole(record: LogRecord | RecordHeader): record is LogRecord {
   return "body" in record.payload;
 }
 
-/** Encodes a checkpoint's or record's payload as it would be stored now. Errors that concern all of them are thrown. */
+/**
+ * Encodes a checkpoint's or record's payload as it would be stored now. Errors that concern all payloads are thrown.
+ */
 async function renewPayload(
   transforms: readonly Transform[],
   record: StoredCheckpoint | LogRecord | CorruptRecord,
@@ -204,7 +208,7 @@ function isRenewed(outcome: Renewed | Outcome): outcome is Renewed {
   return typeof outcome === "object" && "made" in outcome;
 }
 
-/** Stores new payloads: one of a checkpoint, or those of a task's records, in one step. */
+/** Stores new payloads in one step: the payload of one checkpoint, or the payloads of several records of a task. */
 async function replaceTogether(storage: StorageAdapter, renewed: readonly Renewed[]): Promise<readonly Outcome[]> {
   const [first] = renewed;
   if (first === undefined) return [];

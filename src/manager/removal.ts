@@ -16,9 +16,9 @@ type RemoveOptions = Pick<SaveOptions, "lease">;
 interface Pruning {
   readonly taskId: string;
   readonly ids: readonly string[];
-  /** The records. */
+  /** The ranges of records to remove. */
   readonly ranges?: readonly RecordRange[];
-  /** Given if nothing is left of the task: the sequence of its newest checkpoint. */
+  /** Set if nothing is left of the task: the sequence of its newest checkpoint. */
   readonly newestSequence?: number | undefined;
   readonly by: RemovedBy;
 }
@@ -51,7 +51,7 @@ export class Removal {
     checkOptions("RemoveOptions", options, { lease: refuseLease });
     const storage = this.#storage;
     const taskIds = new Set<string>();
-    // If the storage removes them in one step, their ids are only needed for a listener of `removed`.
+    // If the storage removes the tasks in one step, their ids are only needed for a listener of `removed`.
     if (storage.removePrefix === undefined || this.#events.has("removed")) {
       // CorruptRecords count too, since the id is enough to remove a task.
       for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {
@@ -78,7 +78,9 @@ export class Removal {
       : traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }));
   }
 
-  /** Removes the whole task. Returns `undefined` if it has a newer checkpoint or event since. */
+  /**
+   * Removes the whole task. If a newer checkpoint or event was stored since, removes nothing and returns `undefined`.
+   */
   async #pruneTask(taskId: string, newestSequence: number, by: RemovedBy): Promise<number | undefined> {
     const noEventAfter = this.#storage.log && newestSequence;
     try {
@@ -90,7 +92,8 @@ export class Removal {
   }
 
   async #pruneParts({ taskId, ids, ranges = [], by }: Pruning): Promise<number> {
-    // Records go first: if this is stopped in between, the next plan has the checkpoints, and finds the other records.
+    // Records are removed first. After a kill in between, the next plan still has the checkpoints, and finds the other
+    // records.
     for (const range of ranges) await this.#storage.log?.remove(taskId, range);
     return ids.length === 0 ? 0 : this.#remove(taskId, ids, by);
   }
@@ -101,7 +104,7 @@ export class Removal {
     by: RemovedBy,
     condition?: AppendCondition,
   ): Promise<number> {
-    // The storage counts checkpoints, and a task may have records only.
+    // The storage only counts checkpoints, but a task may have only records.
     const hasItems = ids === "all" && this.#events.has("removed") && (await this.#hasItems(taskId));
     const removed = await this.#storage.remove(taskId, ids, condition);
     if (removed > 0 || hasItems) this.#events.emit("removed", { taskId, ids, by });

@@ -15,11 +15,13 @@ export interface RepairOptions {
   readonly dryRun?: boolean | undefined;
   /** Stops between two checkpoints; `repair` then throws the signal's reason. Another repair continues from there. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each step, with the result so far. Its `steps` grow; its `tasks` are found at the end. */
+  /**
+   * Called after each step, with the result so far. All calls pass the same `steps`, which grow, and no `tasks` yet.
+   */
   readonly onProgress?: ((soFar: RepairResult) => void) | undefined;
 }
 
-/** The result of `repair`. After a dry run, it says what a repair would do. */
+/** The result of `repair`. After a dry run, it shows what a repair would do. */
 export interface RepairResult {
   readonly dryRun: boolean;
   /** One step for each finding. */
@@ -34,7 +36,7 @@ export interface RepairResult {
 const HOUR_MS = 60 * 60 * 1000;
 
 /**
- * @internal Moves damage away, as far as the adapter can.
+ * @internal Moves damaged data to quarantine, as far as the adapter can.
  *
  * @param closing - Aborted when the manager closes.
  * @throws {UnsupportedOperationError} The adapter offers no repair.
@@ -76,8 +78,8 @@ export async function repairStorage(
 }
 
 /**
- * A task's newest intact checkpoint, found without key or schema. `undefined` if damage that was left prevents reading
- * the task.
+ * Finds a task's newest intact checkpoint without key or schema. Returns `undefined` if damage that was left prevents
+ * reading the task.
  */
 async function findNewest(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
   try {

@@ -25,16 +25,17 @@ import {
  * checkpoint of a completed task stays as long as an older, unfinished checkpoint stays. Otherwise the task would be
  * offered for resuming.
  *
- * The records of a task's log go with the checkpoint that they belong to: the one whose id is their name, otherwise the
- * milestone that follows them. Records above the newest milestone stay, and so do events that no run has received; of the others only
- * the value goes. Chunks may go earlier. If a policy removes a task's last checkpoint, the whole task goes. Of a run, its
- * result goes with it, and what its id was good for: a later `run`, `enqueue` or `send` with the same ids counts as new.
+ * The records of a task's log are removed with the checkpoint that they belong to: the checkpoint whose id is their
+ * name, otherwise the milestone that follows them. Records above the newest milestone stay, and so do events that no
+ * run has received. Of a received event, only the value is removed. Chunks may be removed earlier. If a policy removes
+ * a task's last checkpoint, the whole task is removed, with its run's result. A later `run`, `enqueue` or `send` with
+ * the same ids then counts as new.
  *
  * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Only sequences decide which
  * checkpoint is newer. So a wrong clock can put a checkpoint into the wrong day, but can't change the order.
  */
 export interface RetentionPolicy {
-  /** Claims the newest checkpoints, this many; from 1. To keep none, use `maxBytes: 0`. */
+  /** Claims this many of the newest checkpoints, from 1. To keep none, use `maxBytes: 0`. */
   readonly keepLast?: number | undefined;
   /**
    * Claims checkpoints that are at most this many milliseconds old, from 1. The age is counted back from now, or from
@@ -64,21 +65,21 @@ export interface RetentionPolicy {
    */
   readonly maxAgeMs?: number | undefined;
   /**
-   * Removes checkpoints until the payloads of the task's checkpoints and of the records that belong to them have at most
-   * this many bytes; from 0. `completed` checkpoints go first, then the oldest. The task's newest checkpoint goes last.
-   * So 0 removes each completed task as a whole, with its run's result.
+   * Removes checkpoints until the payloads of the task's checkpoints and of the records that belong to them have at
+   * most this many bytes; from 0. `completed` checkpoints go first, then the oldest. The task's newest checkpoint goes
+   * last. So 0 removes each completed task as a whole, with its run's result.
    */
   readonly maxBytes?: number | undefined;
-  /** How long chunks stay that belong to a checkpoint. Default: as long as the checkpoint. */
+  /** How long the chunks that belong to a checkpoint stay. Default: as long as the checkpoint. */
   readonly chunks?: ChunkPolicy | undefined;
 }
 
 /** One checkpoint of a plan. */
 export interface PlannedCheckpoint {
   readonly checkpoint: CheckpointSummary;
-  /** The bytes of the records that belong to it, if it has any. */
+  /** The bytes of the checkpoint's records, if it has any. */
   readonly recordBytes?: number;
-  /** Why it stays or goes, for people; at least one reason. */
+  /** Why the checkpoint stays or goes, for people; at least one reason. */
   readonly reasons: readonly string[];
 }
 
@@ -95,18 +96,18 @@ export interface RetentionPlan {
   readonly keep: readonly PlannedCheckpoint[];
   /** Newest first. */
   readonly remove: readonly PlannedCheckpoint[];
-  /** The records that go, if any do. */
+  /** The records to remove, if there are any. */
   readonly removeRecords?: readonly RecordRange[];
-  /** Of checkpoints and their records. */
+  /** The size of the kept checkpoints and their records. */
   readonly keepBytes: number;
-  /** Of checkpoints, their records and old chunks. */
+  /** The size of the checkpoints, records and old chunks to remove. */
   readonly removeBytes: number;
 }
 
 /**
  * Plans which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function that reads and
  * removes nothing, and doesn't change its arguments. A second plan for the kept checkpoints removes nothing more. (With
- * `keepWithinMs` this is only sure if the plan keeps the newest checkpoint.)
+ * `keepWithinMs`, this is only guaranteed if the plan keeps the newest checkpoint.)
  *
  * @param taskId - The task that the plan is for, even if it has no checkpoint.
  * @param summaries - All checkpoints of that task, in any order. If a checkpoint has an invalid `createdAt`, only
@@ -132,8 +133,8 @@ export function planRetention(
   }
 
   const newestFirst = summaries.map(toSummary).sort((a, b) => b.sequence - a.sequence);
-  // The newest checkpoint's time, if it is earlier than now: if the clock was ahead once (now, or at that save), this
-  // picks the right time. An invalid time is ignored.
+  // Ages are counted back from the earlier of two times: the newest checkpoint's and now. If the clock was ahead at one
+  // of them, the earlier time is the right one. An invalid time is ignored.
   const newestMs = Date.parse(newestFirst[0]?.createdAt ?? "");
   const untilMs = newestMs < nowMs ? newestMs : nowMs;
   const grouped = groupRecords(newestFirst, records, policy.chunks, untilMs);
@@ -148,7 +149,7 @@ export function planRetention(
   ];
   return {
     taskId,
-    // Without parts that are `undefined`: JSON would drop them, and a plan must survive a file unchanged.
+    // Parts that are `undefined` are left out, since JSON would drop them, and a plan must survive a file unchanged.
     policy: Object.fromEntries(
       Object.entries({ ...policy, keepStages: policy.keepStages && [...policy.keepStages] }).filter(
         ([, part]) => part !== undefined,
@@ -168,8 +169,9 @@ function describeVerdict({ checkpoint, recordBytes }: Verdict, reasons: readonly
 }
 
 /**
- * Why a plan no longer fits its task: a checkpoint that it keeps is gone, or one that it removes has another status
- * now. `undefined` if the plan fits. New saves don't matter, nor if checkpoints to remove are gone already.
+ * Returns why a plan no longer fits its task: a checkpoint that it keeps is gone, or one that it removes has another
+ * status now. Returns `undefined` if the plan fits. New saves don't matter, and checkpoints to remove may be gone
+ * already.
  *
  * @param now - The statuses of all checkpoints of the task, by id.
  */
@@ -195,7 +197,7 @@ export function checkRetentionPolicy(policy: RetentionPolicy): void {
   // A time zone alone isn't a policy.
   if (Object.values({ ...policy, timeZone: undefined }).every((part) => part === undefined)) {
     throw new TypeError(
-      "A retention policy must have at least one rule or limit. To keep everything, give no policy; to keep nothing, use removeTask.",
+      "A retention policy must have at least one rule or limit. To keep everything, pass no policy; to keep nothing, use removeTask.",
     );
   }
 }
@@ -273,7 +275,7 @@ function judge(
 /**
  * Applies the rules for the whole task, which concern its newest checkpoint, its run and its size.
  *
- * @param needed - The sequences of the checkpoints that its run needs to resume.
+ * @param needed - The sequences of the checkpoints that the task's run needs to resume.
  */
 function settle(verdicts: readonly Verdict[], needed: readonly number[], maxBytes = Number.POSITIVE_INFINITY): void {
   const [newest, ...older] = verdicts;
@@ -294,7 +296,7 @@ function settle(verdicts: readonly Verdict[], needed: readonly number[], maxByte
   const tooMany = `over ${formatBytes(maxBytes)} in all`;
   let bytes = totalBytes(verdicts.filter(({ stays }) => stays));
   const isCompleted = ({ checkpoint }: Verdict) => checkpoint.status === "completed";
-  // Completed ones first, then the oldest.
+  // Completed checkpoints go first, then the oldest.
   const removable = older
     .filter((verdict) => !isNeeded(verdict))
     .reverse()
@@ -333,7 +335,10 @@ function makeKeepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   return rules;
 }
 
-/** Claims the first checkpoint of each bucket. Since the newest checkpoints come first, it is the bucket's newest. */
+/**
+ * Claims the first checkpoint of each bucket. Since the newest checkpoints come first, this is the bucket's newest
+ * checkpoint.
+ */
 function newestOfEach(name: string, limit: number, formatBucket: (ms: number) => string): KeepRule {
   const seen = new Set<string>();
   return ({ createdAtMs }) => {

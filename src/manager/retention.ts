@@ -23,11 +23,11 @@ import {
 
 /** The result of a prune, or of an applied plan. */
 export interface PruneResult {
-  /** The number of tasks that it checked. */
+  /** The number of checked tasks. */
   readonly tasks: number;
-  /** The number of checkpoints that it removed. */
+  /** The number of removed checkpoints. */
   readonly removed: number;
-  /** The size of the removed payloads, of records too, in bytes. */
+  /** The size of the removed payloads in bytes, records included. */
   readonly removedBytes: number;
   /**
    * The tasks that couldn't be pruned, each with its error: none of the checkpoints to keep can be read, for example.
@@ -36,7 +36,7 @@ export interface PruneResult {
   readonly failures: readonly { readonly taskId: string; readonly error: CheckpointError }[];
 }
 
-/** Removes checkpoints by a policy, or first plans it. Made by the manager: `manager.retention`. */
+/** Removes checkpoints by a policy, or plans their removal. Made by the manager: `manager.retention`. */
 export class Retention {
   readonly #options: ResolvedOptions;
   readonly #calls: Calls;
@@ -97,7 +97,10 @@ export class Retention {
     });
   }
 
-  /** @internal Applies the manager's policy to a task that has just been saved. Never rejects, since the save has succeeded. */
+  /**
+   * @internal Applies the manager's policy to a task that has just been saved. Never rejects, since the save has
+   *   succeeded.
+   */
   async afterSave(saved: CheckpointSummary, policy: RetentionPolicy): Promise<void> {
     const { taskId } = saved;
     const applyPlan = (cleanUpTo?: number) => this.#applyPolicy(taskId, policy, cleanUpTo);
@@ -156,7 +159,7 @@ export class Retention {
       );
     }
     const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
-    // The task may have been removed, and begun again: then the plan's sequences are those of other records.
+    // The task may have been removed and begun again. Then the plan's sequences belong to other records.
     const isSameTask = plan.keep.length > 0 || remove.length > 0;
     return this.#apply(
       { ...plan, remove, removeRecords: (isSameTask && plan.removeRecords) || [] },
@@ -188,11 +191,12 @@ export class Retention {
     return { tasks: tasks.length, removed, removedBytes, failures };
   }
 
-  /** Returns what stays; `undefined` if something of the task is damaged. */
+  /** Applies the policy, and returns what stays; `undefined` if something of the task is damaged. */
   async #applyPolicy(taskId: string, policy: RetentionPolicy, cleanUpTo = 0): Promise<KeptCheckpoints | undefined> {
     let contents = await this.#readCheckpoints(taskId);
     let plan = this.#planFor(contents, taskId, policy);
-    // Without such a rule, records only go with a checkpoint. A log may be long, and saves are many.
+    // Without a rule for records, records are only removed with a checkpoint, so the log, which may be long, isn't
+    // read.
     const hasRecordRule = policy.chunks !== undefined || policy.maxBytes !== undefined;
     const needsRecords = hasRecordRule || plan.remove.length > 0;
     if (needsRecords) {
@@ -214,7 +218,7 @@ export class Retention {
     const ids = remove.map(({ checkpoint }) => checkpoint.id);
     if (ids.length > 0) await this.#assertLeavesSomething(taskId, keep);
     const ranges = removeRecords.filter((range) => selectInRanges(records, [range]).length > 0);
-    // Unreadable records stay, so then their task does, too.
+    // A task with unreadable records isn't removed as a whole, because unreadable records stay.
     const isWhole = ids.length > 0 && keep.length === 0 && ids.length === summaries.length && damaged.size === 0;
     const newestSequence = isWhole ? summaries[0]?.sequence : undefined;
     const removed = await this.#removal.prune({ taskId, ids, ranges, newestSequence, by });
@@ -223,8 +227,8 @@ export class Retention {
   }
 
   /**
-   * Refuses to prune unless a checkpoint to keep is intact. It is needed because plans are made from summaries, which
-   * don't show damaged payloads.
+   * Refuses to prune unless a checkpoint to keep is intact. The check is needed because plans are made from summaries,
+   * which don't show damaged payloads.
    */
   async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
@@ -244,21 +248,21 @@ export class Retention {
   }
 }
 
-/** What a plan is made of. */
+/** The contents of a task, from which a plan is made. */
 interface TaskContents {
-  /** Newest first, as the records. */
+  /** Newest first, like the records. */
   readonly summaries: readonly CheckpointSummary[];
   readonly records: readonly PlanRecord[];
-  /** The locations of what can't be read. */
+  /** The locations of the checkpoints and records that can't be read. */
   readonly damaged: ReadonlySet<string>;
 }
 
-/** Without the digests and seals, since a task may have many records. */
+/** Leaves out digests and seals, since a task may have many records. */
 function toPlanRecord({ sequence, kind, name, recordKey, createdAt, sizeBytes }: RecordHeader): PlanRecord {
   return { sequence, kind, name, recordKey, createdAt, sizeBytes };
 }
 
-/** Up to this sequence, nothing is left that goes with a checkpoint, once a plan by `keepLast` alone is applied. */
+/** Returns the sequence up to which no more records need removing, once a plan by `keepLast` alone is applied. */
 function findCleanEnd({ keep, remove }: RetentionPlan): number {
   const needs = findRunNeeds(keep.map(({ checkpoint }) => checkpoint));
   const end = needs?.afterSequence ?? Number.POSITIVE_INFINITY;

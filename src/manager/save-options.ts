@@ -70,7 +70,9 @@ export function checkSaveOptions(options: SaveOptions): void {
 }
 
 /**
- * The fencing token of a task's lease. @throws {TypeError} The value isn't a lease, or it is the lease of another task.
+ * Returns the fencing token of a task's lease.
+ *
+ * @throws {TypeError} The value isn't a lease, or it is the lease of another task.
  */
 export function readToken(taskId: string, lease: Lease | undefined): number | undefined {
   if (lease === undefined) return undefined;
@@ -82,7 +84,7 @@ export function readToken(taskId: string, lease: Lease | undefined): number | un
 }
 
 /**
- * A copy of the metadata, so that later changes by the caller don't reach the storage.
+ * Returns a copy of the metadata, so that later changes by the caller don't reach the storage.
  *
  * @throws {TypeError} The metadata isn't an object of plain JSON. The message has the path of the first wrong value.
  * @throws {RangeError} The metadata is larger than 64 KiB.

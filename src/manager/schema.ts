@@ -16,7 +16,7 @@ export type StateOf<Schema extends StateSchema> = StandardSchemaV1.InferOutput<S
 
 /**
  * The type of states to save. If the schema can encode (Zod), it is the output. If not, it is the input, which is
- * stored as it is.
+ * stored unchanged.
  */
 export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEncode: (...args: never[]) => unknown }
   ? StandardSchemaV1.InferOutput<Schema>
@@ -33,7 +33,7 @@ interface ZodLike {
 }
 
 /**
- * The stored form of a state: encoded by the schema's codecs, or the state itself if the schema can't encode.
+ * Returns the stored form of a state: encoded by the schema's codecs, or the state itself if the schema can't encode.
  *
  * @throws {StateInvalidError} The schema refuses the state.
  * @throws {TypeError} The schema works asynchronously, or only in one direction.
@@ -114,7 +114,7 @@ function invalid(what: string, issues: readonly StandardSchemaV1.Issue[]): State
   return new StateInvalidError(`${what}: ${first}${more}`, found);
 }
 
-/** The JSON Schema of a schema that provides one. */
+/** Returns the JSON Schema of a schema that provides one. */
 export function describeSchema(schema: StateSchema | undefined): unknown {
   const standard: unknown = schema?.["~standard"];
   if (typeof standard !== "object" || standard === null || !("jsonSchema" in standard)) return undefined;
@@ -124,7 +124,7 @@ export function describeSchema(schema: StateSchema | undefined): unknown {
   try {
     return jsonSchema.input({ target: "draft-2020-12" });
   } catch {
-    // A schema may have parts that JSON Schema lacks. The question is shown without it.
+    // A schema may have parts that JSON Schema lacks. Then the question is shown without a JSON Schema.
     return undefined;
   }
 }

@@ -2,15 +2,15 @@ import type { CheckpointQuery } from "../contract/adapter.js";
 import type { Checkpoint } from "../contract/checkpoint.js";
 import type { CheckpointReader } from "./reader.js";
 
-/** Whether the condition of a search holds for a checkpoint; `undefined` if it can't decide. */
+/** Returns whether the condition of a search holds for a checkpoint; `undefined` if it can't decide. */
 export type Predicate<State> = (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>;
 
 /**
- * The oldest of the query's checkpoints for which the predicate holds. It tests the oldest and the newest, then halves
- * the range between the newest known failure and the oldest known success. If the predicate can't decide for a
+ * Finds the oldest of the query's checkpoints for which the predicate holds. It tests the oldest and the newest, then
+ * halves the range between the newest known failure and the oldest known success. If the predicate can't decide for a
  * checkpoint, it tests the next newer one. It tests no checkpoint twice.
  *
- * @throws {TypeError} The predicate isn't a function, or returns another value.
+ * @throws {TypeError} The predicate isn't a function, or returns a value of another type.
  */
 export async function firstWhere<State>(
   reader: CheckpointReader<State>,
@@ -48,6 +48,6 @@ export async function firstWhere<State>(
 function answered(answer: unknown): boolean | undefined {
   if (answer === undefined || typeof answer === "boolean") return answer;
   throw new TypeError(
-    `The predicate of firstWhere must return true, false, or undefined if it can't say; it returned ${typeof answer}.`,
+    `The predicate of firstWhere must return true, false, or undefined if it can't decide; it returned ${typeof answer}.`,
   );
 }

@@ -1,5 +1,5 @@
-// Copied from @standard-schema/spec 1.1.0 (https://standardschema.dev), whose authors allow it: MIT License, copyright
-// (c) 2024 Colin McDonnell. Without the parts that Waymark doesn't use.
+// Copied from @standard-schema/spec 1.1.0 (https://standardschema.dev) under its MIT License, copyright (c) 2024 Colin
+// McDonnell. The parts that Waymark doesn't use are left out.
 
 /** A schema of any library that follows the Standard Schema interface. */
 export interface StandardSchemaV1<Input = unknown, Output = Input> {
@@ -18,7 +18,7 @@ export declare namespace StandardSchemaV1 {
     readonly libraryOptions?: Record<string, unknown> | undefined;
   }
 
-  /** Without `issues` it is a success. */
+  /** A result without `issues` is a success. */
   type Result<Output> =
     | { readonly value: Output; readonly issues?: undefined }
     | { readonly issues: ReadonlyArray<Issue> };

@@ -3,9 +3,9 @@ import { inspect, types } from "node:util";
 import { encodeJson } from "../codec/json.js";
 
 /**
- * One difference between two states. Its path has names of properties, indexes, and keys of Maps. A Map's key that
- * isn't text is shown as JSON, or if JSON can't store it, as Node prints it: `7n`. The path is the path in the new
- * state. If the part was removed or moved, it is the path in the old state.
+ * One difference between two states. `path` consists of property names, indexes and keys of Maps. A Map's key that
+ * isn't text is shown as JSON or, if JSON can't store it, as Node prints it: `7n`. If the part was removed or moved,
+ * `path` is its path in the old state, otherwise in the new state.
  */
 export type StateChange =
   | { readonly kind: "added"; readonly path: readonly (string | number)[]; readonly to: unknown }
@@ -21,8 +21,8 @@ export type StateChange =
 type Path = StateChange["path"];
 
 /**
- * The changes from one state to another. Values of different kinds differ. A property that is `undefined` and a missing
- * property differ, too.
+ * Yields the changes from one state to another. Values of different kinds differ, and so do a property that is
+ * `undefined` and a missing property.
  */
 export function* compareStates(from: unknown, to: unknown, path: Path = []): Generator<StateChange, void, void> {
   if (Object.is(from, to)) return;
@@ -33,12 +33,12 @@ export function* compareStates(from: unknown, to: unknown, path: Path = []): Gen
   } else if (encodeText(from) !== encodeText(to)) yield { kind: "changed", path, from, to };
 }
 
-/** The kind of a value: `Map`, `Null`, `String`. */
+/** Returns the kind of a value: `Map`, `Null`, `String`. */
 function readKind(value: unknown): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 
-/** A value's members by name, or its items in order; `undefined` if the value is compared as a whole. */
+/** Returns a value's members by name, or its items in order; `undefined` if the value is compared as a whole. */
 function listParts(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
   if (Array.isArray(value)) return Array.from<unknown>(value);
   if (types.isSet(value)) return [...value];
@@ -102,7 +102,7 @@ function* compareItems(
   for (const at of added) yield { kind: "added", path: [...path, at], to: to[at] };
 }
 
-/** For each old item that is still there, its index in the new list. Equal items match in order. */
+/** Returns the new index of each old item that is still in the list, by its old index. Equal items match in order. */
 function matchItems(from: readonly string[], to: readonly string[]): ReadonlyMap<number, number> {
   const shorter = Math.min(from.length, to.length);
   let start = 0;
@@ -110,7 +110,7 @@ function matchItems(from: readonly string[], to: readonly string[]): ReadonlyMap
   let end = 0;
   while (end < shorter - start && from.at(-1 - end) === to.at(-1 - end)) end += 1;
   const free = new Map<string | undefined, number[]>();
-  // From the last to the first, so that `pop` takes the first.
+  // The items are added from the last to the first, so that `pop` takes the first.
   for (let at = to.length - end - 1; at >= start; at--) {
     const same = free.get(to[at]);
     if (same === undefined) free.set(to[at], [at]);
@@ -125,7 +125,7 @@ function matchItems(from: readonly string[], to: readonly string[]): ReadonlyMap
   return places;
 }
 
-/** The longest ascending subsequence of the numbers. */
+/** Finds the longest ascending subsequence of the numbers. */
 function ascending(numbers: Iterable<number>): ReadonlySet<number> {
   interface Link {
     readonly number: number;
@@ -152,15 +152,13 @@ function identifyItem(item: unknown): string {
   return id === undefined ? identify(item) : `id ${identify(id)}`;
 }
 
-/** A hash that is equal for equal values of one kind. */
+/** Returns a hash that is equal for equal values of one kind. */
 function identify(value: unknown): string {
   return hash("sha256", encodeText(value), "base64");
 }
 
-/** The whole value as a text, equal for equal values of one kind. */
+/** Returns the whole value as a text that is equal for equal values of one kind. */
 function encodeText(value: unknown): string {
   const { encoding, text } = encodeJson(value, Number.POSITIVE_INFINITY);
   return `${encoding} ${text}`;
 }
-
-/** The value's stored form. */

@@ -22,13 +22,13 @@ type SetStatusOptions = Pick<SaveOptions, "error" | "lease">;
 /** The default of `expectedSequence` is the newest checkpoint's sequence at the time of the call. */
 type CompleteOptions = Pick<SaveOptions, "expectedSequence" | "lease">;
 
-/** Sequences from the first one to the last one, both included. */
+/** All sequences from the first to the last, both included. */
 export type SequenceRange = readonly [first: number, last: number];
 
 /** Results that no longer count. */
 export interface DroppedResults {
   readonly range: SequenceRange;
-  /** The keys of the receipts of events among them. */
+  /** The keys of the event receipts among these results. */
   readonly receipts: readonly RunKey[];
 }
 
@@ -80,7 +80,8 @@ export class StatusChanger {
 }
 
 /**
- * The record of a change of a run's status, to be stored with the change; none if no run saved the checkpoint.
+ * Makes the records of a change of a run's status, to be stored with the change. Makes none if no run saved the
+ * checkpoint.
  *
  * @param dropped - The results that the change drops.
  */
@@ -96,7 +97,7 @@ export async function draftStatusChange(
     const record = { taskId: checkpoint.taskId, kind: "run", recordKey: formatRunKey(key) } as const;
     return draftEncoded(options, record, encodeJson(value, options.maxPayloadBytes, describeRecord(record)));
   };
-  // A list of events reads headers only. So each receipt that no longer counts has a record of its own.
+  // A list of events reads headers only. So each receipt that no longer counts gets its own record.
   const takenBack = dropped?.receipts.map((key) => draft(key, { type: "dropped" })) ?? [];
   return Promise.all([
     draft(note, { type: "status", ...change, ...(dropped && { dropped: [dropped.range] }) }),

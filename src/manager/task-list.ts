@@ -9,10 +9,10 @@ import { type CheckpointSummary, compareTaskIds, type TaskStatus } from "../cont
 import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { findTaskStatus, listCheckpointStatuses } from "../contract/task-status.js";
 
-/** Selects tasks by what is true of them now. */
+/** Selects tasks by their status now. */
 export interface TaskSelection extends Omit<TaskQuery, "status"> {
   readonly status?: readonly TaskStatus[] | undefined;
-  /** Whether a task with one of the statuses is left out. Default: none is. */
+  /** Whether a task with one of the statuses is left out all the same. Default: no task is. */
   readonly isLeftOut?: ((newest: CheckpointSummary) => boolean) | undefined;
 }
 
@@ -22,15 +22,19 @@ export interface ListedTask extends StoredTask {
   readonly status: TaskStatus;
 }
 
-/** The tasks of these whose lease is held now, perhaps with others. @param taskIds - Default: all tasks. */
+/**
+ * Returns those of the tasks whose lease is held now. The result may have other tasks as well.
+ *
+ * @param taskIds - Default: all tasks.
+ */
 export type ReadHeld = (taskIds?: readonly string[]) => Promise<ReadonlySet<string>>;
 
-/** Up to so many leases are read one by one. */
+/** Up to this many leases are read one by one. */
 const MAX_SINGLE_LEASES = 32;
 
 /**
- * Yields the selected tasks, without those that have records only, and the damage on the way. The storage selects by
- * the status of the newest checkpoint, as far as that decides.
+ * Yields the selected tasks that have a checkpoint, and a CorruptRecord for the damage in between. The storage
+ * preselects tasks by the status of their newest checkpoint.
  *
  * @param nowMs - By the manager's clock.
  */
@@ -51,7 +55,7 @@ export async function* listTasks(
   };
   const { limit } = query;
   if (status?.every((one) => one === "running")) {
-    // There are few of them, among many that aren't completed.
+    // Few of the incomplete tasks are running, so they are found by their leases.
     const held = await readHeld();
     const found = await findEach(storage, query, held);
     yield* firstTasks(
@@ -69,8 +73,8 @@ export async function* listTasks(
     }
     return;
   }
-  // Tasks that aren't selected take places within the limit. Then this reads again, with a higher one: there may be
-  // thousands of them.
+  // The storage's limit also counts tasks that aren't selected. If too few selected tasks are left, this reads again
+  // with a higher limit.
   for (let asked = limit; ; asked *= 4) {
     const found: (StoredTask | CorruptRecord)[] = [];
     for await (const task of storage.tasks({ ...stored, limit: asked })) found.push(task);
@@ -81,7 +85,7 @@ export async function* listTasks(
   }
 }
 
-/** The first tasks up to a limit, with the damage on the way, which doesn't count. */
+/** Returns the first tasks up to a limit, with the damage in between, which doesn't count. */
 function firstTasks(
   found: readonly (ListedTask | CorruptRecord)[],
   limit = Number.POSITIVE_INFINITY,
@@ -90,7 +94,7 @@ function firstTasks(
   return found.filter((task) => (isCorrupt(task) ? left > 0 : left-- > 0));
 }
 
-/** The storage's tasks whose lease is held, of these. A storage without leases has none. */
+/** Makes the {@link ReadHeld} of a storage. In a storage without leases, no lease is held. */
 export function heldReader({ leases }: Pick<StorageAdapter, "leases">): ReadHeld {
   return async (taskIds) => {
     const held = new Set<string>();
@@ -104,7 +108,7 @@ export function heldReader({ leases }: Pick<StorageAdapter, "leases">): ReadHeld
   };
 }
 
-/** These tasks, if the query selects them, in its order. */
+/** Returns those of the tasks that the query selects, in its order. */
 async function findEach(
   storage: Pick<StorageAdapter, "tasks">,
   { prefix = "", after, order }: Omit<TaskQuery, "status" | "limit">,

@@ -4,13 +4,13 @@ import { processState } from "../contract/process-state.js";
  * Called when the process gets SIGINT, SIGTERM or SIGHUP.
  *
  * @param isFinal - True if the signal ends the process once all callbacks have settled. False if the program listens to
- *   the signal itself, and so decides when the process ends.
+ *   the signal itself and decides when the process ends.
  */
 export type TerminationCallback = (signal: NodeJS.Signals, isFinal: boolean) => Promise<void>;
 
-/** SIGHUP comes when a terminal is closed. */
+/** A process gets SIGHUP when its terminal is closed. */
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-/** Shared, because each copy of this package would take another copy's listener for one of the program. */
+/** Shared by all copies of this package. Otherwise a copy would mistake another copy's listener for the program's. */
 const TERMINATION = processState("termination.1", () => ({
   callbacks: new Set<TerminationCallback>(),
   isEnding: false,
@@ -18,9 +18,9 @@ const TERMINATION = processState("termination.1", () => ({
 }));
 
 /**
- * Calls `callback` on the first of these signals, so that work can be saved. Once all callbacks have settled, it raises
- * the signal again, so the process ends with its usual exit code. If the program listens to the signal itself, the
- * signal isn't raised again, and the program decides when to end. A second signal ends the process at once.
+ * Calls `callback` on the first SIGINT, SIGTERM or SIGHUP, so that work can be saved. Once all callbacks have settled,
+ * it raises the signal again, so the process ends with its usual exit code. If the program listens to the signal
+ * itself, the signal isn't raised again, and the program decides when to end. A second signal ends the process at once.
  *
  * A callback must not reject; it handles its own errors.
  *
@@ -59,7 +59,7 @@ function stopListening(): void {
 }
 
 /**
- * The number of listeners of signal-exit, which many libraries use to clean up. They don't end the process while others
+ * Counts the listeners of signal-exit, which many libraries use to clean up. They don't end the process while others
  * listen, so they don't count as the program's listeners. All versions of signal-exit keep their number in these two
  * places.
  */

@@ -2,7 +2,7 @@ import { channel, type TracingChannel, tracingChannel } from "node:diagnostics_c
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isError, readCode } from "../contract/errors.js";
 
-/** The part of each tracing channel's context that all channels have. */
+/** The fields that the contexts of all tracing channels have. */
 export interface TracedCall {
   /**
    * The error's name and code, if the call failed. The error's message isn't given, since it may quote the program's
@@ -10,18 +10,18 @@ export interface TracedCall {
    */
   error?: { readonly name: string; readonly code?: string };
   /**
-   * A subscriber of `start` may set it to a function that calls `work` and returns its result. It runs the call inside
-   * the subscriber's own context, as `bindStore` does for an `AsyncLocalStorage`.
+   * A subscriber of `start` may set this to a function that calls `work` and returns its result. So the call runs
+   * inside the subscriber's own context, as with `bindStore` for an `AsyncLocalStorage`.
    */
   around?: <Result>(work: () => Result) => Result;
 }
 
 /**
  * What Waymark publishes on channels of `node:diagnostics_channel`, by the channel's name. The first six are tracing
- * channels: subscribe with `tracingChannel`. Their optional fields are set when the call has ended, unless they say
+ * channels: subscribe with `tracingChannel`. Their optional fields are set when the call has ended, unless documented
  * otherwise. The last two are plain channels.
  *
- * Nothing of a state, metadata, a label, a result or an error's message is published.
+ * States, metadata, labels, results and the messages of errors are never published.
  *
  * @example
  * ```ts
@@ -51,9 +51,11 @@ export interface DiagnosticsMessages {
     readonly taskId: string;
     readonly attempt: number;
     readonly turn: number;
-    /** The `traceparent` of the attempt that saved the checkpoint from which this attempt resumes; from the start. */
+    /**
+     * The `traceparent` of the attempt that saved the checkpoint from which this attempt resumes. Set from the start.
+     */
     readonly previousTraceparent?: string;
-    /** A subscriber of `start` may set it to the W3C trace context of its span. The run's checkpoints keep it. */
+    /** A subscriber of `start` may set this to the W3C trace context of its span. The run's checkpoints keep it. */
     traceparent?: string;
     /**
      * `stopped` means that the attempt lost its lease, met another writer's checkpoint, or couldn't save; then nothing
@@ -72,16 +74,16 @@ export interface DiagnosticsMessages {
   /** A claim of a task's lease, or a worker's claim of the next tasks that are due. */
   "waymark:claim": TracedCall & {
     readonly holder: string;
-    /** From the start; not given for a worker's claim. */
+    /** Set from the start; not set for a worker's claim. */
     readonly taskId?: string;
-    /** The lease's token; not given for a worker's claim. */
+    /** The lease's token; not set for a worker's claim. */
     readonly token?: number;
-    /** The prefix of a worker's claim, from the start. */
+    /** The prefix of a worker's claim. Set from the start. */
     readonly prefix?: string;
     /** The tasks that a worker has claimed. Empty if none is due. */
     readonly taskIds?: readonly string[];
   };
-  /** Checkpoints are removed by a retention policy. */
+  /** A retention policy removes checkpoints. */
   "waymark:prune": TracedCall & {
     readonly taskId: string;
     /** `retention`: after a save. `request`: a call of the manager. */
@@ -89,13 +91,15 @@ export interface DiagnosticsMessages {
     /** The number of removed checkpoints. */
     readonly removed?: number;
   };
-  /** A record that can't be read was met and left untouched. It is published each time that a call meets it. */
+  /**
+   * A call found a record that can't be read, and left it untouched. Published each time that a call finds the record.
+   */
   "waymark:damaged": { readonly taskId?: string; readonly id?: string; readonly sequence?: number };
-  /** A lease ended without its release: it expired, or another runner has claimed the task. */
+  /** A lease ended without a release: it expired, or another runner has claimed the task. */
   "waymark:lease-lost": { readonly taskId: string; readonly holder: string; readonly token: number };
 }
 
-/** The tracing channels. Where time matters, ask `hasSubscribers` before {@link traced}. */
+/** The tracing channels. Where time matters, check `hasSubscribers` before {@link traced}. */
 export const tracing = {
   save: openTracing("waymark:save"),
   latest: openTracing("waymark:latest"),
@@ -109,11 +113,12 @@ const damaged = channel("waymark:damaged");
 const leaseLost = channel("waymark:lease-lost");
 
 /**
- * Publishes a call as `tracePromise` of Node does. But the context gets neither the result nor the error, which may hold
- * the program's data.
+ * Publishes a call like Node's `tracePromise`. But the context gets neither the result nor the error, since they may
+ * contain the program's data.
  *
  * @param work - Mustn't throw, but may reject.
- * @param facts - The fields of the context that are known once the call has succeeded, and `failure` once it has failed.
+ * @param facts - Returns the context's fields that are known once the call has succeeded. `failure` returns those that
+ *   are known once it has failed.
  */
 export function traced<Context extends TracedCall, Result>(
   channels: TracingChannel<unknown, Context>,
@@ -159,7 +164,7 @@ export function publishLostLease({ taskId, holder, token }: DiagnosticsMessages[
   leaseLost.publish({ taskId, holder, token } satisfies DiagnosticsMessages["waymark:lease-lost"]);
 }
 
-/** The fields of a checkpoint that contexts have. */
+/** Returns the fields of a checkpoint that contexts have. */
 export function tracedFields({
   taskId,
   id,

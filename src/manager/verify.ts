@@ -15,7 +15,10 @@ export interface VerifyOptions {
   readonly quick?: boolean | undefined;
   /** Stops at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each checkpoint, record and finding, with the result so far. Its `findings` grow. */
+  /**
+   * Called after each checkpoint, record and finding, with the result so far. All calls pass the same `findings`, which
+   * grow.
+   */
   readonly onProgress?: ((soFar: VerifyResult) => void) | undefined;
 }
 

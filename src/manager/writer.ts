@@ -28,7 +28,7 @@ import { checkSaveOptions, copyMetadata, readToken, type SaveOptions } from "./s
 import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 import { traced, tracedFields, tracing } from "./tracing.js";
 
-/** The longest time for which saves may take place without a turn of the event loop. */
+/** The longest time that saves may take without a turn of the event loop. */
 const MAX_BLOCKING_MS = 20;
 
 /** A checkpoint without its payload. */
@@ -48,7 +48,7 @@ export class CheckpointWriter {
   readonly #calls: Calls;
   readonly #notifications: NotificationHub;
   readonly #retention: Retention;
-  /** By task: the drafts that wait until earlier ones went to the adapter. */
+  /** By task: the drafts that wait until all earlier drafts have gone to the adapter. */
   readonly #queues = new Map<string, Set<QueuedAppend>>();
   readonly #droppedKeys: DroppedKeys | undefined;
   #yieldedMs: number;
@@ -70,7 +70,7 @@ export class CheckpointWriter {
     return this.#calls.track(this.#finish(this.#makeAndAppend(taskId, state, options)), options.lease);
   }
 
-  /** Doesn't wait, since the state would stay in memory. */
+  /** Doesn't await the append, since the state would stay in memory. */
   async #makeAndAppend(taskId: string, state: unknown, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
@@ -82,7 +82,6 @@ export class CheckpointWriter {
   }
 
   /** Emits `saved` and applies the manager's retention policy once a draft is stored. */
-
   async #finish(appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {
     const saved = await appended;
     const { logger, retention } = this.#options;
@@ -109,7 +108,7 @@ export class CheckpointWriter {
   }
 
   /**
-   * Makes a draft, with its id. So if it is appended again after a failure, it is stored once.
+   * Makes a draft with an id. So a draft that is appended again after a failure is stored once.
    *
    * @param options - Checked by the caller.
    * @param note - Waymark's own metadata.
@@ -137,8 +136,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Appends a draft with its state, after the earlier appends of its task, also while the manager is closing: the last
-   * save of an auto-save or a run comes then.
+   * Appends a draft with its state, after the earlier appends of its task. It also works while the manager is closing,
+   * when auto-saves and runs make their last save.
    */
   append(
     draft: UnfinishedDraft,
@@ -169,7 +168,11 @@ export class CheckpointWriter {
     return this.#appendInOrder(draft.taskId, payload, (made) => this.#send({ ...draft, ...made }, request, digest));
   }
 
-  /** Passes a draft to the adapter. @param digest - Of the state, if the draft may be stored with another ciphertext. */
+  /**
+   * Passes a draft to the adapter.
+   *
+   * @param digest - The state's digest, if the draft may already be stored with another ciphertext.
+   */
   #send(draft: CheckpointDraft, request: AppendRequest, digest?: string, isTraced = false): Promise<CheckpointSummary> {
     if (tracing.save.hasSubscribers && !isTraced) {
       const send = async () => this.#send(draft, request, digest, true);
@@ -203,7 +206,7 @@ export class CheckpointWriter {
     return this.#options.createId !== undefined || isRetry ? this.#asStored(saved, isRetry) : saved;
   }
 
-  /** The sequence of the stored checkpoint, if the conflict's cause is that the draft was stored before. */
+  /** Returns the stored checkpoint's sequence, if the conflict's cause is that the draft was stored before. */
   async #findRetry(draft: CheckpointDraft, digest: string, conflict: unknown): Promise<number> {
     if (!(conflict instanceof CheckpointConflictError)) throw conflict;
     const { storage, transforms } = this.#options;
@@ -216,14 +219,14 @@ export class CheckpointWriter {
   }
 
   /**
-   * The summary of a save whose id may have been stored before. If the save is a retry, the stored checkpoint is
-   * returned. If `createId` made the id twice, a conflict is thrown, since the new save would be lost.
+   * Returns the summary of a save whose id may have been stored before. If the save is a retry, returns the stored
+   * checkpoint's summary. If `createId` made the id twice, throws a conflict, since the new save would be lost.
    */
   async #asStored(saved: CheckpointSummary, isRetry: boolean | undefined): Promise<CheckpointSummary> {
     const { taskId, id, sequence } = saved;
     const query = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
     for await (const stored of this.#options.storage.list(query)) {
-      // If so, the checkpoint was removed or damaged after the save.
+      // If another record comes first, the checkpoint was removed or damaged after the save.
       if (isCorrupt(stored) || stored.id !== id) break;
       if (isRetry) return stored;
       if (stored.createdAt === saved.createdAt && stored.status === saved.status) break;
@@ -236,8 +239,9 @@ export class CheckpointWriter {
   }
 
   /**
-   * Appends drafts in call order, also if a later draft is ready first. Each draft goes to the adapter as soon as all
-   * earlier ones went there. It doesn't wait until they are stored, so that the adapter can store several together.
+   * Appends drafts in call order, even if a later draft is ready first. Each draft goes to the adapter as soon as all
+   * earlier drafts have gone there. It doesn't wait until these are stored, so that the adapter can store several
+   * together.
    */
   #appendInOrder<Made>(
     taskId: string,
@@ -250,9 +254,9 @@ export class CheckpointWriter {
     queue.add(queued);
     return new Promise((resolve) => {
       const setReady = (appended: () => Promise<CheckpointSummary>) => {
-        // An earlier append may call it. Bound, so that it runs in its own caller's asynchronous context.
+        // An earlier append may make this call. It is bound, so that it runs in its own caller's asynchronous context.
         queued.call = AsyncResource.bind(() => resolve(appended()));
-        // All that are ready are called at once, so that the adapter can store them together.
+        // All appends that are ready are called at once, so that the adapter can store them together.
         for (const next of queue) {
           if (next.call === undefined) break;
           queue.delete(next);
