@@ -1,6 +1,6 @@
 // @ts-check
-// node programs.mjs [<kind of storage>]: random programs in one process, in memory or on a storage with files. Without a test
-// runner, which takes longer to start than most mutants take to be found.
+// node programs.mjs <number> <seed> [<kind of storage>]: random programs in one process, in memory or on a storage with files.
+// Without a test runner, which takes longer to start than most mutants take to be found.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,12 +8,12 @@ import { bundled } from "../support/bundled.mjs";
 
 /** @type {typeof import("../programs/try-programs.js")} */
 const { tryPrograms } = await import(await bundled("tests/programs/try-programs.ts"));
-const [, , kind] = process.argv;
-if (kind === undefined) await tryPrograms(300, 1);
+const [, , number, seed, kind] = process.argv;
+if (kind === undefined) await tryPrograms(Number(number), Number(seed));
 else {
   const folder = mkdtempSync(join(tmpdir(), "waymark-programs-"));
   try {
-    await tryPrograms(60, 1, { kind, folder });
+    await tryPrograms(Number(number), Number(seed), { kind, folder });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -35,8 +35,9 @@ const CACHES = new Set([".cache", ".vite", ".vitest"]);
 
 const SLOW = { WAYMARK_TESTS: "slow", WAYMARK_SEED: "1" };
 const PROGRAMS = "node tests/mutants/programs.mjs";
-const IN_MEMORY = { name: "random programs", command: PROGRAMS, env: {} };
-const onDisk = (/** @type {string} */ kind) => ({ name: `on ${kind}`, command: `${PROGRAMS} ${kind}`, env: {} });
+const IN_MEMORY = { name: "random programs", command: `${PROGRAMS} 300 1`, env: {} };
+const MORE_IN_MEMORY = { name: "more programs", command: `${PROGRAMS} 1500 2`, env: {} };
+const onDisk = (/** @type {string} */ kind) => ({ name: `on ${kind}`, command: `${PROGRAMS} 60 1 ${kind}`, env: {} });
 /** All calls of an adapter, by killed processes, beside a model in memory. Their history is checked. */
 const RANDOM_CALLS = {
   name: "random calls",
@@ -63,7 +64,7 @@ function checksFor(file) {
   const [, adapter] = /^adapters\/(\w+)\//.exec(file) ?? [];
   if (adapter === undefined) {
     const contract = file.startsWith("src/contract/") ? [calls("sqlite")] : [];
-    return [IN_MEMORY, ...contract, onDisk("sqlite"), ...inProcesses("sqlite")];
+    return [IN_MEMORY, ...contract, onDisk("sqlite"), MORE_IN_MEMORY, ...inProcesses("sqlite")];
   }
   const storage = adapter === "files" ? "json-file" : adapter;
   const kinds = { files: ["files", "tasks"], sqlite: ["sqlite"], postgres: [] }[adapter] ?? [];
