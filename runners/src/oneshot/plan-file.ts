@@ -54,8 +54,8 @@ export async function loadPlan(source: PlanSource): Promise<LoadedPlan> {
 }
 
 /**
- * Whether a folder's command contains neither `$WS` nor `$WS_FILE`. If it was written in double quotes, the user's
- * shell replaced both by nothing.
+ * Whether a folder's command contains neither `$WS` nor `$WS_FILE`. In double quotes, the user's shell replaces both
+ * with an empty text.
  */
 export function namesNoWorkstream({ workstreams }: LoadedPlan): boolean {
   return workstreams.some(({ file, command }) => file !== undefined && !command.includes("WS"));

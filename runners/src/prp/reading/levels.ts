@@ -35,8 +35,8 @@ export function levelsIn(sections: readonly Section[]): Level[] {
 }
 
 /**
- * Returns the numbered headings that are the levels: those of the highest depth at which a heading has code below. If
- * one of them with code has a named number (`Level 1`), only headings with a named number count.
+ * Returns the numbered headings that are the levels: the headings of the highest depth at which one has code below it.
+ * If one with code has a named number (`Level 1`), only headings with a named number count.
  */
 function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const numbered = items.flatMap((item, index) => {
@@ -51,7 +51,9 @@ function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineIte
   return new Set((named.some((each) => each.hasCode) ? named : highest).map(({ item }) => item));
 }
 
-/** An unnumbered part with commands is a gate too. It belongs to the level before it, or to the first one. */
+/**
+ * Returns the numbered levels. An unnumbered part with commands is also a gate: of the previous level, or of the first.
+ */
 function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[] {
   const levels: Level[] = [];
   for (const part of splitParts(section, numbered)) {
@@ -65,8 +67,8 @@ function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[
 }
 
 /**
- * Returns the unnumbered parts of a section, with continued numbers. If comments of the code name levels, returns those
- * levels.
+ * Returns the unnumbered parts of a section as levels, numbered consecutively. If comments in the code name levels,
+ * returns those levels.
  */
 function inOrder(section: Section, counted: number): Level[] {
   const parts = splitParts(section, headingsAboveCode(section.items)).filter(({ items }) => hasCode(items));
