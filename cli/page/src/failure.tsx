@@ -75,7 +75,7 @@ function StepButton({ step, onSelect }: { readonly step: StepAnswer; readonly on
   );
 }
 
-/** `9 s · 3 tries · attempt 2 · input digest 3vT…` */
+/** Returns a text such as `9 s · 3 tries · attempt 2 · input digest 3vT…`. */
 export function stepFacts({ durationMs, attempts = 1, runAttempt, inputDigest, status }: StepAnswer): string {
   return [
     durationMs === undefined ? (status === "interrupted" ? "interrupted" : "not finished") : durationText(durationMs),

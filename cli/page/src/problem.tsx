@@ -11,7 +11,7 @@ interface ProblemProps {
 
 /** An error with its causes. */
 export function Problem({ title, error, children }: ProblemProps) {
-  // Many messages quote their cause. It isn't read twice.
+  // Many messages quote their cause, so that cause isn't shown a second time.
   const causes = error.causes.filter(({ message, stack }) => stack !== undefined || !error.message.includes(message));
   return (
     <section class="problem failed">

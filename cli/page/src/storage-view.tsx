@@ -14,7 +14,7 @@ import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { useAction } from "./use-action.js";
 
-/** The storage itself: its size, its damage, and what repairs moved away. */
+/** Shows the storage itself: its size, its damage, and the records that repairs moved away. */
 export function StorageView() {
   const { api, say } = usePage();
   const { answer, error, reload } = useQuery("storage", {});

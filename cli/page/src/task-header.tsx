@@ -46,7 +46,7 @@ export function TaskHeader({ task, nowMs, children }: TaskHeaderProps) {
   );
 }
 
-/** What is stored of a task. */
+/** Shows a task's newest checkpoint, and how many it has. */
 export function TaskFacts({ task, bytes }: { readonly task: TaskRow; readonly bytes: number | undefined }) {
   const { taskId, newest, count } = task;
   return (
