@@ -10,8 +10,8 @@ export interface InterruptionOptions {
 }
 
 /**
- * How long to wait for a signal to arrive: far longer than it takes. If something blocks the signal, the caller gets
- * the rejection.
+ * How long to wait for the raised signal to arrive, which is far longer than it takes. If something blocks the signal,
+ * the caller gets the rejection.
  */
 const MAX_ARRIVAL_MS = 2_000;
 

@@ -40,7 +40,7 @@ export function useAnswer({ taskId, wait, onSent }: Answered): Answer {
     // A second click, or a second person, must not answer the next wait with this name.
     const isForWait = wait.key !== undefined && name === wait.name;
     await api.ask("send", { taskId, name, by, ...answer, ...(isForWait && { wait: wait.key }) });
-    // The page shows whether a wait has received it.
+    // The task's page shows whether a wait has received the event.
     say("Sent.");
     onSent();
   };

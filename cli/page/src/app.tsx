@@ -106,7 +106,7 @@ function Frame({ api, session }: Connected) {
   const page = useMemo(() => ({ api, session, say, setConnection, setAsking }), [api, session, say]);
   return (
     <PageContext.Provider value={page}>
-      {/* No link: the fragment is the place in the page. */}
+      {/* This is a button and not a link, because a link would change the fragment, which names the view. */}
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
         Skip to the content
       </button>

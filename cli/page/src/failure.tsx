@@ -15,7 +15,7 @@ interface FailureProps {
   readonly onSelect: (record: number) => void;
 }
 
-/** Why a task failed: the error, the failing step, and the result of the step before it. */
+/** Shows why a task failed: the error, the failing step, and the result of the step before it. */
 export function Failure({ answer, failure, onSelect }: FailureProps) {
   const { task, commands } = answer;
   const { error, step, before, input } = failure;

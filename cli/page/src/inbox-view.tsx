@@ -163,7 +163,7 @@ function Item({ item, onSent }: { readonly item: InboxItem; readonly onSent: () 
 interface WaitProps {
   readonly taskId: string;
   readonly wait: WaitInfo;
-  /** The task has several waits. */
+  /** True if the task has several waits, so that each one shows its question or its name. */
   readonly hasName: boolean;
   readonly onSent: () => void;
 }

@@ -14,7 +14,7 @@ import { useAction } from "./use-action.js";
 
 interface RetentionViewProps {
   readonly taskId?: string;
-  /** Only the tasks that were chosen in the list. */
+  /** The id of a choice of tasks in the list; limits the plan to these tasks. */
   readonly choiceId?: string;
 }
 

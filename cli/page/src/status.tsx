@@ -10,7 +10,7 @@ export function shownStatus({ status, isCancelled }: Pick<CheckpointRow, "status
   return isCancelled ? "cancelled" : status;
 }
 
-/** A status by shape, word and colour. */
+/** Shows a status by shape, word and colour. */
 export function StatusMark({ status, isChip = false }: { readonly status: Shown; readonly isChip?: boolean }) {
   return (
     <span class={`status ${status}${isChip ? " chip" : ""}`}>

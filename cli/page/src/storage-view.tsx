@@ -131,7 +131,7 @@ interface Check {
   readonly error: ErrorInfo | undefined;
 }
 
-/** A search for damage, which ends when the view is left. */
+/** Runs the search for damage, which ends when the view is left. */
 function useVerify(): Check {
   const { api } = usePage();
   const [state, setState] = useState<Omit<Check, "start">>({ isRunning: false, last: undefined, error: undefined });

@@ -12,7 +12,7 @@ interface StoredTextProps {
   readonly hasLines?: boolean;
 }
 
-/** Text from the storage. Unseen characters are shown as marked pictures: `␀`, `‹202e›`. */
+/** Shows text from the storage. Unseen characters become marked pictures: `␀`, `‹202e›`. */
 export function StoredText({ text, hasLines = false }: StoredTextProps) {
   const pieces = [];
   let end = 0;

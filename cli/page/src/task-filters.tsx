@@ -16,7 +16,7 @@ interface TaskFiltersProps {
   readonly onLeave: () => void;
 }
 
-/** The search, and the filters by status and time. */
+/** Shows the search, and the filters by status and time. */
 export function TaskFilters({ filter, counts, field, onChange, onLeave }: TaskFiltersProps) {
   return (
     <search class="filters">

@@ -46,7 +46,7 @@ class Reading {
   warnings: readonly string[] = [];
   error: ErrorInfo | undefined;
 
-  /** @param expected - How many tasks there are by an earlier count. */
+  /** @param expected - The number of tasks from an earlier count. */
   length(expected: number): number {
     if (this.total !== undefined) return this.total;
     // More tasks follow: empty rows for the next page show this, and request the page when they are seen.
@@ -62,7 +62,7 @@ class Reading {
 /**
  * Loads tasks page by page as they come into view.
  *
- * @param expected - How many tasks the list has by an earlier count, until the server knows it.
+ * @param expected - The number of tasks from an earlier count, used until the server reports it.
  */
 export function useTaskList(filter: TasksFilter, expected: number): TaskList {
   const { order } = filter;

@@ -1,6 +1,6 @@
 /** A long pause that a scale leaves out, because nothing happened. */
 export interface Fold {
-  /** From 0 to 1. */
+  /** The place of the fold's left end, from 0 to 1. */
   readonly left: number;
   readonly width: number;
   readonly ms: number;

@@ -13,7 +13,7 @@ interface TimelineProps {
   readonly onSelect: (item: TimelineItem) => void;
 }
 
-/** A task's turns and steps over time. Each turn has its own scale. */
+/** Shows a task's turns and steps over time. Each turn has its own scale. */
 export function Timeline({ items, selected, onSelect }: TimelineProps) {
   const nowMs = useNow(1000);
   const isLive = items.some((item) => item.kind === "step" && item.isRunning);

@@ -116,7 +116,7 @@ function parse(text: string): unknown {
 }
 
 /**
- * Counts the tokens that no cache provided. Codex includes cached tokens in the input; Claude Code counts them
+ * Counts the tokens that didn't come from a cache. Codex includes cached tokens in the input; Claude Code counts them
  * separately.
  */
 function countTokens(usage: Fields): number {

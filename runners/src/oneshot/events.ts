@@ -5,7 +5,7 @@ export interface ListedWorkstream {
   readonly id: string;
   readonly command: string;
   readonly dependsOn: readonly string[];
-  /** The absolute path of the Markdown file that describes it, if there is one. */
+  /** The absolute path of the Markdown file that describes the workstream, if there is one. */
   readonly file?: string;
   /** True if an earlier run completed the workstream, or its file marks it as completed. This run skips it. */
   readonly completed: boolean;
@@ -40,7 +40,7 @@ export type OneshotEvent =
       readonly jobs: number;
       /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
       readonly plan?: string;
-      /** In the plan's order. */
+      /** The workstreams in the plan's order. */
       readonly workstreams: readonly ListedWorkstream[];
     }
   | { readonly type: "workstreamStarted"; readonly workstream: string }

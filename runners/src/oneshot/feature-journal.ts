@@ -9,7 +9,7 @@ type EntryBase = Pick<OneshotCheckpoint, "featureId" | "agentId" | "startTime" |
 /** The start of a run. */
 export interface JournalStart {
   readonly completed: readonly string[];
-  /** In the plan's order. */
+  /** The workstreams in the plan's order. */
   readonly workstreams: readonly CheckedWorkstream[];
   /** The revision of the checkpoint that this run continues; `undefined` if there is none. */
   readonly revision: string | undefined;
@@ -51,7 +51,10 @@ export class FeatureJournal {
     return [...[...this.#byAuthors].filter((id) => !byRuns.includes(id)), ...byRuns];
   }
 
-  /** Workstreams that an earlier run completed and the plan no longer has. They stay recorded in case they return. */
+  /**
+   * Workstreams that an earlier run completed and the plan no longer has. They stay recorded in case the plan lists
+   * them again.
+   */
   get unplanned(): string[] {
     return this.#completedByRuns().filter((id) => !this.#isPlanned(id));
   }

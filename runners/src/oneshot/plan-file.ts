@@ -17,7 +17,7 @@ import { readWorkstreams } from "./workstream-folder.js";
 
 /** A plan that is ready to run. */
 export interface LoadedPlan {
-  /** In the plan's order. Workstreams of a folder are ordered by id. */
+  /** The workstreams in the plan's order. Workstreams of a folder are ordered by id. */
   readonly workstreams: readonly CheckedWorkstream[];
   /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
   readonly file?: string;

@@ -34,7 +34,7 @@ export interface WorkstreamFolder {
 /** A workstream of a checked plan. */
 export interface CheckedWorkstream extends Workstream {
   readonly dependsOn: readonly string[];
-  /** The absolute path of the Markdown file that describes it, if there is one. */
+  /** The absolute path of the Markdown file that describes the workstream, if there is one. */
   readonly file?: string;
   /** True if the file marks the workstream as done, so it isn't run. */
   readonly isCompleted?: boolean;
@@ -47,7 +47,7 @@ export type PlanForm = readonly CheckedWorkstream[] | WorkstreamFolder;
 export function checkPlan(plan: unknown, what: string): PlanForm {
   const isFolder = isRecord(plan) && typeof plan["workstreams"] === "string";
   if (isFolder && plan["command"] === undefined)
-    throw invalidPlan(what, ["workstreams: must be a list of workstreams, or a folder with a command beside it"]);
+    throw invalidPlan(what, ["workstreams: must be a list of workstreams, or a folder together with a command"]);
   const { data, error } = isFolder ? folderSchema.safeParse(plan) : planSchema.safeParse(plan);
   if (data === undefined)
     throw invalidPlan(

@@ -20,7 +20,7 @@ import { FeatureRun } from "./feature-run.js";
 import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-options.js";
 import { type LoadedPlan, loadPlan, namesNoWorkstream } from "./plan-file.js";
 
-/** The maximum in UTF-16 units, the same as for a task's id. */
+/** The maximum length of a feature in UTF-16 units, the same as for a task's id. */
 const MAX_FEATURE_LENGTH = 512;
 
 /** The result of a run that was not paused. */

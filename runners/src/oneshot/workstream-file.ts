@@ -11,7 +11,7 @@ export interface WorkstreamFile {
   /** The `ws_id`. */
   readonly id: string;
   readonly feature: string | undefined;
-  /** `""` if there is none. */
+  /** The status; empty if the file has none. */
   readonly status: string;
   readonly dependsOn: readonly string[];
 }
@@ -29,7 +29,7 @@ const FRONT_MATTER = /^---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)?(?:---|\.\.\.)[ \t]*(?:
 /**
  * Reads a workstream from a Markdown file. If the file has no front matter, or no `ws_id` in it, returns `undefined`.
  *
- * @param text - Without a byte order mark.
+ * @param text - The file's text, without a byte order mark.
  */
 export function parseWorkstreamFile(
   text: string,

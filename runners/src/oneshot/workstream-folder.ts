@@ -84,7 +84,8 @@ async function readFiles(folder: string, baseDir: string) {
 
 function noneIssue(featureId: string, files: readonly WorkstreamFile[]): string {
   const features = [...new Set(files.flatMap(({ feature }) => feature ?? []))].sort(BY_NUMBER.compare);
-  const others = features.length === 0 ? "no file names a feature" : `the features there are ${features.join(", ")}`;
+  const others =
+    features.length === 0 ? "no file names a feature" : `the files name the features ${features.join(", ")}`;
   return `no file has a ws_id and "feature: ${featureId}" in its front matter; ${others}`;
 }
 

@@ -147,8 +147,8 @@ function toItems(boxes: readonly Box[]): readonly PlanItem[] {
   const childrenOf = (box: Box) => owners.filter((other) => parents.get(other) === box);
   const named = new Map(owners.map((box) => [box.id, ids.get(box)]));
   /**
-   * The id of the first box of each group of parallel neighbours, for all its boxes. A group has one section and one
-   * parent.
+   * For each parallel box, the id of the first box in its group: a group is a row of parallel boxes in one section,
+   * with one parent.
    */
   const beside = new Map<Box, string>();
   for (const [index, box] of owners.entries()) {

@@ -5,7 +5,7 @@ import { RunnerError, readDocument } from "../runner-error.js";
 import type { Mark, PlanItem } from "./plan.js";
 import { parsePlan, type ReadPlanOptions } from "./read-plan.js";
 
-/** Returns the name of the new version of a plan's file, which replaces the file by a rename. */
+/** Returns the name of the draft that replaces a plan's file by a rename. */
 export function draftName(path: string): string {
   return `.${basename(path)}.waymark-draft`;
 }

@@ -101,7 +101,7 @@ export class ItemRun {
     const { coder, coderTimeoutMs = Number.POSITIVE_INFINITY } = this.#plan.options;
     const work = this.#work;
     const { item, session, place } = work;
-    // After the first attempt: the earlier attempt was killed while the coder worked.
+    // If this isn't the step's first attempt, the earlier one was killed while the coder worked.
     work.isRepeated = step.attempt > 1;
     const adopted = work.isRepeated ? await this.#findFinished(step.signal) : undefined;
     if (adopted !== undefined) return { text: "", adopted, minutes: 0, ...(await this.#head(step.signal)) };
@@ -241,9 +241,7 @@ export class ItemRun {
     return "conflict";
   }
 
-  /**
-   * Checks that the gates passed on the current work. Outside a worktree, then marks the item as done and commits it.
-   */
+  /** Checks that the gates passed on the current work. If it isn't in a worktree, also marks and commits the item. */
   async #markOrCommit(gates: readonly GateRun[], signal: AbortSignal): Promise<Finish> {
     const { options, cwd, worktrees } = this.#plan;
     const { item, startHead, place, base = "" } = this.#work;

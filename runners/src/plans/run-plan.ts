@@ -54,7 +54,7 @@ async function assertGit(path: string, { jobs = 1, worktrees, commits, cwd = "."
     throw refuse(
       `${jobs} coders in one folder would overwrite each other's work, and no gate could tell whose work it judges. Pass --worktrees to have a git worktree for each`,
     );
-  if (worktrees && !commits) throw refuse("what is done in a worktree comes to the branch as a commit. Pass --commit");
+  if (worktrees && !commits) throw refuse("the work of a worktree reaches the branch as a commit. Pass --commit");
   const { signal } = new AbortController();
   if (commits) await runGit(cwd, signal, "rev-parse", "--show-toplevel");
   if (worktrees && (await readHead(cwd, signal)) === undefined)

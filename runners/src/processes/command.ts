@@ -60,7 +60,7 @@ export interface Command {
   readonly stderr: Readable;
   /** Resolves when the command itself has ended. Processes that it started may still run. */
   readonly ended: Promise<ProcessEnd>;
-  /** Returns the `nameStatement` name of the statement that began last. */
+  /** Returns the name of the statement that began last, if the command line has `nameStatement`. */
   lastStatement(): Promise<string | undefined>;
   /**
    * Ends the whole group. If the command has already ended, ends the processes that it left in the group. Resolves when

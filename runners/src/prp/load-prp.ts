@@ -26,9 +26,9 @@ export interface PrpCheck {
   readonly taskId: string;
   /** The heading of the section with the gates; absent if the PRP is JSON. */
   readonly section?: string;
-  /** In the order in which they run. */
+  /** The gates in the order in which they run. */
   readonly gates: readonly GateCheck[];
-  /** Why the PRP can't be executed: each reason with its line. Empty if it can. */
+  /** The reasons why the PRP can't be executed, each with its line. Empty if it can be executed. */
   readonly problems: readonly string[];
   /** If only some gates can't be run: how to run the others. */
   readonly offer?: string | undefined;
@@ -50,7 +50,7 @@ export interface LoadedPrp extends PrpCheck {
 export interface PrpReading {
   /** The task's name. Default: the PRP's own id, or else its path relative to the session's folder. */
   readonly taskId?: string | undefined;
-  /** The heading of the section with the gates. Needed if no heading says validation, or several do. */
+  /** The heading of the section with the gates. Needed if no heading, or more than one, says validation. */
   readonly section?: string | undefined;
   /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
   readonly skip?: readonly string[] | undefined;
@@ -196,7 +196,7 @@ async function checkGates(
   return { gates, problems: findProblems(gates), offer: offerToSkip(gates) };
 }
 
-/** Returns why these gates can't show that the work is done; empty if they can. */
+/** Returns the reasons why these gates can't show that the work is done; empty if they can show it. */
 function findProblems(gates: readonly GateCheck[]): string[] {
   if (gates.length === 0) return ["It has no validation gate."];
   if (gates.every(({ skipped }) => skipped !== undefined)) {
@@ -224,7 +224,7 @@ function offerToSkip(gates: readonly GateCheck[]): string | undefined {
 function whyLeftOut(name: string, level: number, { skip = [], only }: PrpReading): string | undefined {
   const isIn = (names: readonly string[]): boolean => names.some((each) => each === name || each === String(level));
   if (isIn(skip)) return "it is left out (--skip)";
-  return only === undefined || isIn(only) ? undefined : "it isn't among those to run (--only)";
+  return only === undefined || isIn(only) ? undefined : "it isn't among the gates to run (--only)";
 }
 
 /** @throws {RunnerError} `skip` or `only` names a gate that doesn't exist. */

@@ -48,7 +48,7 @@ export function nextStep(position: Position, gates: readonly GateCheck[], maxFix
   if (late !== undefined) {
     const name = gateName(late[0]);
     return fail(
-      `Gate ${name} timed out, and its output says where. Give it more time (--gate-timeout), or leave it out (--skip ${name})`,
+      `Gate ${name} timed out; its output shows where. Give it more time (--gate-timeout), or leave it out (--skip ${name})`,
     );
   }
   const failedGates = failed.map(([, result]) => result);
@@ -79,8 +79,8 @@ export function afterGate(position: Position, { stage }: GateCheck, result: Vali
 
 /**
  * Returns the position that a checkpoint's state describes. After `failed`, a new round of fix attempts begins. If
- * there is a usable response, the round begins with the failed gate, and passed gates are skipped. Otherwise it begins
- * with the coder.
+ * there is a usable response, the round begins with the failed gate, and passed gates are skipped. Without a usable
+ * response, the round begins with the coder.
  *
  * The PRP may have changed since. A result counts as long as its gate is the same. A changed or added gate is run, even
  * after `complete`. The result of a removed gate is dropped.
@@ -127,7 +127,7 @@ export function withoutResults(
   return { ...position, stage: lastStage(results, gates), results };
 }
 
-/** Returns the results whose gate was changed or removed, or is skipped now and wasn't then. */
+/** Returns the results whose gate was changed or removed, or is now skipped but was run then. */
 export function outdatedResults(state: CheckpointExecutionState, gates: readonly GateCheck[]): ValidationGateResult[] {
   const current = new Set(matchResults(state, gates).values());
   return state.validationResults.filter((result) => !current.has(result));

@@ -10,7 +10,7 @@ export interface ParsedPrp {
   readonly ids: TextIds;
   /** The heading of the section with the gates. */
   readonly section: string;
-  /** In the order of their levels. */
+  /** The gates in the order of their levels. */
   readonly gates: readonly ParsedGate[];
 }
 

@@ -20,11 +20,11 @@ import { RunJournal } from "./run-journal.js";
 
 /**
  * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and
- * the gates run again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
- * `failed`). After a kill, execute the PRP again: it resumes from the newest checkpoint.
+ * the gates run again. Each stage is saved as a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`,
+ * `complete`, `failed`). After a kill, execute the PRP again: it resumes from the newest checkpoint.
  *
  * Saved responses are reused, once their checkpoints are on disk. A passed gate is skipped if git shows that nothing
- * has changed since it passed; otherwise it runs again, and the logger gets the reason. If this process dies, a
+ * has changed since it passed; otherwise it runs again, and the reason is logged. If this process dies, a
  * watchdog ends the running coder or gate.
  *
  * Several executors and processes may execute any number of tasks of one session at once. A task that is already being
@@ -74,8 +74,8 @@ export class PrpExecutor {
    * Executes a PRP, or resumes it from its newest checkpoint:
    *
    * - `complete`: nothing runs, and the result is returned again.
-   * - `failed`: a new round of fix attempts begins. It begins with the first gate that isn't skipped, or with the
-   *   coder if there is no usable response.
+   * - `failed`: a new round of fix attempts begins: with the first gate that isn't skipped, or with the coder if there
+   *   is no usable response.
    * - Any other stage: the work continues where it stopped. If a coder's response wasn't saved, the coder is called
    *   again.
    *

@@ -271,7 +271,7 @@ describe("a plan of workstream files is refused, by file, where", () => {
       "b.md": { ws_id: "b", feature: "F10" },
     });
     expect(await issues()).toEqual([
-      'no file has a ws_id and "feature: F01" in its front matter; the features there are F02, F10',
+      'no file has a ws_id and "feature: F01" in its front matter; the files name the features F02, F10',
     ]);
   });
 

@@ -41,8 +41,9 @@ export interface GateStatement {
  *   failure: its reader had read enough. `pipefail` lacks this exception. In a negated pipe or a `$(…)`, a search
  *   before the last command may find nothing: `! grep -r TODO src | grep -v test` expects no output.
  * - A condition (see `conditionLength`) may be false.
- * - `! grep …` fails if the search can't be made.
- * - A test that expects nothing also fails if its command fails: `test -z "$(gofmt -l .)"`. So does `for f in $(…)`.
+ * - `! grep …` fails if the search itself fails.
+ * - A test that expects nothing also fails if its command fails: `test -z "$(gofmt -l .)"`. `for f in $(…)` fails if
+ *   its command fails.
  * - `sh -c "a; b"` gets `-e`. `wait` fails if a job failed.
  * - If a statement starts a server in the foreground, the script continues once the server is ready.
  *

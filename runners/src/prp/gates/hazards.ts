@@ -205,7 +205,7 @@ function pipeInShell(command: Command): string | undefined {
   walk(parseScript(script.value), (node) => {
     hides ||= node.type === "Pipeline" && node.commands.slice(0, -1).some(hasWork);
   });
-  return hides ? "of a pipe in it, only the last command counts; begin it with `set -o pipefail;`" : undefined;
+  return hides ? "only the last command of its pipes counts; begin it with `set -o pipefail;`" : undefined;
 }
 
 /** Whether a command does more than read existing state. */

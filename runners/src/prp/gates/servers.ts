@@ -22,7 +22,7 @@ export async function readScripts(folder: string): Promise<PackageScripts> {
 
 /** A statement of a gate that starts a server in the foreground, so nothing after it would run. */
 export interface ForegroundServer {
-  /** The port that the gate's text names, `undefined` if it names none. */
+  /** The port that the gate's text names; `undefined` if the text names none. */
   readonly port: number | undefined;
 }
 
@@ -83,7 +83,7 @@ export function runsForEver(words: readonly string[], scripts: PackageScripts): 
   const script = scriptIn(words);
   if (script === undefined) return FOREVER.test(words.join(" "));
   const text = scripts[script];
-  // The script's text shows more than its name, but may be unknown.
+  // If the script's text is unknown, its name decides.
   if (text === undefined) return FOREVER_SCRIPT.test(script);
   return FOREVER.test(text) || FOREVER_TEXT.test(text) || /^(?:dev|serve)$/.test(script);
 }

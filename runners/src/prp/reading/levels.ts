@@ -79,7 +79,8 @@ function inOrder(section: Section, counted: number): Level[] {
 }
 
 /**
- * Splits the section at the given headings, and at every other heading of the same depth. Each part has its heading.
+ * Splits the section at the given headings, and at every other heading of the same depth. Each part includes its
+ * heading.
  */
 function splitParts({ heading, items }: Section, starts: ReadonlySet<OutlineItem>): Section[] {
   const depth = [...starts].reduce((deepest, item) => Math.max(deepest, item.kind === "heading" ? item.depth : 0), 0);
@@ -93,7 +94,9 @@ function splitParts({ heading, items }: Section, starts: ReadonlySet<OutlineItem
   ];
 }
 
-/** Returns the headings directly above code, but only those of the highest depth. Deeper ones belong to them. */
+/**
+ * Returns the headings directly above code, but only the headings of the highest depth, which include the deeper ones.
+ */
 function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const notProse = items.filter((item, index) => item.kind !== "prose" || endsList(item, items[index - 1]));
   const above = notProse.filter(
@@ -103,7 +106,7 @@ function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineIt
   return new Set(above.filter((heading) => heading.depth === depth));
 }
 
-/** Whether code below the prose isn't the list item's above it. */
+/** Whether prose ends a list, so that code below the prose doesn't belong to the list item above it. */
 function endsList(item: OutlineItem, before: OutlineItem | undefined): boolean {
   const isItem = before?.kind === "prose" ? before.isInList : before?.kind === "heading" && before.depth === LIST_DEPTH;
   return item.kind === "prose" && !item.isInList && isItem;
@@ -124,8 +127,8 @@ function isAboutFailure({ heading, items }: Section): boolean {
 }
 
 /**
- * Returns the levels that comments of the code name, from its first line on. If they name none, returns the level
- * itself.
+ * Returns the levels that comments in the code name, if the code begins with such a comment. If it doesn't, returns the
+ * level itself.
  */
 function byComments(level: Level): Level[] {
   const pieces = level.items.flatMap((item) => (item.kind === "code" ? cutAtLevels(item) : [{ item }]));

@@ -13,7 +13,7 @@ declare module "markdown-it" {
     readonly nesting: -1 | 0 | 1;
     /** How many blocks are open around the token. */
     readonly level: number;
-    /** The first line, from 0, and the line after the last one. */
+    /** The number of the first line, from 0, and of the line after the last line. */
     readonly map: readonly [first: number, end: number] | null;
     readonly content: string;
     readonly markup: string;
