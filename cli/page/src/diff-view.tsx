@@ -53,7 +53,7 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
           {answer.besides.length > 0 && (
             <>
               {" "}
-              Changed beside the state: <StoredText text={answer.besides.join(", ")} />
+              Changed besides the state: <StoredText text={answer.besides.join(", ")} />
             </>
           )}
         </p>
