@@ -1,5 +1,6 @@
 // @ts-check
-// What Node loads: a file for each entry, and what they share. The types beside them are rolldown.types.config.mjs's.
+// Builds the JavaScript: a file for each entry, and the files that they share. rolldown.types.config.mjs builds the
+// types.
 import { defineConfig } from "rolldown";
 
 const entries = ["oneshot", "plans", "processes", "prp"].map((name) => [`${name}/index`, `src/${name}/index.ts`]);
@@ -7,9 +8,9 @@ const entries = ["oneshot", "plans", "processes", "prp"].map((name) => [`${name}
 export default defineConfig({
   input: Object.fromEntries(entries),
   platform: "node",
-  // Packages stay packages.
+  // Imported packages aren't bundled.
   external: /^[^./]/,
   transform: { target: "node20.19" },
-  // Doc comments are in the types.
+  // Doc comments are in the types, so the JavaScript has none.
   output: { dir: "dist", chunkFileNames: "shared/[name].js", comments: { jsdoc: false } },
 });

@@ -3,21 +3,21 @@ import { setTimeout as delay } from "node:timers/promises";
 import { onAbort, onTermination } from "waymark/kit";
 
 export interface InterruptionOptions {
-  /** The caller's signal. It ends the work too. */
+  /** The caller's signal. It also ends the work. */
   readonly signal: AbortSignal | undefined;
-  /** Makes the error that the work's signal aborts with after SIGINT, SIGTERM or SIGHUP. */
+  /** Returns the error with which the work's signal aborts after SIGINT, SIGTERM or SIGHUP. */
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
 
 /**
- * How long to wait for a signal to arrive: far longer than it takes. If something blocks the signal, the caller gets
- * the rejection.
+ * How long to wait for the raised signal to arrive, which is far longer than it takes. If something blocks the signal,
+ * the caller gets the rejection.
  */
 const MAX_ARRIVAL_MS = 2_000;
 
 /**
  * Runs work that can be ended by SIGINT, SIGTERM, SIGHUP or the caller's signal: each aborts the signal passed to the
- * work. After one of the three process signals, this process ends as usual, once the work has settled.
+ * work. After SIGINT, SIGTERM or SIGHUP, this process ends as usual once the work has settled.
  */
 export async function interruptibly<Result>(
   work: (signal: AbortSignal) => Promise<Result>,

@@ -6,7 +6,7 @@ export const nonEmpty = z.string().min(1, "must not be empty");
 export const callback = <Callback>() =>
   z.custom<Callback>((value) => typeof value === "function", "must be a function");
 
-/** A time that Node's timers can wait. */
+/** Returns the schema of a time that Node's timers can wait. */
 export const milliseconds = (min: 0 | 1) => z.int().min(min).max(MAX_DELAY_MS);
 
 /**

@@ -8,8 +8,8 @@ const MAX_DEPTH = 64;
 /**
  * Parses one YAML document.
  *
- * @param schema - `failsafe` makes text of every value.
- * @throws {Error} The text is too long, too deeply nested, or no YAML. The message has the line and the column.
+ * @param schema - `failsafe` reads every value as text.
+ * @throws {Error} The text is too long, too deeply nested, or not YAML. The message has the line and the column.
  */
 export function parseYaml(text: string, schema: "core" | "failsafe" = "core"): unknown {
   if (text.length > MAX_YAML_LENGTH) {
@@ -25,7 +25,7 @@ export function parseYaml(text: string, schema: "core" | "failsafe" = "core"): u
     const refused = token.type === "document" ? refusedIn(token.value) : undefined;
     if (refused !== undefined) throw placed(new Error(refused.reason), refused.token.offset);
   }
-  // The library would compare each key with all others, and search the text for the line of each error.
+  // By default, the library compares each key with all others, and searches the text for the line of each error.
   const document = parseDocument(text, { schema, logLevel: "error", uniqueKeys: false, prettyErrors: false });
   const [error] = document.errors;
   if (error !== undefined) throw placed(error, error.pos[0]);
@@ -43,8 +43,8 @@ export function parseYaml(text: string, schema: "core" | "failsafe" = "core"): u
 }
 
 /**
- * Returns the first list or map that is nested too deeply, or is a key: the library takes time with the cube of its depth
- * to make text of such a key.
+ * Returns the first list or map that is nested too deeply, or that is a key. To turn such a key into text, the library
+ * needs time that grows with the cube of the key's depth.
  */
 function refusedIn(value: CST.Token | undefined): { readonly token: CST.Token; readonly reason: string } | undefined {
   const open = [{ token: value, depth: 1 }];

@@ -43,7 +43,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
   });
 
   it.each([
-    ["is no valid shell", "TestA()", /^ {2}error, line 10: it is no valid shell: /m],
+    ["is no valid shell", "TestA()", /^ {2}error, line 10: it isn't valid shell: /m],
     [
       "has a placeholder",
       "gh repo view <owner> --web",
@@ -114,7 +114,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
       /^none\.md: refused\n {2}The PRP none\.md can't be read: ENOENT: no such file or directory\./,
     );
     expect(stdout).toMatch(/\nPRP\.md: task P1\.M1, 1 gate under /);
-    expect(stdout).toMatch(/\nbroken\.json: refused\n {2}The PRP broken\.json is no JSON: /);
+    expect(stdout).toMatch(/\nbroken\.json: refused\n {2}The PRP broken\.json isn't JSON: /);
     expect(stdout).toMatch(/\n\n3 PRPs: 1 can be run, 1 gate; 2 refused\.\n$/);
   });
 

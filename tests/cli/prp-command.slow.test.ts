@@ -262,7 +262,7 @@ describe("waymark prp", () => {
     const { cwd } = await project();
     writeFileSync(join(cwd, "q.json"), '{"a":1}');
     const run = (...more: string[]) => waymark({ cwd }, ["prp", "run", "q.json", "--coder", "true", ...more]);
-    expect((await run()).stderr).toMatch(/q\.json is no PRP document: taskId: [^\n]+; validationGates: [^\n]+\n$/);
+    expect((await run()).stderr).toMatch(/q\.json isn't a PRP document: taskId: [^\n]+; validationGates: [^\n]+\n$/);
     expect((await run("--section", "Tests")).stderr).toMatch(/is JSON, which has no sections \(--section\)/);
   });
 

@@ -15,12 +15,12 @@ interface Answered {
   readonly onSent: () => void;
 }
 
-/** The fields of an answer to a wait, and what sends it. */
+/** The fields of an answer to a wait, and the functions that send the answer. */
 interface Answer {
   readonly fields: ComponentChildren;
   readonly isReady: boolean;
   readonly send: () => Promise<void>;
-  /** If the schema has a choice: each option sends the answer. */
+  /** The options of the schema's choice, if it has one. Each option sends the answer. */
   readonly choices: readonly { readonly text: string; readonly onConfirm: () => Promise<void> }[] | undefined;
 }
 
@@ -37,10 +37,10 @@ export function useAnswer({ taskId, wait, onSent }: Answered): Answer {
   const value = shown ? answerOf(shown, shown.choice?.options[0], texts) : valueIn(kind, text);
   const isWrong = isRaw && value === undefined && text !== "";
   const sendValue = async (answer: { readonly value?: Json } | undefined) => {
-    // A second click, or a second person, must not answer the next wait of the name.
+    // A second click, or a second person, must not answer the next wait with this name.
     const isForWait = wait.key !== undefined && name === wait.name;
     await api.ask("send", { taskId, name, by, ...answer, ...(isForWait && { wait: wait.key }) });
-    // The page shows whether a wait has received it.
+    // The task's page shows whether a wait has received the event.
     say("Sent.");
     onSent();
   };
@@ -93,7 +93,7 @@ export function useAnswer({ taskId, wait, onSent }: Answered): Answer {
             {isWrong && (
               <p>
                 <button type="button" onClick={() => setKind("text")}>
-                  Take it as a text
+                  Use it as text
                 </button>
               </p>
             )}
@@ -102,7 +102,7 @@ export function useAnswer({ taskId, wait, onSent }: Answered): Answer {
         {form && (
           <p>
             <button type="button" onClick={() => setIsRaw(!isRaw)}>
-              {isRaw ? "Answer by the form" : "Answer with JSON"}
+              {isRaw ? "Answer with the form" : "Answer with JSON"}
             </button>
           </p>
         )}
@@ -179,7 +179,7 @@ function FormField({ field: { title, kind, options, isRequired }, value, onChang
   );
 }
 
-/** The part of a request that has the value; `undefined` if the text isn't JSON. */
+/** Returns the part of a request with the value; `undefined` if the text isn't JSON. */
 function valueIn(form: Form, text: string): { readonly value?: Json } | undefined {
   if (form === "none") return {};
   if (form === "text") return { value: text };

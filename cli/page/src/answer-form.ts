@@ -1,10 +1,10 @@
 import type { Json } from "../../src/ui/api-actions.js";
 
-/** A form for an answer, made of its JSON Schema. */
+/** A form for an answer, made from the answer's JSON Schema. */
 export interface AnswerForm {
   /** False: the answer is the only field's value, or the chosen option itself. */
   readonly isObject: boolean;
-  /** What a button answers: a boolean or one of a few values. `name` is the property that it sets. */
+  /** A boolean or one of a few values, answered by buttons. `name` is the property that a button sets. */
   readonly choice?: { readonly name: string; readonly options: readonly Option[] };
   readonly fields: readonly AnswerField[];
 }
@@ -25,10 +25,10 @@ export interface AnswerField {
 
 type JsonObject = { readonly [key: string]: Json };
 
-/** The most options that are buttons; more are a list to choose from. */
+/** The maximum number of options that are shown as buttons; more options become a list. */
 const MOST_BUTTONS = 5;
 
-/** `undefined` if the schema is missing, or asks for more than a form of this kind has: then the answer is raw JSON. */
+/** Returns the form; `undefined` if the schema is missing, or too complex for a form. The answer is then raw JSON. */
 export function answerForm(schema: Json | undefined): AnswerForm | undefined {
   if (!isObject(schema)) return undefined;
   const { properties, required } = schema;
@@ -49,7 +49,7 @@ export function answerForm(schema: Json | undefined): AnswerForm | undefined {
 }
 
 /**
- * The answer that a form has now.
+ * Returns the answer that a form has now.
  *
  * @param chosen - The option whose button was pressed, if the form has a choice.
  * @param texts - What was typed or selected, by the fields' names.

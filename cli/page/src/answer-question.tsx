@@ -15,7 +15,7 @@ interface AnswerQuestionProps {
   readonly onSent: () => void;
 }
 
-/** The box for an answer to a wait. */
+/** The dialog for an answer to a wait. */
 export function AnswerQuestion({ input, onClose, ...asked }: AnswerQuestionProps) {
   const { question } = asked.wait;
   const { fields, isReady, send, choices } = useAnswer(asked);

@@ -1,7 +1,7 @@
 import type { Failed, LiveQueries, Queries } from "../../src/ui/api.js";
 import type { ErrorInfo } from "../../src/ui/api-parts.js";
 
-/** The server of this page. Every request carries the token; none has anything of the storage in its URL. */
+/** Sends requests to this page's server. Every request carries the token. No URL contains data from the storage. */
 export class Api {
   readonly #token: string;
 
@@ -10,8 +10,8 @@ export class Api {
   }
 
   /**
-   * @throws {RefusedError} The server answered that it failed.
-   * @throws {ConnectionLostError} Nobody answered.
+   * @throws {RefusedError} The server answered with an error.
+   * @throws {ConnectionLostError} The server didn't answer.
    */
   async ask<Name extends keyof Queries>(
     name: Name,
@@ -22,10 +22,10 @@ export class Api {
   }
 
   /**
-   * The messages of a query that stays open. It ends when the server ends it or is gone.
+   * Yields the messages of a query that stays open until the server ends it.
    *
-   * @throws {RefusedError} The server answered that it failed.
-   * @throws {ConnectionLostError} Nobody answered.
+   * @throws {RefusedError} The server answered with an error.
+   * @throws {ConnectionLostError} The server didn't answer, or the connection broke.
    */
   async *watch<Name extends keyof LiveQueries>(
     name: Name,
@@ -70,7 +70,7 @@ export class Api {
   }
 }
 
-/** The server answered that it failed. */
+/** The server answered with an error. */
 export class RefusedError extends Error {
   override readonly name = "RefusedError";
   readonly info: ErrorInfo;
@@ -95,7 +95,7 @@ export class ConnectionLostError extends Error {
   }
 }
 
-/** The message of anything that was thrown. */
+/** Describes anything that was thrown. */
 export function errorInfo(error: unknown): ErrorInfo {
   if (error instanceof RefusedError) return error.info;
   if (error instanceof Error) return { name: error.name, message: error.message, causes: [] };

@@ -74,8 +74,8 @@ function Frame({ api, session }: Connected) {
     return () => clearTimeout(timer);
   }, [message]);
 
-  // A new place is read from its top, by screen readers too.
-  // The filter of the tasks is no new place, nor is the selection within a task.
+  // A new place is read from its top, also by screen readers. Another filter of the tasks isn't a new place, and
+  // neither is another selection within a task.
   const place = route.view === "tasks" || route.view === "task" ? placeOf(route) : formatRoute(route);
   const isFirst = useRef(true);
   useEffect(() => {
@@ -106,7 +106,7 @@ function Frame({ api, session }: Connected) {
   const page = useMemo(() => ({ api, session, say, setConnection, setAsking }), [api, session, say]);
   return (
     <PageContext.Provider value={page}>
-      {/* No link: the fragment is the place in the page. */}
+      {/* This is a button and not a link, because a link would change the fragment, which names the view. */}
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
         Skip to the content
       </button>
@@ -164,14 +164,14 @@ function Frame({ api, session }: Connected) {
       <main ref={main} tabIndex={-1}>
         {route.view === "tasks" && route.isUnknown && (
           <p class="problem paused" role="status">
-            The address names no place of this page. These are all tasks.
+            The address names no place of this page. All tasks are shown.
           </p>
         )}
         <Crumbs route={route} tasks={tasks.current} />
         <View route={route} go={go} />
       </main>
       <div class="toast" role="status">
-        {/* It goes with the view that it was said in. */}
+        {/* A message disappears when its view is left. */}
         {message.place === location.hash && message.text}
       </div>
     </PageContext.Provider>
@@ -232,7 +232,7 @@ function View({ route, go }: ViewProps) {
   }
 }
 
-/** Where this is, from the top. */
+/** The links to the places above the current one. */
 function Crumbs({ route, tasks }: { readonly route: Route; readonly tasks: Route }) {
   if (route.view === "tasks" || route.view === "inbox" || route.view === "storage") return null;
   if (route.view === "retention" && route.taskId === undefined) return null;
@@ -258,7 +258,7 @@ function Crumbs({ route, tasks }: { readonly route: Route; readonly tasks: Route
 const SCHEME = "waymark.scheme";
 const SCHEMES = ["as the system", "light", "dark"] as const;
 
-/** The colours: those of the system, or chosen. */
+/** Returns the colour scheme (the system's, or a chosen one), and a function that changes it. */
 function useScheme(): [(typeof SCHEMES)[number], () => void] {
   const [scheme, setScheme] = useState(() => SCHEMES.find((one) => one === localStorage.getItem(SCHEME)) ?? SCHEMES[0]);
   useEffect(() => {

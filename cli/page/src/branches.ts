@@ -4,22 +4,22 @@ import type { CheckpointRow } from "../../src/ui/api-parts.js";
 export interface BranchRow {
   /** The column of the checkpoint's dot, from 0. */
   readonly column: number;
-  /** Columns of other branches that go past. */
+  /** Columns of other branches, whose lines pass this row. */
   readonly past: readonly number[];
   /** Columns of branches that begin at this checkpoint: their lines join its dot from above. */
   readonly joins: readonly number[];
-  /** A later checkpoint continues it. */
+  /** A later checkpoint continues this one. */
   readonly hasChild: boolean;
-  /** It continues one that is listed below. */
+  /** The checkpoint continues one that is listed below it. */
   readonly hasParent: boolean;
 }
 
 type Listed = Pick<CheckpointRow, "id" | "parentId">;
 
 /**
- * Lays out checkpoints in columns, as histories of source code are drawn.
+ * Lays out checkpoints in columns, like the graph of a git history.
  *
- * @param checkpoints - Newest first. One without `parentId` continues the one before it.
+ * @param checkpoints - Newest first. A checkpoint without `parentId` continues the next older one.
  */
 export function branchRows(checkpoints: readonly Listed[]): BranchRow[] {
   const listed = new Set(checkpoints.map(({ id }) => id));

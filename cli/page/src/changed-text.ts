@@ -1,4 +1,4 @@
-/** Two texts, with the part of each that differs. */
+/** Two texts, split into their common start and end, and the part that differs. */
 export interface ChangedText {
   readonly start: string;
   readonly from: string;
@@ -23,7 +23,7 @@ export function changedText(from: string, to: string): ChangedText {
   };
 }
 
-/** The beginning of the word that a place is in. So a surrogate pair isn't cut either. */
+/** Returns the start of the word at an offset, which also never cuts a surrogate pair. */
 function wordStart(text: string, offset: number): number {
   let start = offset;
   while (start > 0 && !/\s/.test(text[start - 1] ?? " ")) start -= 1;

@@ -10,11 +10,11 @@ interface CheckpointListProps {
   readonly taskId: string;
   /** Newest first. */
   readonly checkpoints: readonly CheckpointRow[];
-  /** Those that can't be read; they are listed where they belong. */
+  /** The records that can't be read. They are listed between the checkpoints, by their sequences. */
   readonly damage: readonly DamageInfo[];
   /** The id of the checkpoint that is selected in the timeline. */
   readonly selected: string | undefined;
-  /** The checkpoint that another one is to be compared with. */
+  /** The id of the checkpoint that the user marked for a comparison. */
   readonly marked: string | undefined;
   readonly nowMs: number;
   readonly onOpen: (checkpoint: CheckpointRow) => void;
@@ -91,7 +91,7 @@ export function CheckpointList({ taskId, checkpoints, damage, selected, marked, 
                   </div>
                 )}
                 <div class="small soft">
-                  {/* What runs now is the task's status. */}
+                  {/* The task's status shows whether it runs now. */}
                   {status !== "running" && <StatusMark status={shownStatus(checkpoint)} />}
                   {kind === "transient" && " transient: retention rules don't count it"}
                   <span class="narrow-only">
@@ -115,7 +115,7 @@ export function CheckpointList({ taskId, checkpoints, damage, selected, marked, 
   );
 }
 
-/** The damaged records between two checkpoints, newest first. */
+/** Returns the damaged records between two checkpoints, newest first. */
 function unreadable(damage: readonly DamageInfo[], older: number, newer: number): readonly DamageInfo[] {
   return damage
     .filter(({ sequence = -1 }) => sequence > older && sequence < newer)
@@ -139,7 +139,7 @@ function Unreadable({ taskId, record: { id, sequence, reason } }: { taskId: stri
   );
 }
 
-/** In px: the middle of a row's first line. */
+/** The middle of a row's first line, in px. */
 const DOT = 18;
 
 function Graph({

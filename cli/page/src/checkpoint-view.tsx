@@ -34,13 +34,13 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
     if (next !== undefined) go(formatRoute({ view: "checkpoint", taskId, id: next }));
   };
   useKeys("Checkpoint", [
-    { keys: ["["], what: "the checkpoint before", run: () => openId(answer?.before?.id) },
-    { keys: ["]"], what: "the checkpoint after", run: () => openId(answer?.after?.id) },
+    { keys: ["["], what: "the previous checkpoint", run: () => openId(answer?.before?.id) },
+    { keys: ["]"], what: "the next checkpoint", run: () => openId(answer?.after?.id) },
     {
       keys: ["d"],
       what: "what changed since the step before",
       run: () => {
-        if (isFirst) say("It is the task's first checkpoint: there is none before it.");
+        if (isFirst) say("This is the task's first checkpoint: there is none before it.");
         else go(formatRoute({ view: "diff", taskId, to: id }));
       },
     },
@@ -179,18 +179,18 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
   );
 }
 
-/** A checkpoint that can't be read: why, what stands around it, and what repairs it. */
 function errorTitle({ status, isCancelled }: CheckpointAnswer["checkpoint"]): string {
   if (isCancelled) return "It was cancelled";
   return status === "failed" ? "It failed" : "Its error";
 }
 
+/** Shows why a checkpoint can't be read, the checkpoints around it, and the commands that repair it. */
 function NotShown({ taskId, id, error }: { readonly taskId: string; readonly id: string; readonly error: ErrorInfo }) {
   const { session } = usePage();
   const { answer } = useQuery("task", { taskId });
   const sequence = answer?.damage.find((record) => record.id === id)?.sequence;
   const around = answer?.checkpoints ?? [];
-  // Newest first.
+  // The list is newest first.
   const before = around.find((checkpoint) => checkpoint.sequence < (sequence ?? 0));
   const after = around.findLast((checkpoint) => checkpoint.sequence > (sequence ?? Number.POSITIVE_INFINITY));
   return (
@@ -290,7 +290,7 @@ function Step({ step }: { readonly step: RunStep }) {
   );
 }
 
-/** `from storage, `, `ran, `, `waited, `; empty for a step that never finished. */
+/** Returns `from storage, `, `ran, ` or `waited, `; an empty text for a step that never finished. */
 function describeState({ status, from, waitsFor }: RunStep): string {
   if (status === "started") return "";
   if (from === "storage") return "from storage, ";
@@ -325,7 +325,7 @@ function CheckpointActions({ answer, go }: CheckpointActionsProps) {
             say(`Removed @${sequence}.`);
           }}
         >
-          <p>The task's other checkpoints stay as they are. It can't be undone.</p>
+          <p>The task's other checkpoints stay as they are. This can't be undone.</p>
         </Question>
       )),
   };

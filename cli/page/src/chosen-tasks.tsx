@@ -9,15 +9,15 @@ import { useAction } from "./use-action.js";
 
 interface ChosenTasksProps {
   readonly request: ChooseRequest;
-  /** How many tasks, once it is known. */
+  /** The number of tasks, once it is known. */
   readonly tasks: number | undefined;
-  /** They were chosen one by one; otherwise all that match. */
+  /** Set if the tasks were chosen one by one. Without it, all tasks that match the filter are meant. */
   readonly onClear: (() => void) | undefined;
   readonly go: (fragment: string) => void;
   readonly onDone: () => void;
 }
 
-/** The actions on several tasks. Each counts first what it would change. */
+/** The actions on several tasks. Each action first counts what it would change. */
 export function ChosenTasks({ request, tasks, onClear, go, onDone }: ChosenTasksProps) {
   const { api } = usePage();
   const { question, ask } = useAction();
@@ -131,7 +131,7 @@ function CancelChosen({ choice: { choiceId, tasks, cancel, running }, onClose, o
 }
 
 function left(tasks: number): string {
-  return tasks === 0 ? "" : `${countText(tasks)} more ${tasks === 1 ? "stays as it is" : "stay as they are"}.`;
+  return tasks === 0 ? "" : `${countText(tasks)} more ${tasks === 1 ? "is left unchanged" : "are left unchanged"}.`;
 }
 
 /** @throws {Error} Some tasks could not be changed. */

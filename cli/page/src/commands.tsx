@@ -4,11 +4,11 @@ import { usePage } from "./page.js";
 
 interface CommandListProps {
   readonly commands: readonly Command[];
-  /** With `--write`: what its button does. An action without one is only to copy. */
+  /** The functions of the buttons, with `--write`. An action without a function has only a command to copy. */
   readonly actions?: Partial<Record<Command["action"], () => void>>;
 }
 
-/** Actions for which a view has buttons of their own, the likeliest one first. */
+/** The actions that have their own buttons in a view, the likeliest first. */
 const IN_VIEW: readonly Command["action"][] = ["retry", "cancel", "fork", "rewind"];
 
 /** The buttons of a view's heading, with `--write`. */
@@ -44,7 +44,7 @@ export function CommandMenu({ commands, actions = {} }: CommandListProps) {
       <button type="button" popovertarget={id}>
         Commands
       </button>
-      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for a form. */}
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset belongs in a form. */}
       <div id={id} popover="auto" class="menu" role="group" aria-label="Commands">
         <CommandList commands={commands} actions={others} />
       </div>
@@ -99,13 +99,13 @@ export function CopyButton({
   );
 }
 
-/** Copies a text and says so. */
+/** Returns a function that copies a text and reports the result in the page. */
 export function useCopy(): (text: string) => void {
   const { say } = usePage();
   return (text) => {
     navigator.clipboard.writeText(text).then(
       () => say("Copied."),
-      () => say("The browser didn't allow to copy. Select the text and copy it by hand."),
+      () => say("The browser didn't allow copying. Select the text and copy it by hand."),
     );
   };
 }
@@ -121,7 +121,7 @@ const WHAT: Readonly<Record<Command["action"], string>> = {
   complete: "Mark it as completed",
   delete: "Remove it",
   cancel: "End its run for good",
-  retry: "Put it back",
+  retry: "Retry it",
   prune: "Prune by this policy",
   verify: "Look for damage",
   repair: "Move damage to the quarantine",

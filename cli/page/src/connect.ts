@@ -1,9 +1,9 @@
 import type { Session } from "../../src/ui/api.js";
 import { Api, RefusedError } from "./api.js";
 
-/** The token's place in this tab, and the channel on which tabs ask each other for it. */
+/** The token's key in this tab's storage, and the name of the channel on which tabs ask each other for the token. */
 const TOKEN = "waymark.token";
-/** A tab in the background answers within this time. */
+/** Enough time for a tab in the background to answer. */
 const WAIT_MS = 1000;
 
 export interface Connected {
@@ -12,11 +12,11 @@ export interface Connected {
 }
 
 /**
- * Connects this tab with its server: by the address that `waymark ui` printed, by what the tab has kept, or by what
- * another tab knows. So a link opened in a new tab works, and the token is in no address and in no file.
+ * Connects this tab to its server, with the token from the address that `waymark ui` printed, from this tab's storage,
+ * or from another tab. So a link opened in a new tab works, and the token stays out of addresses and files.
  *
  * @throws {RefusedError} No tab has a valid token, or the server failed.
- * @throws {ConnectionLostError} Nobody answered.
+ * @throws {ConnectionLostError} The server didn't answer.
  */
 export async function connect(): Promise<Connected> {
   const own = takeToken();
@@ -32,12 +32,12 @@ export const NO_TOKEN = {
   name: "Unauthorized",
   code: "TOKEN",
   message:
-    'Open the address that "waymark ui" printed last: it has the token. Then other tabs of this browser get it from ' +
-    "that one.",
+    'Open the address that "waymark ui" printed last: it has the token. Other tabs of this browser then get the token ' +
+    "from that tab.",
   causes: [],
 } as const;
 
-/** Takes the token out of the address bar, so that it is in no history and in no screenshot. */
+/** Takes the token out of the address bar, so that no history and no screenshot shows it. */
 function takeToken(): string | undefined {
   const [, token, rest = ""] = /^#token=([\w-]+)(.*)$/.exec(location.hash) ?? [];
   if (token === undefined) return sessionStorage.getItem(TOKEN) ?? undefined;
@@ -45,7 +45,7 @@ function takeToken(): string | undefined {
   return token;
 }
 
-/** Keeps a token that is valid, and hands it to new tabs. `undefined`: the server doesn't take it. */
+/** Keeps a valid token, and passes it to new tabs. Returns `undefined` if the server refuses the token. */
 async function sessionWith(token: string): Promise<Connected | undefined> {
   const api = new Api(token);
   const session = await openSession(api);
@@ -54,7 +54,7 @@ async function sessionWith(token: string): Promise<Connected | undefined> {
   const channel = new BroadcastChannel(TOKEN);
   channel.addEventListener("message", ({ data }) => {
     if (data !== "who has it?") return;
-    // The server may have been started anew since: then this token is of no use to others either.
+    // If the server has been restarted since, the token is no longer valid, and other tabs can't use it either.
     openSession(api).then(
       (isValid) => isValid && channel.postMessage({ token }),
       () => undefined,

@@ -30,8 +30,8 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
     if (answer) go(formatRoute({ view: "diff", taskId, from: answer.to.id, to: answer.from.id }));
   };
   useKeys("Two checkpoints", [
-    { keys: ["["], what: "the changes of the checkpoint before", run: () => show(neighbours?.before?.id) },
-    { keys: ["]"], what: "the changes of the checkpoint after", run: () => show(neighbours?.after?.id) },
+    { keys: ["["], what: "the changes of the previous checkpoint", run: () => show(neighbours?.before?.id) },
+    { keys: ["]"], what: "the changes of the next checkpoint", run: () => show(neighbours?.after?.id) },
     { keys: ["d"], what: "since the step before", run: () => show(to) },
     { keys: ["x"], what: "swap the two", run: swap },
   ]);
@@ -39,7 +39,7 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
     if (answer) document.title = `@${answer.from.sequence} → @${answer.to.sequence} · Waymark`;
   }, [answer]);
 
-  if (error) return <Problem title="The two can't be compared" error={error} />;
+  if (error) return <Problem title="The checkpoints can't be compared" error={error} />;
   if (answer === undefined) return <p class="empty">Reading …</p>;
   const { changes, total } = answer;
   return (
@@ -53,7 +53,7 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
           {answer.besides.length > 0 && (
             <>
               {" "}
-              Changed beside the state: <StoredText text={answer.besides.join(", ")} />
+              Changed besides the state: <StoredText text={answer.besides.join(", ")} />
             </>
           )}
         </p>

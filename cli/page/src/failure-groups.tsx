@@ -14,7 +14,7 @@ interface FailureGroupsProps {
   readonly onShow: (error: string) => void;
 }
 
-/** The failures by message, with a button for each group. */
+/** Shows the failures grouped by message, with a button for each group. */
 export function FailureGroups({ failures, within, onShow }: FailureGroupsProps) {
   if (failures === undefined || failures.tasks === 0) return null;
   return (

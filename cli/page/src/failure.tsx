@@ -15,7 +15,7 @@ interface FailureProps {
   readonly onSelect: (record: number) => void;
 }
 
-/** Why a task failed: the error, the failing step, and the result of the step before it. */
+/** Shows why a task failed: the error, the failing step, and the result of the step before it. */
 export function Failure({ answer, failure, onSelect }: FailureProps) {
   const { task, commands } = answer;
   const { error, step, before, input } = failure;
@@ -75,7 +75,7 @@ function StepButton({ step, onSelect }: { readonly step: StepAnswer; readonly on
   );
 }
 
-/** `9 s · 3 tries · attempt 2 · input digest 3vT…` */
+/** Returns a text such as `9 s · 3 tries · attempt 2 · input digest 3vT…`. */
 export function stepFacts({ durationMs, attempts = 1, runAttempt, inputDigest, status }: StepAnswer): string {
   return [
     durationMs === undefined ? (status === "interrupted" ? "interrupted" : "not finished") : durationText(durationMs),

@@ -8,9 +8,9 @@ export type TimelineItem =
   | {
       readonly kind: "fold";
       readonly key: string;
-      /** `Turns 1–24`, `Turn 25` */
+      /** A text such as `Turns 1–24` or `Turn 25`. */
       readonly title: string;
-      /** `69 steps · 3.4 s` */
+      /** A text such as `69 steps · 3.4 s`. */
       readonly totals: string;
       readonly isOpen: boolean;
       readonly hasFailed: boolean;
@@ -19,19 +19,19 @@ export type TimelineItem =
   | { readonly kind: "more"; readonly key: string; readonly turn: string; readonly title: string };
 
 export interface Opened {
-  /** Folds that were opened or closed by hand. */
+  /** The keys of the folds that the user opened or closed. */
   readonly toggled: ReadonlySet<string>;
-  /** Turns that were opened further: more than their first rows are drawn. */
+  /** How many rows are drawn of the turns for which the user asked for more. */
   readonly shown: ReadonlyMap<string, number>;
-  /** The keys of rows whose turns are open at first, besides the last one. */
+  /** The keys of rows whose turns are open at first, in addition to the last turn. */
   readonly pinned: readonly string[];
 }
 
-/** Rows of a turn that are drawn at first, and with each "more". */
+/** How many rows of a turn are drawn at first, and how many each "more" adds. */
 export const MOST_ROWS = 60;
 const MOST_ITEMS = 10;
 
-/** The lines of a timeline: turns are folded, except the last one and those of the pinned rows. */
+/** Returns the lines of a timeline. Turns are folded, except the last turn and the turns of pinned rows. */
 export function foldTurns(turns: readonly TurnRows[], opened: Opened): TimelineItem[] {
   const [only] = turns;
   if (only === undefined) return [];
@@ -44,7 +44,7 @@ export function foldTurns(turns: readonly TurnRows[], opened: Opened): TimelineI
   };
   for (const turn of turns) {
     if (turn !== turns.at(-1) && !isPinned(turn, opened)) {
-      // A restart begins at turn 1 again.
+      // A restarted run begins at turn 1 again, so a new fold begins.
       if (turn.turn <= (closed.at(-1)?.turn ?? 0)) endFold();
       closed.push(turn);
       continue;
@@ -56,14 +56,17 @@ export function foldTurns(turns: readonly TurnRows[], opened: Opened): TimelineI
   return items;
 }
 
-/** Long ranges open to shorter ones, so that a thousand turns are three clicks away, and never drawn together. */
+/**
+ * Folds turns. Long ranges open to shorter ones, so each of 1,000 turns is three clicks away, and few are drawn at
+ * once.
+ */
 function foldRange(turns: readonly TurnRows[], opened: Opened): TimelineItem[] {
   const [first] = turns;
   if (first === undefined) return [];
   if (turns.length === 1) return foldOne(first, opened, false);
   const last = turns.at(-1) ?? first;
   const size = MOST_ITEMS ** Math.floor(Math.log10(turns.length - 1));
-  // While a task runs, its last range grows, and stays open.
+  // The key leaves out the range's end, so that the last range stays open while it grows with a running task.
   const key = `${first.key} by ${size}`;
   const isOpen = opened.toggled.has(key);
   const item = foldItem(key, `Turns ${countText(first.turn)}–${countText(last.turn)}`, turns, isOpen);
@@ -91,7 +94,7 @@ function rowsOf({ key: turn, rows }: TurnRows, { shown, pinned }: Opened): Timel
   const left = rows.length - (shown.get(turn) ?? MOST_ROWS);
   if (left <= 0) return [...rows];
   const title = `Show ${counted(Math.min(left, MOST_ROWS), "row")} before these; ${countText(left)} are left`;
-  // A pinned row that is far above is shown with those around it.
+  // A pinned row among the rows that aren't drawn yet is shown with the rows around it.
   const around = rows.slice(0, left).flatMap((row, index) => (pinned.includes(row.key) ? [index] : []));
   const above = rows.slice(0, left).filter((_row, index) => around.some((one) => Math.abs(one - index) <= MOST_ITEMS));
   return [...above, { kind: "more", key: `more of ${turn}`, turn, title }, ...rows.slice(left)];

@@ -14,13 +14,13 @@ import { StoredText } from "./stored-text.js";
 import { typedText } from "./typed.js";
 import { Value } from "./value.js";
 
-/** What waits for a person: the questions of all tasks, each with a form for its answer. */
+/** Shows the questions of all tasks that wait for a person, each with a form for its answer. */
 export function InboxView() {
   const { setAsking } = usePage();
   const inbox = useQuery("inbox", {});
   const { answer, error, reload } = inbox;
   const refresh = useRefresh(inbox);
-  /** The key of the chosen item; undefined: the first one. */
+  /** The key of the chosen item; `undefined` for the first item. */
   const [chosen, setChosen] = useState<string>();
   // An answered item keeps its place, so that a second click can't answer the next one.
   const [sent, setSent] = useState<ReadonlyMap<string, { readonly item: InboxItem; readonly index: number }>>(
@@ -49,7 +49,7 @@ export function InboxView() {
   };
   useKeys("Inbox", [
     { keys: ["j", "ArrowDown"], what: "next question", run: () => select(1) },
-    { keys: ["k", "ArrowUp"], what: "question before", run: () => select(-1) },
+    { keys: ["k", "ArrowUp"], what: "previous question", run: () => select(-1) },
   ]);
 
   if (error) return <Problem title="What waits can't be read" error={error} />;
@@ -81,7 +81,7 @@ export function InboxView() {
                 <Item
                   item={item}
                   onSent={() => {
-                    // It stays open: nothing moves under the pointer.
+                    // The item keeps its place, so that nothing moves under the pointer.
                     setChosen(key);
                     setSent((before) => new Map(before).set(key, { item, index: items.indexOf(item) }));
                     reload();
@@ -163,7 +163,7 @@ function Item({ item, onSent }: { readonly item: InboxItem; readonly onSent: () 
 interface WaitProps {
   readonly taskId: string;
   readonly wait: WaitInfo;
-  /** The task has several waits. */
+  /** True if the task has several waits, so that each one shows its question or its name. */
   readonly hasName: boolean;
   readonly onSent: () => void;
 }
@@ -224,7 +224,7 @@ function WaitForm({ hasName, ...asked }: WaitProps) {
   );
 }
 
-/** The items with those that were answered here, at the places where they were. */
+/** Returns the items, including those that were answered on this page, at their earlier places. */
 function withSent(
   items: readonly InboxItem[],
   sent: ReadonlyMap<string, { readonly item: InboxItem; readonly index: number }>,
@@ -234,7 +234,7 @@ function withSent(
   return shown;
 }
 
-/** A task's next question is another item. */
+/** Returns an item's key. It includes the waits, because a task's next question is another item. */
 function keyOf({ task, waits }: InboxItem): string {
   return JSON.stringify([task.taskId, ...waits.map(({ key, name }) => key ?? name)]);
 }

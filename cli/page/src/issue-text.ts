@@ -5,7 +5,7 @@ import { typedText } from "./typed.js";
 
 const MOST_UNITS = 2_000;
 
-/** A failure as Markdown, for an issue tracker. */
+/** Formats a failure as Markdown, for an issue tracker. */
 export function issueText(
   { name, newest, runner }: Pick<TaskRow, "name" | "newest" | "runner">,
   { error, step, before, input }: FailureInfo,
@@ -38,7 +38,7 @@ export function issueText(
 
 function section(title: string, text: string): string {
   const shown = text.length > MOST_UNITS ? `${text.slice(0, MOST_UNITS)}\n…` : text;
-  // A fence that the text itself doesn't have.
+  // The fence is longer than any run of backticks in the text.
   const longest = Math.max(2, ...Array.from(shown.matchAll(/`+/g), ([ticks]) => ticks.length));
   const fence = "`".repeat(longest + 1);
   return `### ${title}\n\n${fence}\n${shown}\n${fence}`;

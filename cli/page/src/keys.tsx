@@ -4,7 +4,7 @@ import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { Modal } from "./modal.js";
 
 export interface Key {
-  /** As `KeyboardEvent.key` names them; the first is the one to learn. */
+  /** The names of the keys, as in `KeyboardEvent.key`. */
   readonly keys: readonly string[];
   readonly what: string;
   readonly run: () => void;
@@ -15,7 +15,7 @@ interface KeyGroup {
   readonly keys: readonly Key[];
 }
 
-/** The keys of what is shown now. The last registered group is asked first. */
+/** The keys of the components that are shown now. The group registered last has priority. */
 class KeyGroups {
   readonly groups = new Set<{ readonly current: KeyGroup }>();
 
@@ -43,7 +43,7 @@ export function useKeys(title: string, keys: readonly Key[]): void {
 
 const OFF = "waymark.single-keys";
 
-/** Listens for keys, and lists them at `?`. */
+/** Listens for keys, and lists them when `?` is pressed. */
 export function Keys({ children }: { readonly children: ComponentChildren }) {
   const [registry] = useState(() => new KeyGroups());
   const [isListed, setIsListed] = useState(false);

@@ -5,16 +5,16 @@ interface ModalProps {
   readonly title: string;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
-  /** Buttons beside "Close". */
+  /** Buttons next to "Close". */
   readonly buttons?: ComponentChildren;
   readonly closeText?: string;
-  /** Called for Enter in a field. */
+  /** Called when Enter is pressed in a field. */
   readonly onSubmit?: () => void;
-  /** True: what was focused before may be gone or mean something else now, so the heading of the view is focused. */
+  /** If it returns true, the view's heading gets the focus: the earlier element may be gone, or mean something else. */
   readonly isDone?: () => boolean;
 }
 
-/** A dialog over the page. Esc closes it, and the focus goes back to where it was. */
+/** A dialog over the page. Esc closes it, and the focus returns to the element that had it. */
 export function Modal(props: ModalProps) {
   const { title, onClose, children, buttons, closeText = "Close", onSubmit, isDone = () => false } = props;
   const dialog = useRef<HTMLDialogElement>(null);

@@ -5,11 +5,11 @@ import type { Api } from "./api.js";
 
 export type Connection = "none" | "connecting" | "live" | "lost";
 
-/** Passed to every view. */
+/** The page's state and functions, passed to every view. */
 export interface Page {
   readonly api: Api;
   readonly session: Session;
-  /** Says something at the bottom for a few seconds, aloud too. */
+  /** Shows a message at the bottom for a few seconds. Screen readers read it aloud. */
   readonly say: (message: string) => void;
   readonly setConnection: (connection: Connection) => void;
   /** Shows in the frame how many tasks wait for a person. */
@@ -20,6 +20,6 @@ export const PageContext = createContext<Page | undefined>(undefined);
 
 export function usePage(): Page {
   const page = useContext(PageContext);
-  if (page === undefined) throw new Error("Views are shown inside of PageContext.");
+  if (page === undefined) throw new Error("Views must be shown inside PageContext.");
   return page;
 }

@@ -2,10 +2,10 @@ import type { TimelineAnswer } from "../../src/ui/api-runs.js";
 import { bytesText } from "../../src/words.js";
 import { durationText } from "./times.js";
 
-/** Bars that a plot has at most: more would be hard to point at. */
+/** The maximum number of bars in a plot: more would be hard to point at. */
 const MOST_BARS = 80;
 
-/** In px. */
+/** The maximum width of a bar, in px. */
 const WIDEST_BAR = 24;
 
 interface PlotsProps {
@@ -13,10 +13,10 @@ interface PlotsProps {
   readonly onOpen: (sequence: number) => void;
 }
 
-/** Fewer saves are read faster in the list. */
+/** The minimum number of saves for plots. Fewer saves are easier to read in the list. */
 export const LEAST_SAVES = 8;
 
-/** The bytes of each save, and the time since the one before. */
+/** Plots the bytes of each save, and the time since the previous save. */
 export function Plots({ saves, onOpen }: PlotsProps) {
   const sizes = saves.map(([sequence, , bytes]) => ({ sequence, value: bytes }));
   const times = saves.slice(1).map(([sequence, atMs], index) => ({
@@ -26,7 +26,7 @@ export function Plots({ saves, onOpen }: PlotsProps) {
   return (
     <div class="plots">
       <Plot title="Bytes of each save" points={sizes} text={bytesText} height={(value) => value} onOpen={onOpen} />
-      {/* If pauses last seconds and nights, a linear scale shows the nights alone. */}
+      {/* If some pauses last seconds and others a night, a linear scale shows only the nights. */}
       <Plot
         title="Time between saves"
         note="logarithmic"
@@ -94,7 +94,7 @@ function Plot({ title, note, points, text, height, onOpen }: PlotProps) {
   );
 }
 
-/** At most {@link MOST_BARS} points, each the largest of its neighbours. */
+/** Returns at most {@link MOST_BARS} points: the largest of each group of neighbours. */
 function gathered(points: readonly Point[]): Point[] {
   const per = Math.ceil(points.length / MOST_BARS);
   const bars: Point[] = [];

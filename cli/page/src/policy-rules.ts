@@ -7,13 +7,13 @@ const DAY = 24 * HOUR;
 
 type RuleName = Exclude<keyof Policy, "keepStages" | "timeZone">;
 
-/** A part of a policy, as a slider shows it. */
+/** A rule of a policy that a slider changes. */
 export interface Rule {
   readonly name: RuleName;
   readonly title: string;
   /** The slider's values, the strictest first. */
   readonly values: readonly number[];
-  /** Where the slider stands when the rule is switched on. */
+  /** The slider's value when the rule is switched on. */
   readonly start: number;
   readonly text: (value: number) => string;
 }
@@ -26,10 +26,10 @@ const TIMES = [
 ];
 const SIZES = [10, 12, 14, 16, 18, 20, 21, 22, 23, 24, 25, 26, 28, 30].map((power) => 2 ** power);
 
-/** The rules that a slider changes. Stages and the time zone stay as the configuration has them. */
+/** The rules that a slider changes. Stages and the time zone come from the configuration and stay unchanged. */
 export const RULES: readonly Rule[] = [
   { name: "keepLast", title: "Keep the last", values: COUNTS, start: 5, text: (value) => counted(value, "checkpoint") },
-  { name: "keepWithinMs", title: "Keep the newer than", values: TIMES, start: DAY, text: ageText },
+  { name: "keepWithinMs", title: "Keep those newer than", values: TIMES, start: DAY, text: ageText },
   {
     name: "keepHourly",
     title: "One of each hour, for",
@@ -58,23 +58,23 @@ export const RULES: readonly Rule[] = [
     start: 10,
     text: (value) => counted(value, "month"),
   },
-  { name: "maxAgeMs", title: "Remove the older than", values: TIMES, start: 30 * DAY, text: ageText },
+  { name: "maxAgeMs", title: "Remove those older than", values: TIMES, start: 30 * DAY, text: ageText },
   { name: "maxBytes", title: "Remove above", values: SIZES, start: 2 ** 20, text: bytesText },
 ];
 
-/** The slider's values, with the one that is set. */
+/** Returns the slider's values, including the value that is set. */
 export function readValues(rule: Rule, value: number | undefined): readonly number[] {
   if (value === undefined || rule.values.includes(value)) return rule.values;
   return [...rule.values, value].sort((a, b) => a - b);
 }
 
-/** The policy with a rule changed; `undefined` switches it off. */
+/** Returns the policy with a changed rule; `undefined` switches the rule off. */
 export function withRule(policy: Policy, name: RuleName, value: number | undefined): Policy {
   const { [name]: _before, ...rest } = policy;
   return value === undefined ? rest : { ...rest, [name]: value };
 }
 
-/** Whether it says anything: an empty policy is refused. */
+/** Whether a policy has any rule: an empty policy is refused. */
 export function isPolicy({ timeZone: _zone, ...rules }: Policy): boolean {
   return Object.keys(rules).length > 0;
 }

@@ -9,9 +9,9 @@ interface ProblemProps {
   readonly children?: ComponentChildren;
 }
 
-/** An error with its causes. */
+/** Shows an error with its causes. */
 export function Problem({ title, error, children }: ProblemProps) {
-  // Many messages quote their cause. It isn't read twice.
+  // Many messages quote their cause, so that cause isn't shown a second time.
   const causes = error.causes.filter(({ message, stack }) => stack !== undefined || !error.message.includes(message));
   return (
     <section class="problem failed">
@@ -63,7 +63,7 @@ export function OneError({ error: { name, code, message, stack } }: { readonly e
   );
 }
 
-/** Records that can't be read. */
+/** Lists the records that can't be read. */
 export function Damage({
   damage,
   total = damage.length,

@@ -5,7 +5,7 @@ import { errorInfo, isAbort } from "./api.js";
 import { usePage } from "./page.js";
 
 export interface Loaded<Answer> {
-  /** The last answer. While another request is under way, that of the one before. */
+  /** The last answer. While another request is being answered, this is still the previous request's answer. */
   readonly answer: Answer | undefined;
   readonly error: ErrorInfo | undefined;
   readonly isLoading: boolean;
@@ -13,9 +13,9 @@ export interface Loaded<Answer> {
 }
 
 /**
- * Asks a query, and again whenever the request changes. A request that is no longer wanted is aborted.
+ * Sends a query, and sends it again whenever the request changes. Aborts a request that is no longer wanted.
  *
- * @param isWanted - False: it isn't asked yet.
+ * @param isWanted - False: the query isn't sent yet.
  */
 export function useQuery<Name extends keyof Queries>(
   name: Name,
@@ -33,7 +33,7 @@ export function useQuery<Name extends keyof Queries>(
   latest.current = request;
   const key = JSON.stringify(request);
 
-  // The key stands for the request, the round for a reload.
+  // The key changes with the request, and the round with each reload.
   useEffect(() => {
     if (!isWanted) return;
     const stopped = new AbortController();
@@ -54,10 +54,13 @@ export function useQuery<Name extends keyof Queries>(
   return { ...state, reload };
 }
 
-/** How many times as long as a query took, it isn't asked again. */
+/** The pause before a query is sent again, as a multiple of the time that it took. */
 const REST = 20;
 
-/** Asks a query again after changes: at once, but at most so often that its server takes a twentieth of the time. */
+/**
+ * Returns a function that sends a query again after changes: at once, unless the server would spend more than a
+ * twentieth of the time on the query.
+ */
 export function useRefresh({ isLoading, reload }: Pick<Loaded<unknown>, "isLoading" | "reload">): () => void {
   const startedMs = useRef(performance.now());
   const nextMs = useRef(0);
@@ -74,11 +77,12 @@ export function useRefresh({ isLoading, reload }: Pick<Loaded<unknown>, "isLoadi
   }, [reload]);
 }
 
-/** After each failed attempt to connect, the pause grows up to the last of these. */
+/** The pauses after failed attempts to connect. After more failures, the last pause is used. */
 const PAUSES_MS = [500, 1000, 2000, 5000];
 
 /**
- * Watches a query while the view is shown: connects again when the connection is lost, and shows in the frame how it is.
+ * Watches a query while the view is shown. Reconnects when the connection is lost, and shows the connection's state in
+ * the frame.
  */
 export function useWatch<Name extends "watch-tasks" | "watch-task">(
   name: Name,
@@ -90,7 +94,7 @@ export function useWatch<Name extends "watch-tasks" | "watch-task">(
   latest.current = { request, onMessage };
   const key = JSON.stringify(request);
 
-  // The key stands for the request.
+  // The key changes with the request.
   useEffect(() => {
     const stopped = new AbortController();
     const { signal } = stopped;
@@ -119,7 +123,7 @@ export function useWatch<Name extends "watch-tasks" | "watch-task">(
   }, [setConnection]);
 }
 
-/** The time, renewed every `everyMs`. */
+/** Returns the current time, updated every `everyMs`. */
 export function useNow(everyMs: number): number {
   const [nowMs, setNowMs] = useState(Date.now);
   useEffect(() => {

@@ -13,10 +13,10 @@ interface QuestionProps {
   readonly closeText?: string;
   readonly isDangerous?: boolean;
   readonly isReady?: boolean;
-  /** A process runs the task: the change needs `force`. */
+  /** The task's runner. If a process runs the task, the change needs `force`. */
   readonly runner?: RunnerInfo | undefined;
   readonly onConfirm: Confirm;
-  /** Instead of the one button: each confirms in its own way, and Enter in a field doesn't. */
+  /** Several buttons instead of one. Each confirms in its own way, and Enter in a field doesn't confirm. */
   readonly choices?: readonly { readonly text: string; readonly onConfirm: Confirm }[] | undefined;
   readonly onClose: () => void;
 }
@@ -39,7 +39,7 @@ export function Question(props: QuestionProps) {
   const content = useRef<HTMLDivElement>(null);
 
   useEffect(() => {
-    // A failed question is mended where it was answered.
+    // After a failure, the focus returns to the field to correct.
     if (error) content.current?.querySelector<HTMLElement>("input, textarea")?.focus();
   }, [error]);
 
@@ -78,7 +78,7 @@ export function Question(props: QuestionProps) {
           <label class="check">
             <input type="checkbox" checked={isForced} onChange={(event) => setIsForced(event.currentTarget.checked)} />
             <span>
-              Do it although <StoredText text={runner.holder} /> runs the task. It may lose work.
+              Do it even though <StoredText text={runner.holder} /> runs the task and may lose work.
             </span>
           </label>
         )}
@@ -92,7 +92,7 @@ export function Question(props: QuestionProps) {
   );
 }
 
-/** Runs a change once at a time, and keeps why it failed. @param onDone - It succeeded. */
+/** Runs one change at a time, and keeps its error. @param onDone - Called when the change succeeded. */
 export function useConfirm(onDone: () => void): {
   readonly isBusy: boolean;
   readonly error: ErrorInfo | undefined;

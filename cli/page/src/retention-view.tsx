@@ -14,7 +14,7 @@ import { useAction } from "./use-action.js";
 
 interface RetentionViewProps {
   readonly taskId?: string;
-  /** Only the tasks that were chosen in the list. */
+  /** The id of a choice of tasks in the list; limits the plan to these tasks. */
   readonly choiceId?: string;
 }
 
@@ -37,7 +37,7 @@ export function RetentionView({ taskId, choiceId }: RetentionViewProps) {
   }, [taskId]);
 
   const prune = (plan: RetentionAnswer) => {
-    // The slider has moved since: the question would be about another plan than the one that is wanted.
+    // The slider has moved since, so the question would be about an outdated plan.
     if (settled !== policy || isLoading) {
       say("The plan is being made. Try again.");
       return;
@@ -58,8 +58,8 @@ export function RetentionView({ taskId, choiceId }: RetentionViewProps) {
         }}
       >
         <p>
-          {bytesText(plan.total.removeBytes)} go, {bytesText(plan.total.keepBytes)} stay. It can't be undone. If a task
-          has changed since, nothing of it is removed.
+          {bytesText(plan.total.removeBytes)} go, {bytesText(plan.total.keepBytes)} stay. This can't be undone. If a
+          task has changed since, none of its checkpoints are removed.
         </p>
       </Question>
     ));
@@ -90,7 +90,7 @@ export function RetentionView({ taskId, choiceId }: RetentionViewProps) {
               <h2>The plan</h2>
               {isLoading && answer !== undefined && (
                 <span class="small soft" role="status">
-                  Planning anew …
+                  Planning again …
                 </span>
               )}
             </header>
@@ -128,7 +128,7 @@ export function RetentionView({ taskId, choiceId }: RetentionViewProps) {
                 </p>
               )}
               {!isPolicy(policy) && (
-                <p class="small failed verdict">Without a rule there is no policy. The plan is for the last 5.</p>
+                <p class="small failed verdict">Without a rule there is no policy. The plan keeps the last 5.</p>
               )}
             </div>
           </section>
@@ -291,7 +291,7 @@ function Tasks({ answer: { tasks, total } }: { readonly answer: RetentionAnswer 
   );
 }
 
-/** The policy once the slider has stopped for a moment. */
+/** Returns the policy once the slider has stopped for a moment. */
 function useSettled(policy: Policy): Policy {
   const [settled, setSettled] = useState(policy);
   useEffect(() => {

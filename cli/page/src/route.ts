@@ -6,24 +6,24 @@ import { DAY, HOUR } from "../../src/words.js";
 export type Route =
   /** `isUnknown`: the fragment names no place. */
   | { readonly view: "tasks"; readonly filter: TasksFilter; readonly isUnknown?: boolean }
-  /** `at`: the sequence of the step or the checkpoint that is selected. */
+  /** `at`: the sequence of the selected step or checkpoint. */
   | { readonly view: "task"; readonly taskId: string; readonly at?: number }
   | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string }
-  /** Without `from`, the one before `to`. */
+  /** Without `from`, compares `to` with the checkpoint before it. */
   | { readonly view: "diff"; readonly taskId: string; readonly from?: string; readonly to: string }
-  /** `choiceId`: of the tasks that were chosen in the list. */
+  /** `choiceId`: the id of a choice of tasks in the list. */
   | { readonly view: "retention"; readonly taskId?: string; readonly choiceId?: string }
   | { readonly view: "inbox" }
   | { readonly view: "storage" };
 
 export interface TasksFilter {
-  /** The beginning of the name. */
+  /** The beginning of the task's name. */
   readonly prefix: string;
-  /** Part of the name, the error, the stage or the label. */
+  /** A part of the task's name, error, stage or label. */
   readonly text: string;
-  /** `all`: of any time. */
+  /** `all`: tasks saved at any time. */
   readonly within: keyof typeof WITHIN_MS;
-  /** The error's message with `#` for each number; empty: failed without one. */
+  /** The error's message with `#` for each number. Empty for tasks that failed without an error. */
   readonly error: string | undefined;
   readonly status: readonly TaskStatus[];
   readonly order: "recent" | "taskId";
@@ -41,7 +41,7 @@ export const ALL_TASKS: TasksFilter = {
   ...{ prefix: "", text: "", within: "all", error: undefined, status: [], order: "recent" },
 };
 
-/** The filter as requests have it. */
+/** Returns the filter in the form that requests use. */
 export function requestedFilter({ prefix, text, within, error, status }: TasksFilter): TaskFilter {
   const withinMs = WITHIN_MS[within];
   return {
@@ -53,7 +53,7 @@ export function requestedFilter({ prefix, text, within, error, status }: TasksFi
   };
 }
 
-/** Reads a fragment; one that names no place means all tasks. */
+/** Reads a fragment. If it names no place, returns the list of all tasks. */
 export function parseRoute(fragment: string): Route {
   const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
   const [view, first = "", kind, second, third] = path.split("/").map(decoded);
@@ -94,9 +94,9 @@ export function formatRoute(route: Route): string {
 }
 
 /**
- * One level up: where Backspace and Esc lead.
+ * Returns the place one level up, where Backspace and Esc lead.
  *
- * @param tasks - The list of tasks as it was filtered last.
+ * @param tasks - The list of tasks with the last filter.
  */
 export function findParent(route: Route, tasks: Route): Route {
   switch (route.view) {
@@ -146,7 +146,7 @@ function cutAt(text: string, mark: string): [string, string] {
   return at === -1 ? [text, ""] : [text.slice(0, at), text.slice(at + mark.length)];
 }
 
-// encodeURIComponent refuses lone surrogates, which ids of damaged records may have. So each UTF-16 unit is escaped.
+// Escapes each UTF-16 unit: encodeURIComponent refuses lone surrogates, which ids of damaged records may have.
 function encoded(text: string): string {
   return text.replace(/[^\w.-]/g, (unit) => `~${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
@@ -158,12 +158,12 @@ function decoded(text: string): string {
   );
 }
 
-/** A link that a person or another program wrote may have `%2F`. */
+/** Decodes escapes such as `%2F`, for links that a person or another program wrote. */
 function unpercented(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // Not UTF-8.
+    // The escaped bytes aren't UTF-8.
     return text;
   }
 }

@@ -15,13 +15,13 @@ import { Part, Value } from "./value.js";
 interface SelectionProps {
   readonly taskId: string;
   readonly row: TimelineRow;
-  /** Changes whenever the task does. */
+  /** A value that changes whenever the task changes. */
   readonly change: unknown;
   /** Buttons for a checkpoint. */
   readonly buttons: (checkpoint: { readonly id: string; readonly sequence: number }) => ComponentChildren;
 }
 
-/** What is stored of the selected row: a step's result, error and chunks, or a checkpoint's state. */
+/** Shows the selected row: a step's result, error and chunks, or a checkpoint's state. */
 export function Selection({ taskId, row, change, buttons }: SelectionProps) {
   if (row.kind === "step") return <Step key={row.key} taskId={taskId} row={row} change={change} />;
   const { checkpointId } = row;
@@ -47,7 +47,7 @@ function Step({ taskId, row, change }: StepProps) {
   const { step, isOpen } = row;
   const { answer, error, reload } = useQuery("step", { taskId, record: step.record });
   useEffect(() => {
-    // An open step writes chunks.
+    // An open step may have written new chunks.
     if (isOpen) reload();
   }, [change]);
   return (
@@ -94,7 +94,9 @@ function StepContent({ answer: { title, result, error, chunks } }: { readonly an
   );
 }
 
-/** Joins the chunks as they were streamed. If there were several tries, a line begins each. */
+/**
+ * Joins the chunks in the order in which they were streamed. With several tries, a line marks the start of each try.
+ */
 function chunksText(chunks: StepAnswer["chunks"]): string {
   const last = chunks.at(-1)?.attempt ?? 1;
   return chunks
@@ -125,7 +127,7 @@ function Checkpoint({ taskId, id, row, buttons }: CheckpointProps) {
       aside={<a href={formatRoute({ view: "checkpoint", taskId, id })}>Open it</a>}
     >
       <p class="small soft">
-        {/* What runs now is the task's status. */}
+        {/* The task's status shows whether it runs now. */}
         {checkpoint && checkpoint.status !== "running" && <StatusMark status={shownStatus(checkpoint)} />} {atText(row)}
       </p>
       {checkpoint && <div class="line-of-buttons">{buttons(checkpoint)}</div>}

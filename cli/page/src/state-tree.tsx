@@ -17,10 +17,10 @@ interface StateTreeProps {
   readonly state: Typed;
 }
 
-/** Texts longer than this are cut in the tree until they are opened. */
+/** Longer texts (in UTF-16 units) are cut in the tree until they are opened. */
 const LONG = 400;
 
-/** A state as a tree: opened, searched and copied from by keyboard. */
+/** Shows a state as a tree that can be opened, searched and copied from by keyboard. */
 export function StateTree({ taskId, id, state }: StateTreeProps) {
   const { api } = usePage();
   const copy = useCopy();
@@ -68,7 +68,7 @@ export function StateTree({ taskId, id, state }: StateTreeProps) {
     };
   }, [api, taskId, id, text]);
 
-  /** Asks for a part, and returns all parts that came so far. */
+  /** Fetches a part, and returns all parts fetched so far. */
   const fetchPart = async (known: ReadonlyMap<string, Typed>, path: StatePath, from?: number) => {
     const { value } = await api.ask("state", { taskId, id, path, ...(from === undefined ? {} : { from }) });
     const before = from === undefined ? undefined : valueAt({ state, parts: known }, path);
@@ -106,7 +106,7 @@ export function StateTree({ taskId, id, state }: StateTreeProps) {
     });
   };
 
-  /** Opens everything above a place, which may have to be fetched first. */
+  /** Opens all nodes above a place, and fetches those that are missing. */
   const reveal = (path: StatePath) =>
     attempt(async () => {
       let known = parts;
@@ -254,7 +254,7 @@ interface ItemProps {
   readonly row: TreeRow;
   readonly isSelected: boolean;
   readonly isFound: boolean;
-  /** A long text was opened. */
+  /** True if a long text was opened. */
   readonly isText: boolean;
   readonly onPress: () => void;
 }
@@ -347,7 +347,7 @@ function Found({
           ))}
         </ol>
       )}
-      {besides.length > 0 && <p class="small soft">Found beside the state, in what is shown below:</p>}
+      {besides.length > 0 && <p class="small soft">Also found outside the state, in the parts below:</p>}
       <ul class="found-items">
         {besides.map(({ text, value }) => (
           <li class="mono anywhere" key={text}>
@@ -372,7 +372,7 @@ function rowKey({ path, more }: TreeRow): string {
   return more === undefined ? pathKey(path) : `${pathKey(path)}+`;
 }
 
-/** Texts are copied as they are. */
+/** Returns a value as text to copy. A text is copied without quotes. */
 function valueText(value: Typed): string {
   return typeof value === "string" ? value : typedText(value);
 }

@@ -5,12 +5,12 @@ import { durationText } from "./times.js";
 
 type Shown = TaskRow["status"] | "damaged" | "saved";
 
-/** The status of a checkpoint: one that a cancel recorded says so. */
+/** Returns a checkpoint's status: `cancelled` if a cancellation recorded the checkpoint. */
 export function shownStatus({ status, isCancelled }: Pick<CheckpointRow, "status" | "isCancelled">): Shown {
   return isCancelled ? "cancelled" : status;
 }
 
-/** A status by shape, word and colour. */
+/** Shows a status by shape, word and colour. */
 export function StatusMark({ status, isChip = false }: { readonly status: Shown; readonly isChip?: boolean }) {
   return (
     <span class={`status ${status}${isChip ? " chip" : ""}`}>
@@ -53,12 +53,12 @@ const SHAPES = {
   unknown: <path d="M4.8 5a2.2 2.2 0 1 1 3 2.1C7.2 7.4 7 7.8 7 8.5M7 11.2v.1" {...STROKE} />,
 } as const;
 
-/** `model · started 3 minutes ago`, otherwise `plan · 12 ms`. */
+/** Returns `model · started 3 minutes ago` for a step that runs, otherwise a text such as `plan · 12 ms`. */
 export function placeText({ text, startedAt }: NonNullable<TaskRow["step"]>, nowMs: number): string {
   return startedAt === undefined ? text : `${text} · started ${agoText(startedAt, nowMs)}`;
 }
 
-/** `lease: 28 s left`, `its lease has expired`, `its process has ended`. */
+/** Returns a text such as `lease: 28 s left`, `its lease has expired` or `its process has ended`. */
 export function leaseText({ state, at }: RunnerInfo, nowMs: number): string {
   if (state === "died") return "its process has ended";
   if (state === "expired") return "its lease has expired";

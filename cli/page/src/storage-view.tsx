@@ -14,7 +14,7 @@ import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { useAction } from "./use-action.js";
 
-/** The storage itself: its size, its damage, and what repairs moved away. */
+/** Shows the storage itself: its size, its damage, and the records that repairs moved away. */
 export function StorageView() {
   const { api, say } = usePage();
   const { answer, error, reload } = useQuery("storage", {});
@@ -131,7 +131,7 @@ interface Check {
   readonly error: ErrorInfo | undefined;
 }
 
-/** A search for damage, which ends when the view is left. */
+/** Runs the search for damage, which ends when the view is left. */
 function useVerify(): Check {
   const { api } = usePage();
   const [state, setState] = useState<Omit<Check, "start">>({ isRunning: false, last: undefined, error: undefined });

@@ -1,6 +1,6 @@
 /**
- * Characters that can't be seen, or that show others in another order: control characters, marks that change the
- * direction of writing, line separators, lone surrogates.
+ * Matches characters that can't be seen, or that change the order in which others are shown: control characters, marks
+ * that change the direction of writing, line separators, lone surrogates.
  */
 const UNSEEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: it matches control characters on purpose.
@@ -12,7 +12,7 @@ interface StoredTextProps {
   readonly hasLines?: boolean;
 }
 
-/** Text from the storage. Unseen characters are shown as marked pictures: `␀`, `‹202e›`. */
+/** Shows text from the storage. Unseen characters become marked pictures: `␀`, `‹202e›`. */
 export function StoredText({ text, hasLines = false }: StoredTextProps) {
   const pieces = [];
   let end = 0;
@@ -31,7 +31,7 @@ export function StoredText({ text, hasLines = false }: StoredTextProps) {
   return <bdi>{pieces}</bdi>;
 }
 
-/** The same as plain text, for titles and labels. */
+/** Returns stored text with pictures for unseen characters, as plain text for titles and labels. */
 export function pictured(text: string): string {
   return text.replace(UNSEEN, pictureOf);
 }

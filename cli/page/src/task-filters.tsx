@@ -12,11 +12,11 @@ interface TaskFiltersProps {
   readonly counts: CountsAnswer | undefined;
   readonly field: Ref<HTMLInputElement>;
   readonly onChange: (change: Partial<TasksFilter>) => void;
-  /** The search is done: the list is to be focused. */
+  /** Called when the search is done, to focus the list. */
   readonly onLeave: () => void;
 }
 
-/** The search, and the filters by status and time. */
+/** Shows the search, and the filters by status and time. */
 export function TaskFilters({ filter, counts, field, onChange, onLeave }: TaskFiltersProps) {
   return (
     <search class="filters">
@@ -72,7 +72,7 @@ export function TaskFilters({ filter, counts, field, onChange, onLeave }: TaskFi
   );
 }
 
-/** A pause in typing after which the list is read: a search looks at every task. */
+/** The list is read after a pause in typing, because a search reads every task. */
 const TYPING_MS = 250;
 
 function Search({ filter, field, onChange, onLeave }: Omit<TaskFiltersProps, "counts">) {
@@ -80,7 +80,7 @@ function Search({ filter, field, onChange, onLeave }: Omit<TaskFiltersProps, "co
   const [isByPrefix, setIsByPrefix] = useState(isPrefix);
   const [text, setText] = useState(isPrefix ? filter.prefix : filter.text);
   const shown = isPrefix ? filter.prefix : filter.text;
-  // The address was changed by hand, or by the way back.
+  // The address was changed by hand, or by the browser's Back button.
   useEffect(() => setText(shown), [shown]);
   const apply = (next: string, byPrefix = isByPrefix) =>
     onChange(byPrefix ? { prefix: next, text: "" } : { prefix: "", text: next });

@@ -13,7 +13,7 @@ interface TaskHeaderProps {
   readonly children: ComponentChildren;
 }
 
-/** A task's name, status, age, runner and buttons. */
+/** Shows a task's name, status, age, runner and buttons. */
 export function TaskHeader({ task, nowMs, children }: TaskHeaderProps) {
   const { session } = usePage();
   const { name, status, newest, runner, why, error, step, lastAt } = task;
@@ -46,7 +46,7 @@ export function TaskHeader({ task, nowMs, children }: TaskHeaderProps) {
   );
 }
 
-/** What is stored of a task. */
+/** Shows a task's newest checkpoint, and the number and size of its checkpoints. */
 export function TaskFacts({ task, bytes }: { readonly task: TaskRow; readonly bytes: number | undefined }) {
   const { taskId, newest, count } = task;
   return (

@@ -5,30 +5,30 @@ import { errorInfo, isAbort } from "./api.js";
 import { usePage } from "./page.js";
 import { requestedFilter, type TasksFilter } from "./route.js";
 
-/** How many tasks are asked for at once. */
+/** How many tasks are requested at once. */
 const PAGE = 100;
 
 export interface TaskList {
-  /** The task in a row; `undefined` until it has come. */
+  /** Returns the task in a row; `undefined` until the task is loaded. */
   at(index: number): TaskRow | undefined;
-  /** How many rows there are, as far as known. */
+  /** The number of rows, as far as known. */
   readonly length: number;
   /** The number of tasks, once it is known. */
   readonly total: number | undefined;
   readonly damage: readonly DamageInfo[];
   readonly warnings: readonly string[];
   readonly error: ErrorInfo | undefined;
-  /** The first page has come once. */
+  /** The first page has been loaded. */
   readonly isRead: boolean;
-  /** The first page is under way. */
+  /** The first page is being loaded. */
   readonly isLoading: boolean;
-  /** Tasks that have come or moved since the list was read. */
+  /** The number of tasks that were added or moved since the list was read. */
   readonly changed: number;
-  /** Asks for the rows from `first` to `last`, unless they are there. */
+  /** Requests the rows from `first` to `last`, unless they are loaded. */
   readonly need: (first: number, last: number) => void;
-  /** Reads the list anew, from its top. */
+  /** Reads the list again from its top. */
   readonly reload: () => void;
-  /** Shows tasks as they are now. @returns Whether some of them belong elsewhere in the list. */
+  /** Updates tasks in place. @returns Whether some of them belong elsewhere in the list. */
   readonly update: (tasks: readonly TaskRow[], gone: readonly string[]) => boolean;
 }
 
@@ -36,7 +36,7 @@ export interface TaskList {
 class Reading {
   readonly rows = new Map<number, TaskRow>();
   readonly places = new Map<string, number>();
-  /** Pages that have come or are under way, with what stops those. */
+  /** The pages that are loaded (`here`) or being loaded, with a controller to stop them. */
   readonly requests = new Map<number, AbortController | "here">();
   readonly moved = new Set<string>();
   readonly stopped = new AbortController();
@@ -46,10 +46,10 @@ class Reading {
   warnings: readonly string[] = [];
   error: ErrorInfo | undefined;
 
-  /** @param expected - How many tasks there are by an earlier count. */
+  /** @param expected - The number of tasks from an earlier count. */
   length(expected: number): number {
     if (this.total !== undefined) return this.total;
-    // There is more: the next page's room shows it, and asks for it.
+    // More tasks follow: empty rows for the next page show this, and request the page when they are seen.
     return this.rows.size === 0 ? 0 : Math.max(expected, Math.max(...this.requests.keys()) * PAGE + 2 * PAGE);
   }
 
@@ -60,16 +60,16 @@ class Reading {
 }
 
 /**
- * Reads tasks page by page as they come into view.
+ * Loads tasks page by page as they come into view.
  *
- * @param expected - How many tasks the list has by an earlier count, until the server knows it.
+ * @param expected - The number of tasks from an earlier count, used until the server reports it.
  */
 export function useTaskList(filter: TasksFilter, expected: number): TaskList {
   const { order } = filter;
   const { api } = usePage();
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   const shown = useRef(new Reading());
-  /** The reading that takes the place of the shown one when its first page has come. */
+  /** The reading that replaces the shown reading once its first page is loaded. */
   const coming = useRef<Reading | undefined>(undefined);
   const latest = useRef(filter);
   latest.current = filter;
@@ -108,7 +108,7 @@ export function useTaskList(filter: TasksFilter, expected: number): TaskList {
       }
       redraw(undefined);
     },
-    // The key stands for the filter.
+    // The key changes with the filter.
     [api, filterKey, order],
   );
 
@@ -132,7 +132,7 @@ export function useTaskList(filter: TasksFilter, expected: number): TaskList {
       const reading = shown.current;
       if (reading.view === undefined) return;
       const [firstPage, lastPage] = [Math.floor(first / PAGE), Math.floor(last / PAGE)];
-      // Rows that were scrolled past would keep those that are seen waiting.
+      // Requests for rows that were scrolled past would delay the rows that can be seen.
       for (const [page, stopped] of reading.requests) {
         if (stopped !== "here" && (page < firstPage || page > lastPage)) {
           reading.requests.delete(page);

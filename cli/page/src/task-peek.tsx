@@ -5,7 +5,7 @@ import { leaseText, placeText, StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { timeText } from "./times.js";
 
-/** The chosen task in full: its row may be too short for it. */
+/** Shows the chosen task in full: its row may cut long texts. */
 export function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number }) {
   const { taskId, name, newest, runner, error, asks, count } = task;
   const reason = describeReason(task, nowMs);
@@ -82,7 +82,7 @@ export function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: 
   );
 }
 
-/** The step that the task's run is in, otherwise the newest checkpoint's label or stage. */
+/** Returns the step that the task's run is in, or else the newest checkpoint's label or stage. */
 export function describePlace({ newest, step }: TaskRow, nowMs: number): string {
   return step === undefined ? (newest?.label ?? newest?.stage ?? "") : placeText(step, nowMs);
 }

@@ -8,7 +8,7 @@ import { StoredText } from "./stored-text.js";
 interface TaskQuestionProps {
   readonly task: TaskRow;
   readonly onClose: () => void;
-  /** The task was changed. */
+  /** Called when the task was changed. */
   readonly onDone: () => void;
 }
 
@@ -56,7 +56,7 @@ export function DeleteQuestion({ task, onClose, onDone }: TaskQuestionProps) {
       }}
     >
       <p>
-        <StoredText text={name} /> goes with all its checkpoints: {countText(count)}. It can't be undone.
+        <StoredText text={name} /> is removed with all its checkpoints: {countText(count)}. This can't be undone.
       </p>
     </Question>
   );
@@ -83,8 +83,8 @@ export function CancelQuestion({ task, onClose, onDone }: TaskQuestionProps) {
       }}
     >
       <p>
-        <StoredText text={name} /> is recorded as cancelled. What its runner still writes is refused. Its checkpoints
-        stay. It runs again only by a run with <code>restart: true</code>, or removed and enqueued anew.
+        <StoredText text={name} /> is recorded as cancelled. Later writes by its runner are refused. Its checkpoints
+        stay. To run it again, pass <code>restart: true</code>, or remove the task and enqueue it again.
       </p>
       <label class="field">
         Reason
@@ -99,7 +99,7 @@ export function CancelQuestion({ task, onClose, onDone }: TaskQuestionProps) {
   );
 }
 
-/** Asks whether to put a failed task back, and from which step on its steps run again. */
+/** Asks whether to retry a failed task, and from which step on its steps run again. */
 export function RetryQuestion({
   task,
   from: first = "",

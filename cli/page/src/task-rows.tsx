@@ -10,7 +10,7 @@ interface RowProps {
   readonly task: TaskRow | undefined;
   readonly index: number;
   readonly isSelected: boolean;
-  /** It is chosen for an action. */
+  /** The task is chosen for an action. */
   readonly isPicked: boolean | undefined;
   readonly nowMs: number;
   readonly onPick: (taskId: string) => void;
@@ -84,10 +84,10 @@ export function Row({ task, index, isSelected, isPicked, nowMs, onPick, onSelect
   );
 }
 
-/** The end of a name that stays when its middle is cut. */
+/** The length of a name's end, which is shown even if the name's middle is cut. */
 const END_UNITS = 12;
 
-/** A name that is cut in the middle where there is no room: names often differ at their ends. */
+/** A name that is cut in the middle if there isn't enough room, because names often differ at their ends. */
 function CutName({ name }: { readonly name: string }) {
   const at = name.length > 2 * END_UNITS ? name.length - END_UNITS : name.length;
   return (

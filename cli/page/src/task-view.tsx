@@ -52,7 +52,8 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     if (message.kind !== "change") return;
     setIsGone(false);
     setLive(message);
-    // Buttons depend on the status, and transient checkpoints are replaced. Older rows that were asked for stay until then.
+    // Buttons depend on the status, and transient checkpoints are replaced. Until the status changes, older rows that
+    // were loaded stay.
     const isNew = message.task.status !== (live?.task ?? query.answer?.task)?.status;
     if (isNew) setOlder([]);
     if (isNew || older.length === 0) query.reload();
@@ -62,7 +63,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
 
   const lastAnswer = useRef(query.answer);
   lastAnswer.current = query.answer ?? lastAnswer.current;
-  // A task that was removed while it was read again is shown as it was.
+  // If the task was removed while it was read again, its last answer is still shown.
   const answer = isGone ? lastAnswer.current : query.answer;
   const checkpoints = withNewest([...(answer?.checkpoints ?? []), ...older.flatMap((page) => page.checkpoints)], live);
   const beforeSequence = older.length > 0 ? older.at(-1)?.beforeSequence : answer?.beforeSequence;
@@ -93,7 +94,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
       const [from, to] = marked.sequence < sequence ? [marked.id, id] : [id, marked.id];
       go(formatRoute({ view: "diff", taskId, from, to }));
     } else if (sequence === first?.[0]) {
-      say("It is the task's first checkpoint: there is none before it.");
+      say("This is the task's first checkpoint: there is none before it.");
     } else go(formatRoute({ view: "diff", taskId, to: id }));
   };
   const openSelected = () => {
@@ -103,7 +104,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
   };
   useKeys("Task", [
     { keys: ["j", "ArrowDown"], what: "next step or checkpoint", run: () => view.move(1) },
-    { keys: ["k", "ArrowUp"], what: "the one before", run: () => view.move(-1) },
+    { keys: ["k", "ArrowUp"], what: "previous step or checkpoint", run: () => view.move(-1) },
     { keys: ["Home"], what: "the first line", run: () => view.moveTo(0) },
     { keys: ["End"], what: "the last line", run: () => view.moveTo(view.items.length) },
     {
@@ -112,7 +113,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
       run: () => (failing === undefined ? say("No step has failed.") : view.select(`@${failing}`)),
     },
     { keys: ["Enter"], what: "open the checkpoint, or the folded turns", run: openSelected },
-    { keys: ["d"], what: "what changed since the checkpoint before, or since the marked one", run: compare },
+    { keys: ["d"], what: "what changed since the previous checkpoint, or since the marked one", run: compare },
     {
       keys: ["m"],
       what: "mark the checkpoint, to compare another one with it",
@@ -188,7 +189,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
       </TaskHeader>
       {isGone && (
         <p class="problem failed" role="status">
-          The task was removed meanwhile. This is what it was.
+          The task was removed meanwhile. This page shows its last state.
         </p>
       )}
       {failure && <Failure answer={answer} failure={failure} onSelect={(record) => view.select(`@${record}`)} />}
@@ -247,7 +248,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
         <header>
           <h2>Checkpoints</h2>
           <span class="end small soft">
-            <kbd>d</kbd> {marked === undefined ? "compares with the one before" : "compares with the marked one"}
+            <kbd>d</kbd> {marked === undefined ? "compares with the previous one" : "compares with the marked one"}
           </span>
         </header>
         <CheckpointList
@@ -309,14 +310,14 @@ function PointButtons({ point, isThread, onFork, onRewind }: PointButtonsProps) 
   );
 }
 
-/** The checkpoint of a row: itself, or the first one after a step. */
+/** Returns the checkpoint of a row: for a step, the first checkpoint after it. */
 function pointOf(row: TimelineRow | undefined): Point | undefined {
   if (row?.kind === "step") return { id: row.step.checkpointId, sequence: row.step.sequence };
   if (row?.checkpointId === undefined || row.sequence === undefined) return undefined;
   return { id: row.checkpointId, sequence: row.sequence };
 }
 
-/** The checkpoint that was marked last. It stays while its task is looked at. */
+/** The checkpoint that was marked last. The mark stays while its task is viewed. */
 let mark: (Point & { readonly taskId: string }) | undefined;
 
 function useMark(taskId: string): [Point | undefined, (point: Point | undefined) => void] {
@@ -334,7 +335,7 @@ function useMark(taskId: string): [Point | undefined, (point: Point | undefined)
   return [marked, set];
 }
 
-/** The list with its newest part as it is now. */
+/** Returns the list with its newest part replaced by the live one. */
 function withNewest(
   checkpoints: readonly CheckpointRow[],
   live: Extract<TaskMessage, { kind: "change" }> | undefined,

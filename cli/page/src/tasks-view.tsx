@@ -18,21 +18,21 @@ interface TasksViewProps {
   readonly go: (fragment: string, options?: { readonly replace?: boolean }) => void;
 }
 
-/** Rows that are drawn above and below what can be seen. */
+/** How many rows are drawn above and below the visible ones. */
 const SPARE = 12;
 
-/** Where a list was left, for the way back to it. */
+/** The selection and the scroll position of each list, restored on Back. */
 const left = new Map<string, { readonly selected: number; readonly scrollTop: number }>();
 
 export function TasksView({ filter, go }: TasksViewProps) {
   const filterKey = formatRoute({ view: "tasks", filter });
   const [isRead, setIsRead] = useState(false);
-  // Counting reads all tasks. The first ones are on the screen before.
+  // Counting reads all tasks, so it starts once the first tasks are shown.
   const counts = useQuery("counts", {}, isRead);
   const isFiltered = Object.keys(requestedFilter(filter)).length > 0;
   const refreshCounts = useRefresh(counts);
   const showsFailures = filter.error === undefined && (filter.status.length === 0 || filter.status.includes("failed"));
-  // The start page has what failed lately.
+  // The start page shows recent failures.
   const failureTime = filter.within === "all" && filter.status.length === 0 ? "24h" : filter.within;
   const { status: _status, ...failureFilter } = requestedFilter({ ...filter, within: failureTime });
   const failures = useQuery("failures", failureFilter, isRead && showsFailures);
@@ -82,7 +82,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const { need } = list;
   useEffect(() => need(from, to), [need, from, to, list.length]);
 
-  // The tasks on the screen are watched. While the list scrolls, no new ones are asked for.
+  // The tasks on the screen are watched. While the list scrolls, the watched tasks stay the same.
   const visible = useSettled(
     rows.slice(first - from, first - from + Math.ceil(height / rowHeight)).flatMap((task) => task?.taskId ?? []),
   );
@@ -92,7 +92,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
     refreshCounts();
     if (showsFailures) refreshFailures();
     const isMoved = list.update(message.tasks, message.gone);
-    // A reader has scrolled down: the list stays as it is until asked.
+    // If the user has scrolled down, the list stays unchanged until they ask for the newest tasks.
     if (isMoved && (scroller.current?.scrollTop ?? 0) < rowHeight && selected === 0) list.reload();
   });
 
@@ -107,7 +107,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const isThere = list.length > 0;
   useLayoutEffect(() => {
     if (isThere && scroller.current) scroller.current.scrollTop = left.get(filterKey)?.scrollTop ?? 0;
-    // Once, when the rows have come.
+    // Runs once, when the rows are loaded.
   }, [isThere]);
   const remember = useRef({ selected, filterKey });
   remember.current = { selected, filterKey };
@@ -149,7 +149,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const page = Math.max(1, Math.floor(height / rowHeight) - 2);
   useKeys("Tasks", [
     { keys: ["j", "ArrowDown"], what: "next task", run: () => select(selected + 1) },
-    { keys: ["k", "ArrowUp"], what: "task before", run: () => select(selected - 1) },
+    { keys: ["k", "ArrowUp"], what: "previous task", run: () => select(selected - 1) },
     { keys: ["PageDown"], what: "a screen down", run: () => select(selected + page) },
     { keys: ["PageUp"], what: "a screen up", run: () => select(selected - page) },
     { keys: ["Home"], what: "first task", run: () => select(0) },
@@ -164,7 +164,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
     ...(session.canWrite
       ? [{ keys: [" "], what: "choose the task for an action", run: () => chosen && pick(chosen.taskId) }]
       : []),
-    { keys: ["u"], what: "read the list anew", run: showNewest },
+    { keys: ["u"], what: "reload the list", run: showNewest },
   ]);
 
   const known = list.total ?? expected;
@@ -178,7 +178,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
           {!isFiltered && counts.answer ? `, ${counted(counts.answer.checkpoints, "checkpoint")}` : ""}
           {counts.answer && counts.answer.held > 0 ? `, ${countText(counts.answer.held)} being run` : ""}
         </p>
-        {/* Not in the status: it would be read aloud as the time passes. */}
+        {/* Outside the status, because screen readers would read it aloud as the time passes. */}
         {queue && queue.tasks > 0 && <p class="soft">{queueText(queue, nowMs)}</p>}
         {list.changed > 0 && (
           <button type="button" onClick={showNewest}>
@@ -292,13 +292,13 @@ export function TasksView({ filter, go }: TasksViewProps) {
   );
 }
 
-/** `1,383 due, the oldest for 3 minutes` */
+/** Returns a text such as `1,383 due, the oldest for 3 minutes`. */
 function queueText({ tasks, oldestDueAt }: QueueInfo, nowMs: number): string {
   const since = oldestDueAt === undefined ? "" : `, the oldest ${forText(oldestDueAt, nowMs)}`;
   return `${countText(tasks)} due${since}`;
 }
 
-/** How many tasks a filter lets through by the count of all; `undefined` if that doesn't tell. */
+/** Returns how many tasks match a filter, from the counts of all tasks; `undefined` if these aren't enough. */
 function countTasks(filter: TasksFilter, { tasks, byStatus }: CountsAnswer): number | undefined {
   const { status, ...others } = requestedFilter(filter);
   if (Object.keys(others).length > 0) return undefined;
@@ -308,7 +308,7 @@ function countTasks(filter: TasksFilter, { tasks, byStatus }: CountsAnswer): num
 
 const NARROW = "(max-width: 45rem)";
 
-/** In px, as app.css has it: 2rem, and 3rem where a row has two lines. */
+/** Returns the height of a row in px, the same as in app.css: 2rem, or 3rem if a row has two lines. */
 function useRowHeight(): number {
   const [isNarrow, setIsNarrow] = useState(() => matchMedia(NARROW).matches);
   useEffect(() => {
@@ -321,11 +321,11 @@ function useRowHeight(): number {
   return (isNarrow ? 3 : 2) * rem;
 }
 
-/** The ids once they have stayed the same for a moment. */
+/** Returns the ids once they have stayed the same for a moment. */
 function useSettled(ids: readonly string[]): readonly string[] {
   const [settled, setSettled] = useState(ids);
   const key = JSON.stringify(ids);
-  // The key stands for the ids.
+  // The key changes with the ids.
   useEffect(() => {
     const timer = setTimeout(() => setSettled(ids), 300);
     return () => clearTimeout(timer);

@@ -1,6 +1,6 @@
-/** A time that was left out of a scale, because nothing happened for long. */
+/** A long pause that a scale leaves out, because nothing happened. */
 export interface Fold {
-  /** From 0 to 1. */
+  /** The place of the fold's left end, from 0 to 1. */
   readonly left: number;
   readonly width: number;
   readonly ms: number;
@@ -10,7 +10,7 @@ export interface TimeScale {
   readonly startMs: number;
   readonly endMs: number;
   readonly folds: readonly Fold[];
-  /** The place of a time, from 0 to 1. */
+  /** Returns the place of a time, from 0 to 1. */
   at(ms: number): number;
 }
 
@@ -19,14 +19,14 @@ interface Span {
   readonly endMs: number;
 }
 
-/** A pause longer than this part of all work is folded: a night between two attempts would hide the work. */
+/** A pause longer than this fraction of all work is folded: a night between two attempts would hide the work. */
 const LONG_PAUSE = 0.2;
 const MANY_PAUSES = 20;
-/** The width of a fold, as a part of the whole; all of them together take at most a third. */
+/** The width of a fold, as a fraction of the scale. All folds together take at most a third. */
 const FOLD_WIDTH = 0.05;
 const MOST_FOLDED = 1 / 3;
 
-/** Places times on a line: work by its length, long pauses folded. */
+/** Returns a scale that shows work by its length and folds long pauses. */
 export function timeScale(spans: readonly Span[]): TimeScale {
   const busy = merged(spans);
   const [first, last] = [busy[0], busy.at(-1)];
@@ -35,7 +35,7 @@ export function timeScale(spans: readonly Span[]): TimeScale {
   const pauses = busy
     .slice(1)
     .map(({ startMs }, index) => ({ startMs: busy[index]?.endMs ?? startMs, endMs: startMs }));
-  // Without steps there are only moments, and what is long shows by the usual pause between them.
+  // Without steps there are only moments, so a pause is long compared with the median pause between them.
   const longMs = workMs > 0 ? workMs * LONG_PAUSE : MANY_PAUSES * median(pauses.map(lengthOf));
   const folded = pauses.filter((pause) => lengthOf(pause) > Math.max(1, longMs));
   const foldWidth = folded.length === 0 ? 0 : Math.min(FOLD_WIDTH, MOST_FOLDED / folded.length);

@@ -1,7 +1,7 @@
 import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "../../src/ui/api-runs.js";
 import { durationText } from "./times.js";
 
-/** `key`: `@7` for a step's record and for a checkpoint. */
+/** A row of the timeline. The key of a step's record or of a checkpoint is `@` and its sequence, such as `@7`. */
 export type TimelineRow =
   | {
       readonly kind: "step";
@@ -11,14 +11,14 @@ export type TimelineRow =
       readonly endMs: number;
       /** The step isn't finished: it runs, waits, or was killed. */
       readonly isOpen: boolean;
-      /** It runs now, so its end moves. */
+      /** The step runs now, so its end moves. */
       readonly isRunning: boolean;
     }
   | {
       readonly kind: "event";
       readonly key: string;
       readonly atMs: number;
-      /** Of a checkpoint. */
+      /** The sequence of a checkpoint. */
       readonly sequence?: number;
       readonly tone: "failed" | "paused" | "completed" | "saved" | "running";
       readonly title: string;
@@ -26,17 +26,17 @@ export type TimelineRow =
       readonly checkpointId?: string;
     };
 
-/** The part of a timeline that one turn takes. A task without runs is one such part. */
+/** The rows of one turn. A task without runs is a single turn. */
 export interface TurnRows {
   readonly key: string;
   readonly turn: number;
   readonly rows: readonly TimelineRow[];
   readonly steps: number;
-  /** From its first step's start to its last one's end. */
+  /** The time from the start of the first step to the end of the last one. */
   readonly ms: number;
 }
 
-/** A task's runs by turns: their steps, and what happened between. */
+/** Returns the turns of a task's runs, with their steps and the events between them. */
 export function turnRows(timeline: TimelineAnswer): TurnRows[] {
   const turns: { readonly id: string; readonly turn: number; readonly rows: TimelineRow[] }[] = [];
   let early: TimelineRow[] = [];
@@ -68,7 +68,7 @@ function timelineRows(timeline: TimelineAnswer): TimelineRow[] {
   const nowMs = Date.parse(now);
   return [
     ...steps
-      // A milestone that still exists has a mark of its own.
+      // A milestone that still exists has its own mark.
       .filter((step) => step.status !== "saved" || !marks.some((mark) => isOf(mark, step)))
       .map((step) => stepRow(step, attempts, nowMs)),
     ...attempts.flatMap(attemptRows),
@@ -82,10 +82,10 @@ function isOf({ kind, stage = "", at }: TimelineMark, { name, startedAt }: Timel
   return kind === "milestone" && stage === name && Math.abs(Date.parse(at) - Date.parse(startedAt)) < SAME_SAVE_MS;
 }
 
-/** Between the two times that are noted of one save. */
+/** The maximum difference between the two times that are recorded for one save. */
 const SAME_SAVE_MS = 1000;
 
-/** In the order of the log, as far as that is known. */
+/** Compares two rows of the same moment: by their sequences in the log if both are known, or else by rank. */
 function compareInMoment(a: TimelineRow, b: TimelineRow): number {
   const [before, after] = [sequenceOf(a), sequenceOf(b)];
   return before !== undefined && after !== undefined && before !== after ? before - after : rankRow(a) - rankRow(b);
@@ -95,7 +95,7 @@ function sequenceOf(row: TimelineRow): number | undefined {
   return row.kind === "step" ? row.step.record : row.kind === "event" ? row.sequence : undefined;
 }
 
-/** At the same moment: an attempt begins and a milestone is there before the next step, and an end comes last. */
+/** Ranks rows of the same moment: the start of an attempt and a milestone, then steps, then ends, then damage. */
 function rankRow(row: TimelineRow): number {
   if (row.kind !== "event") return 1;
   if (row.key.startsWith("damage")) return 3;
@@ -145,7 +145,7 @@ function attemptRows({ attempt, startedAt, lastSeenAt, end, runner }: TimelineAt
   return rows;
 }
 
-/** Completed, failed and paused runs have a mark of their own. */
+/** The ends of attempts that have no mark. Completed, failed and paused runs have one. */
 const ENDS: Partial<Record<TimelineAttempt["end"], { readonly text: string; readonly tone: "failed" | "paused" }>> = {
   killed: { text: "was killed", tone: "failed" },
   interrupted: { text: "was interrupted: killed or paused", tone: "paused" },
@@ -186,7 +186,7 @@ function markRows(mark: TimelineMark): TimelineRow[] {
   ];
 }
 
-/** What can't be read has no time: it stands after the save before it. */
+/** Returns rows for damaged records. A damaged record has no time, so it gets the time of the save before it. */
 function damageRows({ damage, saves, now }: TimelineAnswer): TimelineRow[] {
   return damage.flatMap(({ sequence, id }) => {
     if (sequence === undefined) return [];
@@ -197,7 +197,7 @@ function damageRows({ damage, saves, now }: TimelineAnswer): TimelineRow[] {
   });
 }
 
-/** When a step was tried: one span for each try. */
+/** Returns one span of time for each try of a step. */
 export function triesOf({ step, atMs, endMs }: Extract<TimelineRow, { kind: "step" }>): readonly TrySpan[] {
   const starts = [atMs, ...(step.retriedAt ?? []).map((at) => Date.parse(at))];
   return starts.map((startMs, index) => ({ startMs, endMs: starts[index + 1] ?? Math.max(startMs, endMs) }));
@@ -208,7 +208,7 @@ export interface TrySpan {
   readonly endMs: number;
 }
 
-/** `3.1 s, 2 tries`, `12 s so far`, `not finished`. */
+/** Returns how long a step took: `3.1 s, 2 tries`, `12 s so far` or `not finished`. */
 export function tookText(row: Extract<TimelineRow, { kind: "step" }>): string {
   const { attempts = 1 } = row.step;
   const took = durationText(row.endMs - row.atMs);

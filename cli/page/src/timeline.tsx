@@ -13,7 +13,7 @@ interface TimelineProps {
   readonly onSelect: (item: TimelineItem) => void;
 }
 
-/** A task's turns and steps over time. Each turn has its own scale. */
+/** Shows a task's turns and steps over time. Each turn has its own scale. */
 export function Timeline({ items, selected, onSelect }: TimelineProps) {
   const nowMs = useNow(1000);
   const isLive = items.some((item) => item.kind === "step" && item.isRunning);
@@ -93,7 +93,7 @@ function Content({ item, scale }: { readonly item: TimelineItem; readonly scale:
   );
 }
 
-/** `failed`, `from storage`, `waits · attempt 2`; empty for a step that ran in the first attempt. */
+/** Returns a note such as `failed`, `from storage` or `waits · attempt 2`; empty for a step that ran in attempt 1. */
 function noteOf({ status, from, waitsFor, hasTimedOut, runAttempt }: TimelineStep, isOpen: boolean): string {
   const isWait = waitsFor !== undefined;
   const state =
@@ -120,12 +120,12 @@ function toneOf(item: TimelineItem): string {
   return item.isOpen ? "paused" : from === "storage" ? "saved" : "completed";
 }
 
-/** Moves the end of a step that runs. */
+/** Moves the end of a running step to the current time. */
 function endingNow(item: TimelineItem, nowMs: number): TimelineItem {
   return item.kind === "step" && item.isRunning ? { ...item, endMs: Math.max(item.endMs, nowMs) } : item;
 }
 
-/** The rows below each fold share a scale. */
+/** Adds the time scales: the rows below each fold share one. */
 function withScales(items: readonly TimelineItem[]) {
   let scale = timeScale([]);
   return items.map((item, index) => {
@@ -143,10 +143,10 @@ function spanOf(item: TimelineItem): readonly { readonly startMs: number; readon
   return item.kind === "event" ? [{ startMs: item.atMs, endMs: item.atMs }] : [];
 }
 
-/** The long pauses that the scale leaves out, as a background. */
+/** Returns a background that marks the long pauses that the scale leaves out. */
 function drawFolds({ folds }: TimeScale): string {
   const lines = "repeating-linear-gradient(90deg, var(--line) 0 1px, transparent 1px 4px)";
-  // A background at 100 % ends where its box ends.
+  // A background position of 100 % puts the background's end at the end of the box.
   return folds
     .map(({ left, width }) => `${lines} ${percent(left / (1 - width))} / ${percent(width)} 100% no-repeat`)
     .join();

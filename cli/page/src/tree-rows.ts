@@ -11,17 +11,17 @@ export interface TreeRow {
   readonly hasChildren: boolean;
   readonly position: number;
   readonly siblings: number;
-  /** This line stands for this many more children of the node at `path`. */
+  /** The number of further children of the node at `path`, for which this line stands. */
   readonly more?: number;
 }
 
-/** A state as far as it was sent. Parts that came later take the place of what was sent of them first. */
+/** The parts of a state that were sent. Parts that were sent later replace their first versions. */
 export interface TreeSource {
   readonly state: Typed;
   readonly parts: ReadonlyMap<string, Typed>;
 }
 
-/** The value at a path; `undefined` if it wasn't sent yet. */
+/** Returns the value at a path; `undefined` if the value wasn't sent yet. */
 export function valueAt({ state, parts }: TreeSource, path: StatePath): Typed | undefined {
   let value: Typed | undefined = parts.get("") ?? state;
   for (let depth = 0; depth < path.length; depth += 1) {
@@ -33,7 +33,7 @@ export function valueAt({ state, parts }: TreeSource, path: StatePath): Typed | 
   return value;
 }
 
-/** The lines of the open part of a state. */
+/** Returns the lines of the open part of a state. */
 export function treeRows(source: TreeSource, open: ReadonlySet<string>): TreeRow[] {
   const rows: TreeRow[] = [];
   const add = (path: StatePath, key: Typed | undefined, sent: Typed, position: number, siblings: number) => {
@@ -65,7 +65,7 @@ export function treeRows(source: TreeSource, open: ReadonlySet<string>): TreeRow
   return rows;
 }
 
-/** Nodes to open at first: from the top, as long as the tree stays short enough to read at a glance. */
+/** Returns the nodes to open at first: from the top, as long as the tree stays short enough to read at a glance. */
 export function openAtFirst(state: Typed, mostRows = 40): Set<string> {
   const open = new Set<string>();
   let rows = 1;

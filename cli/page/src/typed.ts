@@ -2,16 +2,16 @@ import type { StatePath, Typed } from "../../src/ui/api-parts.js";
 
 export type NodeKind = "object" | "array" | "map" | "set" | "error";
 
-/** A node with children, as far as they were sent. */
+/** A node with the children that were sent. */
 export interface OpenNode {
   readonly kind: NodeKind;
   readonly children: readonly Child[];
-  /** How many follow. */
+  /** The number of children that weren't sent. */
   readonly more: number;
 }
 
 export interface Child {
-  /** A key, an index, or the key of a map. */
+  /** A property's name, an index, or the key of a map. */
   readonly key: Typed;
   readonly value: Typed;
 }
@@ -26,7 +26,7 @@ export interface Leaf {
   readonly left: number;
 }
 
-/** The node's kind and the number of its children; `undefined` for a leaf. */
+/** Returns the node's kind and the number of its children; `undefined` for a leaf. */
 export function countItems(value: Typed): { readonly kind: NodeKind; readonly size: number } | undefined {
   if (!isTagged(value)) return undefined;
   switch (value[0]) {
@@ -43,7 +43,7 @@ export function countItems(value: Typed): { readonly kind: NodeKind; readonly si
   }
 }
 
-/** The children that were sent; `undefined` for a leaf, and for a node that wasn't sent. */
+/** Returns a node with the children that were sent; `undefined` for a leaf, or if the children weren't sent. */
 export function openNode(value: Typed): OpenNode | undefined {
   if (!isTagged(value)) return undefined;
   switch (value[0]) {
@@ -63,7 +63,7 @@ export function openNode(value: Typed): OpenNode | undefined {
   }
 }
 
-/** The node with the children of its next part after its own. */
+/** Returns the node with the next part's children added after its own. */
 export function joined(node: Typed, next: Typed): Typed {
   if (!isTagged(node) || !isTagged(next)) return next;
   switch (node[0]) {
@@ -113,7 +113,7 @@ export function renderLeaf(value: Typed): Leaf {
   }
 }
 
-/** `{3 keys}`, `[12 items]`, `Map(2)`, `Error: it broke`. */
+/** Returns a short text: `{3 keys}`, `[12 items]`, `Map(2)`, `Error: it broke`. */
 export function summaryText(value: Typed): string {
   const node = countItems(value);
   if (node === undefined) return renderLeaf(value).text;
@@ -133,7 +133,7 @@ export function summaryText(value: Typed): string {
   }
 }
 
-/** The whole value as text, as far as it was sent: JSON, with the other kinds named. */
+/** Returns all of the value that was sent, as JSON-like text. Kinds that JSON lacks are named. */
 export function typedText(value: Typed, indent = ""): string {
   const node = openNode(value);
   if (node === undefined) {
@@ -155,7 +155,7 @@ export function typedText(value: Typed, indent = ""): string {
 }
 
 /**
- * The JSON path of a place, as `waymark show --path` takes it: `$.messages[3].role`.
+ * Returns the JSON path of a place, as `waymark show --path` accepts it: `$.messages[3].role`.
  *
  * @param at - Returns the node at a path.
  */
@@ -166,7 +166,7 @@ export function jsonPath(path: StatePath, at: (path: StatePath) => Typed | undef
     const key = node?.children[position]?.key;
     if (node === undefined || key === undefined) return text;
     if (node.kind !== "map") text += stepText(key);
-    // A map whose keys aren't all texts is a list of pairs there.
+    // For `--path`, a map whose keys aren't all texts is a list of pairs.
     else text += node.children.every((child) => typeof child.key === "string") ? stepText(key) : `[${position}][1]`;
   }
   return text;
@@ -206,7 +206,7 @@ function hexOf(base64: string): string {
   return [...atob(base64)].map((unit) => unit.charCodeAt(0).toString(16).padStart(2, "0")).join(" ");
 }
 
-/** Every array among typed values begins with its kind. */
+/** Whether a value is tagged: every array among typed values begins with its kind. */
 function isTagged(value: Typed): value is Extract<Typed, readonly unknown[]> {
   return Array.isArray(value);
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-/** A question that is open now, at most one. */
+/** Holds the open question; at most one is open. */
 export function useAction(): {
   readonly question: ComponentChildren;
   readonly ask: (question: (close: () => void) => ComponentChildren) => void;

@@ -5,22 +5,22 @@ import { type TimelineRow, turnRows } from "./timeline-rows.js";
 
 export interface TimelineState {
   readonly items: readonly TimelineItem[];
-  /** The selected row; `undefined` if none is, or a fold. */
+  /** The selected row; `undefined` if nothing or a fold is selected. */
   readonly row: TimelineRow | undefined;
   readonly selected: string | undefined;
   readonly select: (key: string) => void;
   /** Selects an item, and opens or closes a fold. */
   readonly press: (item: TimelineItem) => void;
-  /** Without a selection, to the last item. */
+  /** Moves the selection. Without a selection, selects the last item. */
   readonly move: (by: number) => void;
   readonly moveTo: (index: number) => void;
 }
 
 /**
- * The lines of a timeline, and which one is selected.
+ * Returns the lines of a timeline, and the selected line.
  *
  * @param failing - The record of the step that failed.
- * @param at - The selected row's sequence, of the address.
+ * @param at - The sequence of the selected row, from the address.
  * @param onSelect - Called with the sequence to put into the address.
  */
 export function useTimeline(
@@ -30,7 +30,7 @@ export function useTimeline(
   const [selected, setSelected] = useState(at === undefined ? undefined : `@${at}`);
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
   const [shown, setShown] = useState<ReadonlyMap<string, number>>(new Map());
-  // A turn that was opened for a selection stays open when another one is selected.
+  // A turn that was opened for a selection stays open when another row is selected.
   const [wanted, setWanted] = useState<readonly string[]>(selected === undefined ? [] : [selected]);
   const turns = useMemo(() => (timeline ? turnRows(timeline) : []), [timeline]);
   const items = useMemo(() => {
@@ -50,7 +50,7 @@ export function useTimeline(
     selectKey(key);
   };
   useEffect(() => {
-    // Another address of the same task.
+    // The address now names another row of the same task.
     if (at !== undefined && `@${at}` !== selected) select(`@${at}`);
   }, [at]);
 

@@ -1,6 +1,6 @@
 import { StoredText } from "./stored-text.js";
 
-/** A value under its title, open if it is short. */
+/** Shows a value below its title. Short values are open at first. */
 export function Part({ title, text }: { readonly title: string; readonly text: string }) {
   return (
     <details class="step" open={text.length < 200}>

@@ -12,7 +12,7 @@ interface WaitsProps {
   readonly nowMs: number;
 }
 
-/** What a task's run waits for, and how to answer it. */
+/** Shows what a task's run waits for, and how to answer each wait. */
 export function Waits({ waits, nowMs }: WaitsProps) {
   if (waits.length === 0) return null;
   return (
@@ -53,7 +53,7 @@ export function Waits({ waits, nowMs }: WaitsProps) {
   );
 }
 
-/** The events that were sent to a task, the newest first. */
+/** Shows the events that were sent to a task, newest first. */
 export function Events({ answer, nowMs }: { readonly answer: EventsAnswer; readonly nowMs: number }) {
   const { events, keyMissing, damage } = answer;
   if (events.length === 0 && damage.length === 0) return null;

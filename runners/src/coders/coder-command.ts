@@ -1,16 +1,16 @@
 /** How to start a coder. */
 export interface CoderCommand {
-  /** For `sh`. It reads the prompt on its stdin. */
+  /** A command line for `sh`. It reads the prompt on stdin. */
   readonly command: string;
   /** Whether the command continues the session. */
   readonly continues: boolean;
 }
 
 /**
- * Returns the command line of a coder. `claude` and `codex`, alone or with options of their own, are started without a terminal
- * and with an answer that names their session; `claude -p …`, `codex exec …` and all others are run as they are.
+ * Returns the command line of a coder. `claude` and `codex`, alone or with options, get the options to run without a
+ * terminal and to report their session. `claude -p …`, `codex exec …` and all other commands are run unchanged.
  *
- * @param session - The session to continue, as the coder has reported it.
+ * @param session - The id of the session to continue, as the coder reported it.
  */
 export function coderCommand(coder: string, session?: string): CoderCommand {
   const [, tool, options = ""] = /^\s*(claude|codex)(?=\s|$)(.*)$/s.exec(coder) ?? [];

@@ -3,28 +3,28 @@ import { isRecord } from "waymark/kit";
 import type { CommandResult } from "../processes/run-command.js";
 import { findUsageLimit, type UsageLimit } from "./usage-limit.js";
 
-/** What a coder says of itself, in any of the forms of Claude Code, Codex and other commands. */
+/** What a coder reported, in any of the formats of Claude Code, Codex and other commands. */
 export interface CoderReport {
-  /** Its last words. */
+  /** The coder's last message. */
   readonly text: string;
-  /** Why it failed, if its envelope reports that. */
+  /** Why the coder failed, if it reported a reason. */
   readonly error?: string;
   readonly limit?: UsageLimit;
   /** The id by which the session can be continued. */
   readonly session?: string;
   readonly costUsd?: number;
-  /** Without those that came from a cache. */
+  /** Excludes tokens that came from a cache. */
   readonly tokens?: number;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** How much of the end of a coder's stdout is searched for its report, even if less is kept, in bytes. */
+/** How many bytes at the end of a coder's stdout are searched for its report, even if fewer are kept. */
 export const REPORT_BYTES = 1024 * 1024;
-/** How much of a coder's words is recorded, and repeated in errors. */
+/** How many characters of a coder's message are recorded and quoted in errors. */
 const MAX_QUOTED = 2_000;
 
-/** Reads what a coder's command reported. If the command failed, `error` also says how it ended. */
+/** Reads the report from the output of a coder's command. If the command failed, `error` also says how it ended. */
 export function reportOf({ exitCode, timedOut, stdoutEnd, stderr }: CommandResult): CoderReport {
   const failed = timedOut || exitCode !== 0;
   const output = failed || stdoutEnd.trim() === "" ? `${stdoutEnd}\n${stderr}` : stdoutEnd;
@@ -42,8 +42,8 @@ export function quoteEnd(text: string): string {
 }
 
 /**
- * Reads a coder's output: prose, `--output-format json` or `stream-json` of Claude Code, `exec --json` of Codex. An envelope may
- * stand on several lines, in colour, and among other lines.
+ * Reads a coder's output: prose, `--output-format json` or `stream-json` of Claude Code, `exec --json` of Codex. The
+ * JSON may be coloured, span several lines, or stand between other lines.
  *
  * @param failed - Whether the command itself failed.
  */
@@ -67,7 +67,7 @@ export function readReport(output: string, failed: boolean, now: Date): CoderRep
     }
     if (type === "item.completed" && item["type"] === "agent_message") text = textOf(item["text"]) ?? text;
     if (type === "turn.completed") usages.push(fieldsOf(event["usage"]));
-    // Codex reports broken connections as errors too, and then connects again.
+    // Codex also reports a broken connection as an error, and then reconnects.
     if (type === "turn.completed") error = undefined;
     if (type === "error") error = textOf(event["message"]) ?? textOf(fieldsOf(event["error"])["message"]) ?? error;
     if (type === "turn.failed") error = textOf(fieldsOf(event["error"])["message"]) ?? error ?? "The turn failed";
@@ -93,7 +93,9 @@ export function readReport(output: string, failed: boolean, now: Date): CoderRep
   };
 }
 
-/** The envelope as the whole text, as a list of events, or as lines among others. */
+/**
+ * Returns the JSON events in a text: the whole text is one event or a list of events, or some of its lines are events.
+ */
 function eventsIn(text: string): readonly Fields[] {
   const whole = parse(text);
   if (Array.isArray(whole)) return whole.filter(isRecord);
@@ -113,7 +115,10 @@ function parse(text: string): unknown {
   }
 }
 
-/** Codex counts tokens of its cache among the input, Claude Code beside it. */
+/**
+ * Counts the tokens that didn't come from a cache. Codex includes cached tokens in the input; Claude Code counts them
+ * separately.
+ */
 function countTokens(usage: Fields): number {
   const count = (name: string) => (typeof usage[name] === "number" ? usage[name] : 0);
   const fresh = count("input_tokens") - count("cached_input_tokens") + count("cache_creation_input_tokens");

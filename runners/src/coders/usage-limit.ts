@@ -1,15 +1,18 @@
-/** A coder has used up what its plan allows for now. */
+/** A limit that a coder has reached: it has used up what its subscription allows for now. */
 export interface UsageLimit {
-  /** The coder's own words. */
+  /** The coder's own message. */
   readonly message: string;
-  /** When it may be asked again; absent if it doesn't say. */
+  /** When the coder can be called again; absent if it doesn't say. */
   readonly resetsAt?: Date;
 }
 
-/** How Claude Code and Codex begin the message. In the middle of an answer, such words may be about anything. */
+/**
+ * Matches how Claude Code and Codex begin the message. In the middle of an answer, the same words may be about
+ * anything.
+ */
 const BEGINNING =
   /^\W*(?:claude (?:ai |code )?usage limit reached|(?:you've|you have) (?:hit|reached) your\b.*\blimit|(?:\w+[- ]?)?(?:hour|weekly|daily|session|opus|sonnet)\b.* limit reached|usage limit reached|the usage limit has been reached)/i;
-/** What an error that is reported as such may contain. */
+/** Matches the words for a limit in a text that the coder reports as an error. */
 const IN_ERROR =
   /usage limit|(?:hit|reached) your\b.*\blimit|limit reached|usage_limit_reached|rate_limit_error|rate limit (?:reached|exceeded)|too many requests|api_error_status"?: ?429|out of (?:extra )?usage|insufficient_quota/i;
 
@@ -33,7 +36,10 @@ const UNITS: readonly (readonly [unit: string, ms: number])[] = [
   ["s", 1_000],
 ];
 
-/** Reads `|1755615600`, `"resets_at":1777936568`, `in 2 days 17 hours`, `3:28 PM`, `Aug 8th, 2026 12:30 PM`, `3am (Asia/Tokyo)`. */
+/**
+ * Reads `|1755615600`, `"resets_at":1777936568`, `in 2 days 17 hours`, `3:28 PM`, `Aug 8th, 2026 12:30 PM` and
+ * `3am (Asia/Tokyo)`.
+ */
 function findTime(text: string, now: Date): Date | undefined {
   const [, epoch] = /(?:\||resets?_?at\W{1,4})(\d{10}(?:\d{3})?)(?!\d)/i.exec(text) ?? [];
   if (epoch !== undefined) return new Date(Number(epoch.padEnd(13, "0")));
@@ -54,7 +60,7 @@ const DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const CLOCK =
   /(?:resets?|again|until)\b(?: at| on|:)? *(?:([a-z]{3})[a-z]*\.?,? (?:(\d{1,2})(?:st|nd|rd|th)?,?(?: (\d{4}),?)?(?= ))?(?: ?at )? *)?(\d{1,2})(?::(\d\d))? ?(am|pm)?\b(?: ?\(([\w/+-]+)\))?/i;
 
-/** A time of the day that has just passed is not tomorrow's: the message may be a minute old. */
+/** A time of day that passed less than this long ago doesn't mean tomorrow: the message may be a minute old. */
 const JUST_PASSED_MS = 15 * 60_000;
 
 function findClockTime(text: string, now: Date): Date | undefined {
@@ -71,18 +77,18 @@ function findClockTime(text: string, now: Date): Date | undefined {
   const isPast = local.getTime() < today.getTime() - JUST_PASSED_MS;
   if (isPast && month < 0) local.setUTCDate(local.getUTCDate() + (weekday < 0 ? 1 : 7));
   if (isPast && month >= 0 && year === undefined) local.setUTCFullYear(local.getUTCFullYear() + 1);
-  // The zone's offset may differ on the day itself.
+  // On that day, the zone's offset may be different from today's.
   const guess = new Date(now.getTime() + local.getTime() - today.getTime());
   return new Date(guess.getTime() + local.getTime() - wallClock(guess, zone).getTime());
 }
 
-/** What a clock in the zone shows, as if it showed UTC. */
+/** Returns the local time in the zone, as if it were UTC. */
 function wallClock(at: Date, zone: string | undefined): Date {
   try {
     const options = { timeZone: zone, hourCycle: "h23", dateStyle: "short", timeStyle: "medium" } as const;
     return new Date(`${new Intl.DateTimeFormat("sv-SE", options).format(at).replace(" ", "T")}Z`);
   } catch {
-    // No zone of this name is known, so the clock is this machine's.
+    // The zone's name is unknown, so this machine's zone is used.
     return wallClock(at, undefined);
   }
 }

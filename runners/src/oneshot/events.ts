@@ -5,9 +5,9 @@ export interface ListedWorkstream {
   readonly id: string;
   readonly command: string;
   readonly dependsOn: readonly string[];
-  /** The absolute path of the Markdown file that describes it, if there is one. */
+  /** The absolute path of the Markdown file that describes the workstream, if there is one. */
   readonly file?: string;
-  /** An earlier run completed the workstream, or its file says so. This run skips it. */
+  /** True if an earlier run completed the workstream, or its file marks it as completed. This run skips it. */
   readonly completed: boolean;
 }
 
@@ -27,20 +27,20 @@ export interface WorkstreamFailure {
 
 /**
  * The events of a run, in order. A workstream's `workstreamStarted` is followed by its `output`, and by exactly one of
- * `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. If the workstream couldn't be started, only
- * `workstreamFailed` comes. An event comes once its change is in the checkpoint on disk.
+ * `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. If its command can't be started, only
+ * `workstreamFailed` follows. Each event is emitted once its change is in the checkpoint on disk.
  */
 export type OneshotEvent =
   | {
       readonly type: "runStarted";
       readonly feature: string;
       readonly agentId: string;
-      /** The run continues from a checkpoint. */
+      /** True if the run continues from a checkpoint. */
       readonly resumed: boolean;
       readonly jobs: number;
       /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
       readonly plan?: string;
-      /** In the plan's order. */
+      /** The workstreams in the plan's order. */
       readonly workstreams: readonly ListedWorkstream[];
     }
   | { readonly type: "workstreamStarted"; readonly workstream: string }
@@ -48,7 +48,7 @@ export type OneshotEvent =
       readonly type: "output";
       readonly workstream: string;
       readonly stream: "stdout" | "stderr";
-      /** The line without its line break. A line of more than 64 Ki characters comes in pieces. */
+      /** The line without its line break. A line of more than 64 Ki characters is split into several events. */
       readonly line: string;
     }
   | { readonly type: "workstreamFinished"; readonly workstream: string; readonly durationMs: number }

@@ -3,24 +3,24 @@ import type { FeatureCheckpoints } from "waymark/kit";
 import type { OneshotCheckpoint } from "waymark/oneshot";
 import type { CheckedWorkstream } from "./plan.js";
 
-/** What all entries of a run have in common. */
+/** The fields that are the same in all entries of a run. */
 type EntryBase = Pick<OneshotCheckpoint, "featureId" | "agentId" | "startTime" | "waymark">;
 
 /** The start of a run. */
 export interface JournalStart {
   readonly completed: readonly string[];
-  /** In the plan's order. */
+  /** The workstreams in the plan's order. */
   readonly workstreams: readonly CheckedWorkstream[];
   /** The revision of the checkpoint that this run continues; `undefined` if there is none. */
   readonly revision: string | undefined;
 }
 
-/** Where a workstream is in this run. One that was stopped will be started again by the next run. */
+/** The state of a workstream in this run. The next run starts a stopped workstream again. */
 export type WorkstreamState = "running" | "completed" | "failed" | "stopped";
 
 /**
- * The journal of one run of a feature. It writes an entry only if the entry before it is still the newest. If somebody
- * else writes, the run stops before it does anything more.
+ * The journal of one run of a feature. It writes an entry only if its previous entry is still the newest. If another
+ * run or program writes, this run stops before it does anything else.
  */
 export class FeatureJournal {
   readonly #checkpoints: FeatureCheckpoints;
@@ -28,7 +28,7 @@ export class FeatureJournal {
   readonly #workstreams: readonly CheckedWorkstream[];
   readonly #clock: () => number;
   readonly #byAuthors: ReadonlySet<string>;
-  /** Completed ones are in the order of their completion. They include those that the plan no longer has. */
+  /** Completed workstreams are in the order of their completion. They include those that the plan no longer has. */
   readonly #states = new Map<string, WorkstreamState>();
   #revision: string | undefined;
   #ended: "paused" | "failed" | undefined;
@@ -45,13 +45,16 @@ export class FeatureJournal {
     for (const id of start.completed) this.#states.set(id, "completed");
   }
 
-  /** First the workstreams that their authors completed, then the others in the order of their completion. */
+  /** The workstreams that their authors completed, then the others in the order of their completion. */
   get completed(): string[] {
     const byRuns = this.#completedByRuns().filter((id) => this.#isPlanned(id));
     return [...[...this.#byAuthors].filter((id) => !byRuns.includes(id)), ...byRuns];
   }
 
-  /** Workstreams that an earlier run completed and the plan no longer has. They stay recorded in case they return. */
+  /**
+   * Workstreams that an earlier run completed and the plan no longer has. They stay recorded in case the plan lists
+   * them again.
+   */
   get unplanned(): string[] {
     return this.#completedByRuns().filter((id) => !this.#isPlanned(id));
   }
@@ -94,7 +97,9 @@ export class FeatureJournal {
     return this.#workstreams.some(({ id }) => id === workstream);
   }
 
-  /** Only these are stored: an author may undo what an author has completed. */
+  /**
+   * Returns the workstreams that runs completed. Only these are stored: an author may reopen what an author completed.
+   */
   #completedByRuns(): string[] {
     return [...this.#states].flatMap(([id, state]) => (state === "completed" ? [id] : []));
   }

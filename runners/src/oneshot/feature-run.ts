@@ -9,7 +9,7 @@ import { lineSink, OutputTail } from "./output-lines.js";
 import type { CheckedWorkstream } from "./plan.js";
 
 export interface RunContext {
-  /** Ends the running commands. */
+  /** Ends the running commands when it aborts. */
   readonly signal: AbortSignal;
   /** The file descriptor for the watchdogs of the run's commands. */
   readonly watched: number | undefined;
@@ -39,7 +39,7 @@ export class FeatureRun {
     this.#settings = settings;
     this.#context = context;
     this.#ending = AbortSignal.any([context.signal, this.#breakdown.signal]);
-    // Each running workstream adds a listener. From the eleventh on, Node would warn of a leak.
+    // Each running workstream adds a listener. By default, Node warns about a leak from the eleventh listener on.
     setMaxListeners(0, this.#ending);
   }
 
@@ -49,8 +49,8 @@ export class FeatureRun {
   }
 
   /**
-   * Runs all workstreams that are not completed, in the plan's order, up to `jobs` at a time. Once one has failed, no
-   * other is started, and the running ones finish. Resolves when none runs any more.
+   * Runs all workstreams that are not completed, in the plan's order, up to `jobs` at a time. Once a workstream has
+   * failed, no other is started, and the running ones finish. Resolves when no workstream is running any more.
    *
    * @throws {CheckpointConflictError | StorageError} A checkpoint could not be saved; running workstreams were ended.
    */
@@ -120,7 +120,7 @@ export class FeatureRun {
           killGraceMs,
           holds: this.#context.watched,
           signal: this.#ending,
-          // The listener gets the lines, so only the tail is kept.
+          // The listener gets the lines, so only the last ones are kept, in `tail`.
           output: new CommandOutput(0),
           stdout: this.#makeLines(id, "stdout", tail),
           stderr: this.#makeLines(id, "stderr", tail),

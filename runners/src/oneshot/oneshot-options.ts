@@ -18,23 +18,24 @@ export interface OneshotOptions {
   readonly checkpointDir?: string | undefined;
   /** The folder where the commands run. Default: `baseDir`. */
   readonly cwd?: string | undefined;
-  /** How many workstreams may run at a time, from 1. Default 1. */
+  /** How many workstreams may run at a time; 1 or more. Default 1. */
   readonly jobs?: number | undefined;
   /** Continues from the feature's checkpoint: runs the workstreams that it doesn't list as completed. Default false. */
   readonly resume?: boolean | undefined;
-  /** Starts from the beginning and ignores the feature's checkpoint. A damaged one is set aside. Default false. */
+  /** Starts from the beginning and ignores the feature's checkpoint. A damaged checkpoint is renamed. Default false. */
   readonly restart?: boolean | undefined;
   /** With `resume`: the maximum age of a checkpoint, in milliseconds since its last update. Default 7 days. */
   readonly maxAgeMs?: number | undefined;
   /** With `resume`: accepts a stale checkpoint. Default false. */
   readonly force?: boolean | undefined;
   /**
-   * The agent that works on the feature, for the checkpoint. Default: the agent of the previous run, or a random id.
+   * The id of the agent that works on the feature, saved in the checkpoint. Default: the previous run's, or a random
+   * id.
    */
   readonly agentId?: string | undefined;
   /** The time between SIGTERM and SIGKILL for a process group, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
-  /** How many of the last output lines a workstream's failure contains, from 0. Default 20. */
+  /** How many of its last output lines a workstream's failure contains; 0 or more. Default 20. */
   readonly tailLines?: number | undefined;
   /** Pauses the run: ends the running commands, saves `paused`, and rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;

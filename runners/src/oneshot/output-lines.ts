@@ -1,6 +1,6 @@
 import { type OutputSink, textSink } from "../processes/command-output.js";
 
-/** Longer lines come in pieces, so that memory stays bounded. */
+/** Longer lines are split, so that memory stays bounded. */
 const MAX_LINE_LENGTH = 64 * 1024;
 const MAX_TAIL_LINE_LENGTH = 2_000;
 

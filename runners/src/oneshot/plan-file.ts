@@ -17,7 +17,7 @@ import { readWorkstreams } from "./workstream-folder.js";
 
 /** A plan that is ready to run. */
 export interface LoadedPlan {
-  /** In the plan's order. Workstreams of a folder are ordered by id. */
+  /** The workstreams in the plan's order. Workstreams of a folder are ordered by id. */
   readonly workstreams: readonly CheckedWorkstream[];
   /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
   readonly file?: string;
@@ -54,8 +54,8 @@ export async function loadPlan(source: PlanSource): Promise<LoadedPlan> {
 }
 
 /**
- * Whether a folder's command contains neither `$WS` nor `$WS_FILE`. If it was written in double quotes, the user's
- * shell replaced both by nothing.
+ * Whether a folder's command contains neither `$WS` nor `$WS_FILE`. In double quotes, the user's shell replaces both
+ * with an empty text.
  */
 export function namesNoWorkstream({ workstreams }: LoadedPlan): boolean {
   return workstreams.some(({ file, command }) => file !== undefined && !command.includes("WS"));

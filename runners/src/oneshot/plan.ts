@@ -18,9 +18,9 @@ export interface OneshotPlan {
 }
 
 /**
- * A plan whose workstreams are Markdown files. It takes the files in the folder (and in its subfolders) whose front
- * matter has a `ws_id` and this `feature`. `depends_on` lists a file's dependencies, and `status: completed` (or `done`) says that
- * it is done.
+ * A plan whose workstreams are Markdown files: those in the folder and its subfolders whose front matter has a `ws_id`
+ * and the run's `feature`. `depends_on` lists a file's dependencies. `status: completed` (or `done`) marks a file as
+ * done.
  */
 export interface WorkstreamFolder {
   /** The folder, relative to the base folder. */
@@ -34,9 +34,9 @@ export interface WorkstreamFolder {
 /** A workstream of a checked plan. */
 export interface CheckedWorkstream extends Workstream {
   readonly dependsOn: readonly string[];
-  /** The absolute path of the Markdown file that describes it, if there is one. */
+  /** The absolute path of the Markdown file that describes the workstream, if there is one. */
   readonly file?: string;
-  /** The file says that the workstream is done, so it isn't run. */
+  /** True if the file marks the workstream as done, so it isn't run. */
   readonly isCompleted?: boolean;
 }
 
@@ -47,7 +47,7 @@ export type PlanForm = readonly CheckedWorkstream[] | WorkstreamFolder;
 export function checkPlan(plan: unknown, what: string): PlanForm {
   const isFolder = isRecord(plan) && typeof plan["workstreams"] === "string";
   if (isFolder && plan["command"] === undefined)
-    throw invalidPlan(what, ["workstreams: must be a list of workstreams, or a folder with a command beside it"]);
+    throw invalidPlan(what, ["workstreams: must be a list of workstreams, or a folder together with a command"]);
   const { data, error } = isFolder ? folderSchema.safeParse(plan) : planSchema.safeParse(plan);
   if (data === undefined)
     throw invalidPlan(
@@ -132,7 +132,7 @@ export function assertNoCycle(workstreams: readonly CheckedWorkstream[], what: s
   const left = new Map(workstreams.map((workstream) => [workstream.id, workstream]));
   const dependents = new Map<string, string[]>(workstreams.map(({ id }) => [id, []]));
   for (const { id, dependsOn } of workstreams) for (const other of dependsOn) dependents.get(other)?.push(id);
-  // Removes the workstreams whose dependencies are all removed. Only cycles, and what depends on them, stay.
+  // Removes the workstreams whose dependencies are all removed. Only cycles and their dependents remain.
   const waits = new Map(
     workstreams.map(({ id, dependsOn }) => [id, dependsOn.filter((other) => left.has(other)).length]),
   );
@@ -157,7 +157,7 @@ export function assertNoCycle(workstreams: readonly CheckedWorkstream[], what: s
   throw invalidPlan(what, [`workstreams wait for each other: ${cycle.join(" depends on ")}`]);
 }
 
-/** `workstreams[2].command`; `the plan` for the whole plan. */
+/** Returns a name such as `workstreams[2].command`, or `the plan` for the whole plan. */
 function nameOfPart(path: readonly PropertyKey[]): string {
   const name = path.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("");
   return name.slice(1) || "the plan";

@@ -20,23 +20,23 @@ import { FeatureRun } from "./feature-run.js";
 import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-options.js";
 import { type LoadedPlan, loadPlan, namesNoWorkstream } from "./plan-file.js";
 
-/** In UTF-16 units: as long as a task's id. */
+/** The maximum length of a feature in UTF-16 units, the same as for a task's id. */
 const MAX_FEATURE_LENGTH = 512;
 
 /** The result of a run that was not paused. */
 export interface OneshotResult {
   /**
-   * True: all workstreams are completed, and the checkpoint is removed. False: the checkpoint says `failed`, and
-   * `resume` continues.
+   * True: all workstreams are completed, and the checkpoint is removed. False: the checkpoint's status is `failed`, and
+   * `resume` continues the run.
    */
   readonly success: boolean;
-  /** In the order of their completion, including those that earlier runs completed. */
+  /** The completed workstreams in the order of their completion, including those that earlier runs completed. */
   readonly completed: readonly string[];
-  /** In the order in which they failed. */
+  /** The failures in the order in which they happened. */
   readonly failed: readonly WorkstreamFailure[];
   /** The workstreams that were not started because of the failures, in the plan's order. */
   readonly notStarted: readonly string[];
-  /** The run resumed from a checkpoint. */
+  /** True if the run resumed from a checkpoint. */
   readonly resumed: boolean;
 }
 
@@ -53,7 +53,7 @@ export interface OneshotResult {
  * saved. SIGINT, SIGTERM and SIGHUP end the running workstreams, save `paused`, and then end this process as usual.
  *
  * Each command runs under `sh` in its own process group, without stdin. When it ends, the processes that it left in its
- * group are ended too. Unix only.
+ * group are also ended. Unix only.
  *
  * @example
  * ```ts
@@ -71,12 +71,12 @@ export interface OneshotResult {
  * ```
  *
  * @param feature - Any non-empty string of at most 512 UTF-16 units.
- * @returns The result, even if a workstream failed: then `success` is false, and `failed` says why.
+ * @returns The result, even if a workstream failed: `success` is then false, and `failed` has the reasons.
  * @throws {RunnerError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
  *   listens to the signal itself.
  * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given. Or the
- *   feature is already being run: that run continues, and the error is `retryable`. Or somebody else changed the
- *   checkpoint: the running workstreams were ended.
+ *   feature is already being run: that run continues, and the error is `retryable`. Or another run or program changed
+ *   the checkpoint: the running workstreams were ended.
  * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
  * @throws {CheckpointStaleError} `resume` is true, and the checkpoint is older than `maxAgeMs`; `force` accepts it.
  * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` renames it to
@@ -161,7 +161,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     clock,
   );
   if (settings.restart && found === undefined) await setDamagedAside(parts);
-  // From now on this run owns the feature: of two runs that start at once, only one gets here.
+  // Once this save has succeeded, the run owns the feature: if two runs start at once, only one of them succeeds.
   await journal.save();
   await lock.claim(() => logger.info({ feature }, waitText(feature)));
   if (journal.unplanned.length > 0) logger.warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
@@ -189,8 +189,8 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
 
   const work = new FeatureRun(workstreams, journal, settings, { signal, watched: lock.watched, tell });
   /**
-   * Never rejects, because the run can also be resumed from the entry before, and the caller must get the reason why
-   * the run ended.
+   * Never rejects: the run can also be resumed from its previous entry, and the caller must get the reason why the run
+   * ended.
    */
   const close = async (status: "paused" | "failed") => {
     try {
@@ -230,7 +230,7 @@ async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Pr
   settings.logger.warn(
     { ...aside },
     `The checkpoint of feature ${JSON.stringify(feature)} can't be read: ${aside.reason}. It is set aside as ${aside.movedTo}, ` +
-      "and the feature begins anew.",
+      "and the feature starts from the beginning.",
   );
 }
 

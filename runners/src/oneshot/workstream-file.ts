@@ -11,7 +11,7 @@ export interface WorkstreamFile {
   /** The `ws_id`. */
   readonly id: string;
   readonly feature: string | undefined;
-  /** `""` if there is none. */
+  /** The status; empty if the file has none. */
   readonly status: string;
   readonly dependsOn: readonly string[];
 }
@@ -20,7 +20,7 @@ export interface WorkstreamFile {
 export interface UnreadableWorkstreamFile {
   readonly name: string;
   readonly reason: string;
-  /** The front matter as it is written. */
+  /** The front matter as it is in the file. */
   readonly text: string;
 }
 
@@ -29,7 +29,7 @@ const FRONT_MATTER = /^---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)?(?:---|\.\.\.)[ \t]*(?:
 /**
  * Reads a workstream from a Markdown file. If the file has no front matter, or no `ws_id` in it, returns `undefined`.
  *
- * @param text - Without a byte order mark.
+ * @param text - The file's text, without a byte order mark.
  */
 export function parseWorkstreamFile(
   text: string,
@@ -40,10 +40,10 @@ export function parseWorkstreamFile(
   const unreadable = (reason: string) => ({ name: where.name, reason, text: matter });
   let fields: unknown;
   try {
-    // Every value is text: 0010, null and 2026-01-30 stay as they are written.
+    // With this schema every value is text: 0010, null and 2026-01-30 stay unchanged.
     fields = parseYaml(matter, "failsafe");
   } catch (error) {
-    return unreadable(`its front matter is no YAML: ${describeCause(error).replaceAll("\n", " ")}`);
+    return unreadable(`its front matter isn't YAML: ${describeCause(error).replaceAll("\n", " ")}`);
   }
   if (!isRecord(fields)) return unreadable("its front matter has no fields");
   const [id, status, feature] = [fields["ws_id"], fields["status"] ?? "", fields["feature"] ?? fields["feature_id"]];
@@ -51,7 +51,7 @@ export function parseWorkstreamFile(
   if (typeof status !== "string") return unreadable("its status is not text");
   if (feature !== undefined && typeof feature !== "string") return unreadable("its feature is not text");
   const dependsOn = readIds(fields["depends_on"]);
-  if (dependsOn === undefined) return unreadable("its depends_on is no id and no list of ids");
+  if (dependsOn === undefined) return unreadable("its depends_on is neither an id nor a list of ids");
   return { ...where, id: id.trim(), status: status.trim(), feature: feature?.trim(), dependsOn };
 }
 

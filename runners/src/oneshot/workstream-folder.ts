@@ -6,7 +6,7 @@ import { assertNoCycle, type CheckedWorkstream, invalidPlan, type WorkstreamFold
 import { parseWorkstreamFile, type UnreadableWorkstreamFile, type WorkstreamFile } from "./workstream-file.js";
 
 const isCompleted = ({ status }: WorkstreamFile): boolean => status === "completed" || status === "done";
-/** The statuses of a workstream that is still to be done. The author has to explain any other status. */
+/** The statuses of a workstream that isn't done yet. Any other status is an issue that the author must resolve. */
 const OPEN = ["", "backlog", "todo", "ready", "pending", "active", "in_progress", "in-progress", "failed"];
 const BY_NUMBER = new Intl.Collator("en", { numeric: true });
 
@@ -48,7 +48,7 @@ export async function readWorkstreams(
   const workstreams = own.map((file) => ({
     id: file.id,
     command: plan.command,
-    // Dependencies outside the feature are completed, since others were refused above.
+    // Dependencies outside the feature are completed: the check above refused all others.
     dependsOn: file.dependsOn.filter((other) => ids.has(other)),
     file: file.path,
     isCompleted: isCompleted(file),
@@ -84,7 +84,8 @@ async function readFiles(folder: string, baseDir: string) {
 
 function noneIssue(featureId: string, files: readonly WorkstreamFile[]): string {
   const features = [...new Set(files.flatMap(({ feature }) => feature ?? []))].sort(BY_NUMBER.compare);
-  const others = features.length === 0 ? "no file names a feature" : `the features there are ${features.join(", ")}`;
+  const others =
+    features.length === 0 ? "no file names a feature" : `the files name the features ${features.join(", ")}`;
   return `no file has a ws_id and "feature: ${featureId}" in its front matter; ${others}`;
 }
 
@@ -101,7 +102,7 @@ function statusIssue({ name, status }: WorkstreamFile): string {
   );
 }
 
-/** Reports a dependency that another feature's workstream must complete first. */
+/** Returns the issues of a dependency outside the feature: no file has its id, or it isn't completed. */
 function missingIssue({ name, id }: WorkstreamFile, other: string, found: readonly WorkstreamFile[]): string[] {
   const which = `${name}: ${JSON.stringify(id)} depends on ${JSON.stringify(other)}`;
   if (found.length === 0) return [`${which}, which no file has as its ws_id`];

@@ -2,11 +2,11 @@ import { RunnerError } from "../runner-error.js";
 import { addSpent, type ItemWork, NOTHING, type Spent, spentText } from "./item-work.js";
 import type { PlanState, RunPlanOptions } from "./plan-options.js";
 
-/** What a plan's run has spent, and may spend. */
+/** Counts what a plan's run has spent, and ends the run once its limits are reached. */
 export class Budget {
-  /** Before the turn. */
+  /** What was spent before the current turn. */
   before: Spent = NOTHING;
-  /** The turn's. */
+  /** The items of the current turn. */
   works: readonly ItemWork[] = [];
   readonly #limits: NonNullable<RunPlanOptions["budget"]>;
 
@@ -24,11 +24,11 @@ export class Budget {
       minutes = Number.POSITIVE_INFINITY,
     } = this.#limits;
     if (spent.costUsd < usd && spent.tokens < tokens && spent.minutes < minutes) return;
-    const message = `The budget is spent: ${spentText(spent)}, ${spent.minutes.toFixed(1)} minutes. What is done is recorded; run the plan again with a larger one (--max-usd, --max-tokens, --max-minutes).`;
+    const message = `The budget is spent: ${spentText(spent)}, ${spent.minutes.toFixed(1)} minutes. Finished items are recorded; run the plan again with a larger budget (--max-usd, --max-tokens, --max-minutes).`;
     throw new RunnerError("BUDGET_SPENT", message);
   }
 
-  /** How long a call may take. */
+  /** Returns how long a call of the coder may take. */
   leftMs(): number {
     const { minutes = Number.POSITIVE_INFINITY } = this.#limits;
     return Math.max(1_000, (minutes - this.#total().minutes) * 60_000);

@@ -1,7 +1,7 @@
 import { findChecks } from "./item-gates.js";
 import { type ItemStatus, type Mark, type Plan, type PlanItem, uniqueId } from "./plan.js";
 
-/** A check box as it stands in the file. */
+/** A check box of the file. */
 interface Box {
   readonly indent: number;
   readonly mark: Mark;
@@ -12,14 +12,14 @@ interface Box {
   readonly isParallel: boolean;
   readonly isOptional: boolean;
   readonly section: readonly string[];
-  /** The lines below that belong to it. */
+  /** The lines below the box that belong to it. */
   readonly text: string[];
   readonly parent: Box | undefined;
-  /** The commands of a "Checkpoint" line after it, which is a gate of the whole section. */
+  /** The commands of a "Checkpoint" line after the box. They are gates of the whole section. */
   readonly checkpoint: string[];
 }
 
-/** Reads a Markdown list with check boxes. Returns what the file is if it has none. */
+/** Reads a Markdown list with check boxes. If the file has none, returns what the file is instead. */
 export function readCheckBoxes(bytes: Buffer, path: string): Omit<Plan, "path"> | string {
   const text = bytes.toString("utf8");
   if (text.includes("\0")) return "a binary file";
@@ -30,7 +30,7 @@ export function readCheckBoxes(bytes: Buffer, path: string): Omit<Plan, "path"> 
   return { format: formatOf(text, path, boxes), items: toItems(boxes) };
 }
 
-/** Boxes below such a heading are for people who look at the work. */
+/** Matches headings whose boxes aren't items: examples, criteria for reviewers, and future work. */
 const NO_WORK =
   /^(?:format|example|notation|template|legend)\b|\b(?:check-?list|definition of done|(?:acceptance|success|completion|exit) criteria|success metrics|sign-?off|dod|out of scope|future (?:work|enhancements))\b/i;
 
@@ -76,7 +76,7 @@ function findBoxes(bytes: Buffer): readonly Box[] {
 }
 
 function* linesOf(bytes: Buffer): Generator<{ readonly line: string; readonly start: number }> {
-  // In bytes, because the file may hold others than UTF-8, which must stay as they are.
+  // Positions are in bytes: the file may contain bytes that aren't UTF-8, and they must stay unchanged.
   let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
   while (start < bytes.length) {
     const end = bytes.indexOf(10, start);
@@ -91,7 +91,7 @@ function measureIndent(line: string): number {
   return blanks.replaceAll("\t", "    ").length;
 }
 
-/** The id at the beginning of a title, behind `**`: `T012`, `US-001`, `1.2`, `Task 3:`. */
+/** Matches the id at the beginning of a title: `T012`, `US-001`, `1.2`, `Task 3:`. */
 const ID =
   /^(?:\[?([A-Z]{1,8}(?:[-_]\d|\d{2}|\d(?=[:.)\]]))[\w.]*(?:-\d+)*)\]?(?=[\s:.)*\]–—-]|$)|(?:[Tt]ask|[Ss]tep|[Ss]ub-?[Tt]ask|[Ss]tory|[Ii]tem)\s+#?(\d+(?:\.\d+)*)(?=\s*[:.)–—-])|(\d+(?:\.\d+)*[a-z]?)(?=[.):]?(?:\s|\*)))[\s.:)*\]–—-]*/;
 const TAG = /^\s*(?:\[([^\]]{1,24})\](?!\()|\((P)\))\s*/;
@@ -106,7 +106,7 @@ function toBox(line: string, start: number, section: readonly string[], parent: 
   const bold = /^(?:\*\*|__|`|~~)+/.exec(rest)?.[0] ?? "";
   const numbered = ID.exec(rest.slice(bold.length));
   const [, code, named, number] = numbered ?? [];
-  // "Step 1:" within an item is a part of it.
+  // "Step 1:" inside an item names a part of that item.
   const isOfParent = parent === undefined || named?.startsWith(`${parent.id}.`) === true;
   const id = code ?? number ?? (isOfParent ? named : undefined);
   if (id !== undefined) rest = rest.slice(bold.length + (numbered?.[0].length ?? 0));
@@ -134,8 +134,8 @@ function statusOf(sign: string): ItemStatus {
 }
 
 /**
- * Boxes without an id inside of another box are parts of it. The others are items, and those in an item come before it,
- * whether by indentation or by number.
+ * Returns the items. A box without an id inside another box is a part of that box; all other boxes are items. An item
+ * comes after the items inside it, which are found by indentation or by number.
  */
 function toItems(boxes: readonly Box[]): readonly PlanItem[] {
   const owners = boxes.filter((box) => box.parent === undefined || box.id !== undefined);
@@ -146,7 +146,10 @@ function toItems(boxes: readonly Box[]): readonly PlanItem[] {
   const parents = new Map(owners.map((box, index) => [box, parentOf(box, owners.slice(0, index))]));
   const childrenOf = (box: Box) => owners.filter((other) => parents.get(other) === box);
   const named = new Map(owners.map((box) => [box.id, ids.get(box)]));
-  /** Parallel neighbours in a section and a parent, by the first one's id. */
+  /**
+   * For each parallel box, the id of the first box in its group: a group is a row of parallel boxes in one section,
+   * with one parent.
+   */
   const beside = new Map<Box, string>();
   for (const [index, box] of owners.entries()) {
     const before = owners[index - 1];
@@ -191,7 +194,7 @@ function toItems(boxes: readonly Box[]): readonly PlanItem[] {
   return owners.filter((box) => parents.get(box) === undefined).flatMap(inOrder);
 }
 
-/** By indentation, or the nearest item above whose number begins this one's: `2` is around `2.1`. */
+/** Returns the item around a box, by indentation or by number: `2.1` is inside the nearest `2` above it. */
 function parentOf(box: Box, before: readonly Box[]): Box | undefined {
   let around = box.parent;
   while (around !== undefined && !before.includes(around)) around = around.parent;
@@ -200,7 +203,7 @@ function parentOf(box: Box, before: readonly Box[]): Box | undefined {
   return prefix === undefined ? undefined : before.findLast(({ id }) => id === prefix || id === `${prefix}.0`);
 }
 
-/** `depends on T002, T003` */
+/** Returns the ids that a box depends on: `depends on T002, T003`. */
 function namedBefore(box: Box): readonly string[] {
   const texts = [box.line, ...box.text]
     .join("\n")
@@ -210,7 +213,7 @@ function namedBefore(box: Box): readonly string[] {
   return [...texts].flatMap(([, ids = ""]) => ids.split(/,? and |, ?/)).map((id) => id.replace(/\.$/, ""));
 }
 
-/** A section's checkpoint is a gate of its last item that isn't done. */
+/** Returns the commands of the section's checkpoint if the box is the section's last item that isn't done. */
 function checkpointOf(box: Box, owners: readonly Box[]): readonly string[] {
   const own = owners.filter(
     (other) => other.section === box.section || other.section.join("\n") === box.section.join("\n"),
@@ -237,7 +240,7 @@ function formatOf(text: string, path: string, boxes: readonly Box[]): string {
   return "check-box list";
 }
 
-/** Names a text without check boxes. */
+/** Describes a file without check boxes, for the error message. */
 function describe(text: string, path: string): string {
   if (/\bvalidation (?:loops?|gates?)\b/i.test(text) && /^#/m.test(text)) return "a PRP; waymark prp run runs it";
   if (/\.ya?ml$/i.test(path)) return "YAML; waymark oneshot runs plans of commands in YAML";

@@ -5,14 +5,14 @@ import { RunnerError, readDocument } from "../runner-error.js";
 import type { Mark, PlanItem } from "./plan.js";
 import { parsePlan, type ReadPlanOptions } from "./read-plan.js";
 
-/** A file beside the plan, which replaces it by a rename. */
+/** Returns the name of the draft that replaces a plan's file by a rename. */
 export function draftName(path: string): string {
   return `.${basename(path)}.waymark-draft`;
 }
 
 /**
- * Marks an item as done or open in its plan's file. Reads the file again, so that edits made meanwhile stay, and replaces it in one
- * atomic step. Every other byte stays. Does nothing if the mark is right already.
+ * Marks an item as done or open in its plan's file. Reads the file again, so that recent edits are kept, and replaces
+ * it atomically. All other bytes stay the same. Does nothing if the mark is already right.
  *
  * @throws {RunnerError} `PLAN_CHANGED`: the file no longer has the item, or can't be written; it is left as it was.
  */
@@ -45,7 +45,9 @@ export async function writeMark(
   }
 }
 
-/** An item with the same id whose title has changed is the same one, if no other has that title. */
+/**
+ * Returns the item with this title, or else the item with this id. If several have the title, the id decides.
+ */
 export function findItem(
   items: readonly PlanItem[],
   { id, title }: Pick<PlanItem, "id" | "title">,

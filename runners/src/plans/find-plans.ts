@@ -1,15 +1,15 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** The names of plans. */
+/** Matches the file names of plans. */
 const NAMES = /^(?:tasks\.md|@?(?:implementation|fix)_plan\.md|prd\.json|tasks\.json|.*\.story\.md)$/i;
 const LEFT_OUT = /^(?:node_modules|\.git|dist|vendor|archive|templates?)$/i;
-/** Documents that may have check boxes, but no items. */
+/** Matches documents that may have check boxes, but no items. */
 const OTHERS = /^(?:readme|changelog|contributing|spec|requirements|design|proposal|plan|checklist.*)\.md$/i;
 
 /**
- * Yields the plans in a folder and below, in order: files that are named as plans are, and Markdown of the folder itself that has
- * check boxes. Also looks into hidden folders, such as `.kiro`.
+ * Yields the plans in a folder and its subfolders, in the order of their names: files with the name of a plan, and
+ * Markdown files with check boxes in the folder itself. Hidden folders such as `.kiro` are also searched.
  */
 export async function* findPlans(folder: string, isBelow = false): AsyncGenerator<string> {
   const entries = await readdir(folder, { withFileTypes: true });

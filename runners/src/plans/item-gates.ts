@@ -1,17 +1,17 @@
 import { inspectGate } from "../prp/gates/inspect-gate.js";
 import type { PlanItem } from "./plan.js";
 
-/** What a text names as its checks. */
+/** The checks that a text names. */
 export interface NamedChecks {
-  /** Commands. */
+  /** The checks that are commands. */
   readonly gates: readonly string[];
-  /** Checks without a command, as they are written: `Typecheck passes`. */
+  /** The checks without a command, in the words of the text: `Typecheck passes`. */
   readonly checks: readonly string[];
 }
 
 /**
  * Finds the commands that lines of an item name as checks: "Tests pass: `npm test`", "`npm run lint` runs", "npm test
- * exits with 0". A command that is the work itself ("Add `npm run lint` to package.json") is none.
+ * exits with 0". A command that is the work itself ("Add `npm run lint` to package.json") isn't a check.
  */
 export function findChecks(lines: readonly string[]): NamedChecks {
   const gates = new Set<string>();
@@ -28,7 +28,7 @@ export function findChecks(lines: readonly string[]): NamedChecks {
   return { gates: [...gates], checks: [...checks] };
 }
 
-/** The commands that must succeed for an item: those that it names itself, then the common ones. */
+/** Returns the commands that must succeed for an item: the commands that it names, then the common ones. */
 export function gatesFor(
   item: PlanItem,
   common: readonly string[],
@@ -39,14 +39,14 @@ export function gatesFor(
   return [...new Set([...item.gates, ...named, ...(item.isGroup ? [] : common)])];
 }
 
-/** The script of a project's package.json that a check means: `typecheck` for "Typecheck passes". */
+/** Returns the command of the package.json script that a check means: `npm run typecheck` for "Typecheck passes". */
 export function findScript(check: string, scripts: Readonly<Record<string, unknown>>): string | undefined {
   const kind = KINDS.find(([pattern]) => pattern.test(check))?.[1] ?? [];
   const name = kind.find((each) => typeof scripts[each] === "string" && !isPlaceholder(scripts[each]));
   return name && (name === "test" ? "npm test" : `npm run ${name}`);
 }
 
-/** The gates of `--gates auto`: the scripts that check types, lint and test. */
+/** Returns the gates for `--gates auto`: the scripts that check types, lint and test. */
 export function scriptGates(scripts: Readonly<Record<string, unknown>>): readonly string[] {
   return ["typecheck", "lint", "test"].flatMap((kind) => findScript(kind, scripts) ?? []);
 }
@@ -71,7 +71,7 @@ const ASSERTS =
   /\b(?:checkpoint|run(?:s|ning)?|verif(?:y|ies)|validate[sd]?|ensure|confirm|tests?:|check|works?)\b|运行|验证|執行|実行/i;
 const WORK =
   /^(?:\W*)(?:add|creat|writ|configur|set ?up|implement|document|updat|remov|defin|replac|renam|install|introduc|extend|wire|make|fix|use|expos|mov)/i;
-/** A command at the start of a line, without quotes. */
+/** Matches a command without quotes at the start of a line. */
 const BARE =
   /^((?:npm|npx|pnpm|yarn|bun|node|deno|uv|uvx|python3?|pytest|cargo|go|make|tox|mvn|dotnet|\.\/gradlew|bundle exec) .*?)\s+(?:exits?|pass(?:es)?|succeeds?|runs)\b/;
 const PROGRAM =
@@ -85,7 +85,7 @@ function isAsserted(line: string): boolean {
   return PASSES.test(line) || /^`[^`]+`$/.test(line) || (ASSERTS.test(line) && !WORK.test(line));
 }
 
-/** Whether a text is a command that checks, can be run as it is, and ends. */
+/** Whether a text is a command that checks something, can be run unchanged, and ends by itself. */
 function isCheck(command: string): boolean {
   if (!PROGRAM.test(command) || !CHECKS.test(command) || OTHER.test(command)) return false;
   return inspectGate({ command, lines: [] }).findings.every(({ kind }) => kind !== "error");

@@ -19,7 +19,7 @@ interface GateRun {
   readonly passed: boolean;
   readonly exitCode: number | null;
   readonly output: string;
-  /** The work that the gate passed on. */
+  /** The digest of the work that the gate passed on; null if it failed, or the digest is unknown. */
   readonly passedOn: string | null;
   readonly process: string;
 }
@@ -30,37 +30,39 @@ export interface Ending {
   readonly failure?: RunnerError;
 }
 
-/** What a finish found: the item is finished, or the gates must run again. */
+/** The result of finishing an item: the item is finished, or the gates must run again. */
 interface Finish extends Ending {
-  /** The work has changed since the gates passed. */
+  /** True if the work has changed since the gates passed. */
   readonly isStale?: boolean;
-  /** The commit on which the work must be before it can be brought to the branch. */
+  /** The commit that the work must be rebased onto before it can be merged into the branch. */
   readonly onto?: string;
   /** The work, as a commit that is on no branch yet. */
   readonly work?: string;
 }
 
-/** What all items of a plan share. */
+/** The parts that all items of a plan share. */
 export interface PlanWork {
-  /** Of the plan. */
+  /** The path of the plan's file. */
   readonly path: string;
   readonly cwd: string;
   readonly options: RunPlanOptions;
   readonly budget: Budget;
   readonly worktrees: PlanWorktrees;
-  /** Changes of the branch, one after the other. */
+  /** Runs the changes of the branch one after the other. */
   readonly inTurn: <Result>(change: () => Promise<Result>) => Promise<Result>;
 }
 
-/** A gate that changed the work while it ran counts only for the process that has seen it. */
+/**
+ * Identifies this process. If a gate changed the work while it ran, its result only counts in the process that ran it.
+ */
 const PROCESS = hash("sha256", `${process.pid} ${Date.now()} ${Math.random()}`, "hex").slice(0, 16);
 
-/** The steps of one item: the coder, the gates, fixes, then the done-mark and the commit. */
+/** Runs the steps of one item: the coder, the gates, fixes, then the done-mark and the commit. */
 export class ItemRun {
   readonly #run: Run<PlanState, PlanState>;
   readonly #work: ItemWork;
   readonly #plan: PlanWork;
-  /** Of the turn. */
+  /** The turn's key. */
   readonly #key: string;
 
   constructor(run: Run<PlanState, PlanState>, work: ItemWork, key: string, plan: PlanWork) {
@@ -70,7 +72,7 @@ export class ItemRun {
     this.#key = key;
   }
 
-  /** Does the item. Resolves once it is marked, or has failed. */
+  /** Does the item. Resolves once the item is marked as done, or has failed. */
   async do(): Promise<Ending> {
     const { item, place, base = "" } = this.#work;
     const { worktrees } = this.#plan;
@@ -80,7 +82,7 @@ export class ItemRun {
     return this.#complete();
   }
 
-  /** Calls the coder until no usage limit keeps it from working. */
+  /** Calls the coder. After each usage limit, waits and calls it again. */
   async #askCoder(): Promise<void> {
     const { id } = this.#work.item;
     for (let limits = 0; ; limits++) {
@@ -99,7 +101,7 @@ export class ItemRun {
     const { coder, coderTimeoutMs = Number.POSITIVE_INFINITY } = this.#plan.options;
     const work = this.#work;
     const { item, session, place } = work;
-    // An earlier attempt was killed while it worked.
+    // If this isn't the step's first attempt, the earlier one was killed while the coder worked.
     work.isRepeated = step.attempt > 1;
     const adopted = work.isRepeated ? await this.#findFinished(step.signal) : undefined;
     if (adopted !== undefined) return { text: "", adopted, minutes: 0, ...(await this.#head(step.signal)) };
@@ -139,7 +141,7 @@ export class ItemRun {
     return head === undefined ? {} : { head };
   }
 
-  /** Returns how an item shows that it was finished since its start. */
+  /** Returns what shows that the item has been finished since its start: its done-mark, or a commit. */
   async #findFinished(signal: AbortSignal): Promise<string | undefined> {
     const { item, head, place } = this.#work;
     const { items } = await readPlan(place.path, { tag: this.#plan.options.tag });
@@ -172,7 +174,7 @@ export class ItemRun {
     const message =
       `Item ${id} (${title}) is not done after ${work.calls.length} calls of the coder. ${work.failure ?? ""}\nThe work is left as it ` +
       `is${left}, and the items before it are done. Run the plan again to ${left === "" ? "continue with" : "begin"} this item.`;
-    // A coder may have marked it itself.
+    // The coder may have marked the item as done.
     await this.#run.step(`${id} not done`, () => this.#mark(false));
     return { failure: new RunnerError("ITEM_FAILED", message) };
   }
@@ -209,7 +211,9 @@ export class ItemRun {
     return runs;
   }
 
-  /** Marks and commits the item, unless the gates must run again, or the work is in conflict with what others did meanwhile. */
+  /**
+   * Marks and commits the item, unless the gates must run again, or the work conflicts with items finished meanwhile.
+   */
   async #finish(gates: readonly GateRun[]): Promise<Ending | "again" | "conflict"> {
     const { worktrees } = this.#plan;
     const work = this.#work;
@@ -237,7 +241,7 @@ export class ItemRun {
     return "conflict";
   }
 
-  /** Finds out whether the gates have passed on the work. If it isn't in a worktree, marks it and commits it. */
+  /** Checks that the gates passed on the current work. If it isn't in a worktree, also marks and commits the item. */
   async #markOrCommit(gates: readonly GateRun[], signal: AbortSignal): Promise<Finish> {
     const { options, cwd, worktrees } = this.#plan;
     const { item, startHead, place, base = "" } = this.#work;
@@ -258,7 +262,7 @@ export class ItemRun {
     return commit === undefined ? {} : { commit };
   }
 
-  /** Brings the work of a worktree to the plan's branch, with the done-mark. Does it once, wherever it is killed. */
+  /** Merges the work of a worktree into the plan's branch, with the done-mark. After a kill, never merges it twice. */
   async #merge(work: string | undefined, signal: AbortSignal): Promise<Finish> {
     const { cwd, worktrees } = this.#plan;
     const { item, startHead, place, base } = this.#work;
@@ -284,7 +288,7 @@ export class ItemRun {
     return writeMark({ path, tag: options.tag }, this.#work.item, isDone);
   }
 
-  /** The state of the files, without the plan; `undefined` if git can't tell. */
+  /** Returns a digest of the files, without the plan; `undefined` if git can't tell their state. */
   async #readWork(signal: AbortSignal): Promise<string | undefined> {
     const { cwd, path } = this.#work.place;
     const state = await readWorkState({ cwd, sessionPath: cwd, prpPath: path, signal });
@@ -307,7 +311,10 @@ export class ItemRun {
 
 const MINUTE = 60_000;
 
-/** The coder's own time. If it names none, or one that has passed twice, the pauses grow up to an hour. */
+/**
+ * Returns when to call the coder again: at the time that it named. If it named none, or a past time again, after pauses
+ * that grow up to an hour.
+ */
 function waitUntil(limitedUntil: string, limits: number): Date {
   const resetsAt = limitedUntil === "" ? undefined : new Date(limitedUntil);
   if (resetsAt !== undefined && (limits === 0 || resetsAt.getTime() > Date.now())) return resetsAt;

@@ -1,13 +1,13 @@
 import type { PlanItem } from "./plan.js";
 
-/** One call of the coder, as it is recorded. */
+/** One call of the coder, as recorded. */
 export interface CoderCall {
-  /** The end of what it said. */
+  /** The end of the coder's message. */
   readonly text: string;
   readonly error?: string;
-  /** In ISO 8601, or empty if the coder named no time. */
+  /** When the usage limit ends, in ISO 8601; empty if the coder named no time. */
   readonly limitedUntil?: string;
-  /** Why the coder wasn't called: the item was finished before, but not recorded. */
+  /** Set if the coder wasn't called: what showed that the item was already finished, but not recorded. */
   readonly adopted?: string;
   readonly session?: string;
   readonly costUsd?: number;
@@ -16,7 +16,7 @@ export interface CoderCall {
   readonly head?: string;
 }
 
-/** What the calls for an item, or for all, have used. */
+/** What the coder's calls have used, for one item or for all. */
 export interface Spent {
   readonly calls: number;
   readonly costUsd: number;
@@ -29,46 +29,46 @@ export const NOTHING: Spent = { calls: 0, costUsd: 0, tokens: 0, minutes: 0 };
 export function addSpent(one: Spent, other: Spent): Spent {
   return {
     calls: one.calls + other.calls,
-    // Cents and their parts don't add up exactly.
+    // Rounded, because sums of fractions of a cent aren't exact.
     costUsd: Math.round((one.costUsd + other.costUsd) * 1e6) / 1e6,
     tokens: one.tokens + other.tokens,
     minutes: Math.round((one.minutes + other.minutes) * 1e4) / 1e4,
   };
 }
 
-/** `2 calls, $0.31, 12,300 tokens` */
+/** Returns a text such as `2 calls, $0.31, 12,300 tokens`. */
 export function spentText({ calls, costUsd, tokens }: Spent): string {
   const money = costUsd === 0 ? "" : `, $${costUsd.toFixed(2)}`;
   const text = tokens === 0 ? "" : `, ${tokens.toLocaleString("en-US")} tokens`;
   return `${calls} ${calls === 1 ? "call" : "calls"}${money}${text}`;
 }
 
-/** Where an item is worked on: the project's folder, or the same folder in a worktree of its own. */
+/** Where an item is worked on: the project's folder, or the same folder in the item's own worktree. */
 export interface WorkPlace {
   readonly cwd: string;
-  /** The plan's file there. */
+  /** The plan's file at this place. */
   readonly path: string;
-  /** The worktree, if it is one. */
+  /** The folder of the item's worktree, if it has one. */
   readonly worktree?: string;
 }
 
-/** An item while it is worked on. Everything in it comes from recorded steps, so a resume makes it again. */
+/** An item while it is worked on. All its data comes from recorded steps, so a resumed run rebuilds it. */
 export class ItemWork {
   readonly item: PlanItem;
   readonly gates: readonly string[];
   readonly place: WorkPlace;
   readonly calls: CoderCall[] = [];
-  /** How often the coder was asked again. */
+  /** How many times the coder was asked for a fix. */
   fixes = 0;
-  /** What the next call is to fix. */
+  /** The failure that the next call must fix. */
   failure: string | undefined;
   session: string | undefined;
-  /** An earlier attempt was killed while the coder worked. */
+  /** True if an earlier attempt was killed while the coder worked. */
   isRepeated = false;
-  /** The newest commit at its start, and after the last call. */
+  /** The newest commit at the item's start; `head` is the newest commit after the last call. */
   readonly startHead: string | undefined;
   head: string | undefined;
-  /** The commit that its worktree is based on. */
+  /** The commit that the item's worktree is based on. */
   base: string | undefined;
 
   constructor(item: PlanItem, gates: readonly string[], place: WorkPlace, head: string | undefined) {
@@ -83,7 +83,7 @@ export class ItemWork {
   note(call: CoderCall): void {
     this.calls.push(call);
     this.head = call.head ?? this.head;
-    // A session that failed may be what failed.
+    // After an error that isn't a usage limit, the next call begins a new session: the old session may be the cause.
     if (call.error === undefined || call.limitedUntil !== undefined) this.session = call.session ?? this.session;
     else this.session = undefined;
     this.failure = call.limitedUntil === undefined ? (call.error ?? this.failure) : this.failure;

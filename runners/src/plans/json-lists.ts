@@ -5,14 +5,14 @@ import type { ItemStatus, Mark, Plan, PlanItem } from "./plan.js";
 type Fields = Readonly<Record<string, unknown>>;
 type Path = readonly (string | number)[];
 
-/** Reads `prd.json` or Taskmaster's `tasks.json`. Returns what the file is if it is neither. */
+/** Reads `prd.json` or Taskmaster's `tasks.json`. If the file is neither, returns what it is instead. */
 export function readJsonList(bytes: Buffer, tag: string | undefined): Omit<Plan, "path"> | string {
   const text = bytes.toString("utf8").replace(/^\ufeff/, "");
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
-    return "no JSON";
+    return "not JSON";
   }
   const places = findPlaces(bytes.toString("latin1"));
   if (!isRecord(json)) return Array.isArray(json) ? "a JSON array" : "a single JSON value";
@@ -57,7 +57,7 @@ function looksLikeTasks(tasks: unknown): tasks is readonly Fields[] {
   return Array.isArray(tasks) && tasks.every((task) => isRecord(task) && "status" in task);
 }
 
-/** Subtasks come before their task, which is done once they are. */
+/** Returns the items of tasks. A task comes after its subtasks, and is done once they are done. */
 function readTasks(tasks: readonly Fields[], path: Path, places: Places): readonly PlanItem[] {
   return tasks.flatMap((task, index) => {
     const own = [...path, index];
@@ -77,13 +77,13 @@ function readTasks(tasks: readonly Fields[], path: Path, places: Places): readon
     });
     const after = [...before, ...children.filter(({ status }) => status !== "deferred").map((child) => child.id)];
     const item = { ...toItem(task, id, own, places), after, isGroup: children.length > 0 };
-    // A task that is put off puts its subtasks off.
+    // If a task is deferred, its open subtasks are also deferred.
     const status = item.status === "deferred" ? ("deferred" as const) : undefined;
     return [...children.map((child) => (status && child.status !== "done" ? { ...child, status } : child)), item];
   });
 }
 
-/** Within a task, `1` names its first subtask. */
+/** Returns the full id of a dependency. Within a task, `1` means the task's own subtask 1. */
 function withParent(id: string, parent: string, siblings: readonly Fields[]): string {
   return siblings.some((sibling) => String(sibling["id"]) === id) ? `${parent}.${id}` : id;
 }
@@ -99,7 +99,7 @@ function toItem(task: Fields, id: string, path: Path, places: Places): PlanItem 
     title: textIn(task, "title"),
     text,
     ...PLAIN,
-    // Dependencies alone decide what must wait.
+    // All tasks may be worked on in parallel: only dependencies make a task wait.
     beside: "",
     status,
     after: [],
@@ -124,10 +124,12 @@ function listIn(fields: Fields, name: string): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Where each value of a JSON text stands, in bytes. */
+/** The position of each value in a JSON text, in bytes. */
 type Places = ReadonlyMap<string, readonly [start: number, end: number]>;
 
-/** The mark in a field of an object. If the object lacks the field, the mark is an empty place at its beginning. */
+/**
+ * Returns the mark in an object's field. If the field is missing, the mark is an empty range at the object's beginning.
+ */
 function findMark(
   places: Places,
   object: Path,

@@ -6,7 +6,7 @@ import { type CommandResult, runCommand } from "../processes/run-command.js";
 import { gateLine } from "../prp/gates/gate-line.js";
 import { openSink, type PrpOutput } from "../prp/output.js";
 
-/** How commands run and where they show their output. */
+/** Where commands run, and where they show their output. */
 export interface CommandSettings {
   readonly cwd: string;
   readonly output: PrpOutput | undefined;
@@ -26,7 +26,7 @@ const KEPT_BYTES = 16 * 1024;
 /** How much of a command's output is streamed into the log, in characters. */
 const MAX_STREAMED = 1024 * 1024;
 
-/** Calls a coder. If its session is gone, begins a new one. */
+/** Calls a coder. If the session to continue no longer exists, begins a new session. */
 export async function callCoder(
   line: CoderLine,
   taskId: string,
@@ -44,7 +44,7 @@ export async function callCoder(
   return { ...report, text: quoteEnd(report.text) };
 }
 
-/** Runs a gate as those of PRPs are run. */
+/** Runs a gate in the same way as the gates of PRPs. */
 export async function runGate(
   command: string,
   timeoutMs: number,
@@ -70,7 +70,7 @@ async function run(
   return result;
 }
 
-/** Also writes the output to the step's log, up to a bound. */
+/** Returns a sink that also writes the output to the step's log, up to a bound. */
 function streaming(shown: OutputSink, write: StepCall["write"]): OutputSink {
   let left = MAX_STREAMED;
   const log = textSink((text) => {

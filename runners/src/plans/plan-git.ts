@@ -11,13 +11,15 @@ export interface Commit {
   readonly subject: string;
 }
 
-/** The first line of an item's commit. */
+/** Returns the first line of the message of an item's commit. */
 export function commitSubject({ id, title }: Pick<PlanItem, "id" | "title">): string {
   const subject = /\d/.test(id) ? `${id}: ${title}` : title;
   return subject.length > 100 ? `${subject.slice(0, 99)}…` : subject;
 }
 
-/** Whether a commit's subject says that it is about the item: its id beside a word for it, or its title. */
+/**
+ * Whether a commit's subject names the item, by title or by id. A bare number needs a word such as "task" before it.
+ */
 export function isAbout({ subject }: Commit, { id, title }: Pick<PlanItem, "id" | "title">): boolean {
   if (title.length > 8 && subject.includes(title)) return true;
   const escaped = id.replace(/~\d+$/, "").replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
@@ -25,12 +27,12 @@ export function isAbout({ subject }: Commit, { id, title }: Pick<PlanItem, "id" 
   return new RegExp(`^${escaped}[:.)\\s]|(?:^|[^\\w.-])${word}${escaped}(?![\\w-]|\\.\\d)`, "i").test(subject);
 }
 
-/** The newest commit; `undefined` if there is no repository, or nothing is committed yet. */
+/** Returns the newest commit; `undefined` if there is no repository, or nothing is committed yet. */
 export async function readHead(cwd: string, signal: AbortSignal): Promise<string | undefined> {
   return (await tryGit(cwd, signal, "rev-parse", "--verify", "--quiet", "HEAD"))?.trim();
 }
 
-/** The commits since another one, the newest first; none if history was rewritten, so that git no longer knows the range. */
+/** Returns the commits since another commit, newest first; none if a rewritten history no longer has that commit. */
 export async function commitsSince(cwd: string, since: string | undefined, signal: AbortSignal): Promise<Commit[]> {
   if ((await readHead(cwd, signal)) === since) return [];
   const range = since === undefined ? "HEAD" : `${since}..HEAD`;
@@ -39,7 +41,7 @@ export async function commitsSince(cwd: string, since: string | undefined, signa
 }
 
 /**
- * Commits all changes, or adds them to the newest commit. If there are none, returns the newest commit.
+ * Commits all changes; with `amends`, adds them to the newest commit. Returns the newest commit.
  *
  * @throws {RunnerError} `GIT_FAILED`
  */

@@ -8,25 +8,25 @@ export interface RunPlanOptions {
   readonly coder: string;
   /** Commands that must succeed after each item. */
   readonly gates: readonly string[];
-  /** Items may have no gate at all. Default false. */
+  /** Allows items without any gate. Default false. */
   readonly allowsNoGates?: boolean | undefined;
-  /** How often the coder may try again, for each item. Default 2. */
+  /** How many times the coder may try again, for each item. Default 2. */
   readonly maxFixes?: number | undefined;
   /** How long a gate may take, in milliseconds. Default 1,800,000: 30 minutes. */
   readonly gateTimeoutMs?: number | undefined;
-  /** Default: no limit. */
+  /** How long the coder may take, in milliseconds. Default: no limit. */
   readonly coderTimeoutMs?: number | undefined;
   /** Makes one commit per item. Default false. */
   readonly commits?: boolean | undefined;
-  /** Pauses the run after so many items. Default: all. */
+  /** Pauses the run after this many items. Default: never. */
   readonly maxItems?: number | undefined;
-  /** With `commits`: the first item's commit may contain what is changed already. Default false. */
+  /** With `commits`: lets earlier uncommitted changes land in the first item's commit. Default false. */
   readonly allowsDirty?: boolean | undefined;
-  /** How many items that are marked as parallel may be worked on at once; more than 1 needs `worktrees`. Default 1. */
+  /** How many parallel items may be worked on at once; more than 1 needs `worktrees`. Default 1. */
   readonly jobs?: number | undefined;
-  /** Parallel items have a git worktree each, in `.waymark/worktrees`. Needs `commits`. Default false. */
+  /** Gives each parallel item its own git worktree, in `.waymark/worktrees`. Needs `commits`. Default false. */
   readonly worktrees?: boolean | undefined;
-  /** Runs these items only, also optional and deferred ones. Default: all that are open. */
+  /** Runs only these items, even if they are optional or deferred. Default: all open items that aren't optional. */
   readonly only?: readonly string[] | undefined;
   readonly budget?:
     | { readonly usd?: number | undefined; readonly tokens?: number | undefined; readonly minutes?: number | undefined }
@@ -34,13 +34,13 @@ export interface RunPlanOptions {
   readonly tag?: string | undefined;
   /** Where the coder and the gates run. Default: the current folder. */
   readonly cwd?: string | undefined;
-  /** Pauses the run. */
+  /** Pauses the run when it aborts. */
   readonly signal?: AbortSignal | undefined;
   readonly output?: PrpOutput | undefined;
   readonly logger: Logger;
 }
 
-/** What is recorded of an item. */
+/** What is recorded about an item. */
 export interface ItemRecord extends Spent {
   readonly title: string;
   readonly status: "done" | "failed";
@@ -61,7 +61,7 @@ export interface PlanResult {
   readonly spent: Spent;
 }
 
-/** The task of a plan's run: `plan/specs/001/tasks.md`. */
+/** Returns the task of a plan's run, such as `plan/specs/001/tasks.md`. */
 export function planTask(path: string, cwd = "."): string {
   return `plan/${relative(resolve(cwd), resolve(path)).split(sep).join("/")}`;
 }

@@ -1,15 +1,15 @@
 import { indent } from "../prp/prp-document.js";
 import type { ItemWork } from "./item-work.js";
 
-/** Where the plan stands, for the coder. */
+/** The documents of the plan, for the coder's prompt. */
 export interface PromptContext {
-  /** The plan's path from the folder of the work. */
+  /** The plan's path, relative to the folder of the work. */
   readonly plan: string;
   /** The other documents in the plan's folder. */
   readonly beside: readonly string[];
 }
 
-/** The prompt of a coder's next call. */
+/** Returns the prompt for the coder's next call. */
 export function itemPrompt(work: ItemWork, context: PromptContext): string {
   const { item, gates, failure, session } = work;
   const name = `${item.id} (${item.title})`;
@@ -31,7 +31,7 @@ export function itemPrompt(work: ItemWork, context: PromptContext): string {
   ].join("\n\n");
 }
 
-/** Tells a new session what was done before it. */
+/** Returns the part of the prompt that tells a new session about the earlier one. */
 function handover({ calls }: ItemWork): string {
   const said = calls.findLast(({ text }) => text !== "")?.text ?? "";
   const words = said === "" ? "" : ` Its last words were:\n${indent(said)}`;

@@ -17,7 +17,7 @@ interface Batch {
   readonly key: string;
 }
 
-/** The turns of a plan's run: each works on one item, or on parallel ones side by side. */
+/** Runs the turns of a plan's run. Each turn works on one item, or on several parallel items at once. */
 export class PlanTurns {
   readonly done: string[] = [];
   readonly enough = new AbortController();
@@ -60,7 +60,7 @@ export class PlanTurns {
     );
   }
 
-  /** The items to run, in the order of work. */
+  /** Returns the items to run, in the order of work. */
   wantedIn({ items }: Plan): readonly PlanItem[] {
     const { only } = this.#options;
     return items.filter(({ id, status, isOptional }) => {
@@ -69,12 +69,12 @@ export class PlanTurns {
     });
   }
 
-  /** One turn: an item, or parallel ones side by side. */
+  /** Runs one turn: one item, or several parallel items at once. */
   async turn(run: Run<PlanState, PlanState>) {
     const { maxItems = Number.POSITIVE_INFINITY } = this.#options;
     const { items } = run.state;
     this.spent = Object.values(items).reduce(addSpent, NOTHING);
-    // Thrown in a turn of its own, so that the next run begins the item anew.
+    // Thrown in a later turn than the failure, so that the next run begins the item from the start.
     if (this.#failure !== undefined) throw this.#failure;
     if (this.done.length >= maxItems) this.enough.abort();
     run.signal.throwIfAborted();
@@ -100,11 +100,11 @@ export class PlanTurns {
     return run.next({ items: { ...items, ...records } }, { stage: batch.items.map(({ id }) => id).join(" "), label });
   }
 
-  /** Chooses an item that can be worked on now, and those beside it. */
+  /** Chooses an item that can be worked on now, and the items that may run in parallel with it. */
   async #choose({ items: records }: PlanState, key: string, signal: AbortSignal): Promise<Batch> {
     const { tag, jobs = 1, commits, allowsDirty } = this.#options;
     const { path, cwd } = this.#plan;
-    // The work on a failed item is what it left.
+    // A failed item leaves its unfinished work in the folder, so uncommitted changes are allowed then.
     const hasFailed = Object.values(records).some(({ status }) => status === "failed");
     if (commits && !allowsDirty && this.#isFirst && !hasFailed) await assertClean(cwd, path, signal);
     await this.#plan.worktrees.clear(signal);
@@ -114,7 +114,7 @@ export class PlanTurns {
     const ready = wanted.filter(({ after }) => after.every((id) => !undone.has(id)));
     const [first] = ready;
     if (first === undefined && wanted.length > 0)
-      this.#say(`These wait for items that aren't run: ${wanted.map(({ id }) => id).join(", ")}`);
+      this.#say(`These items wait for others that aren't run: ${wanted.map(({ id }) => id).join(", ")}`);
     const isBeside = (item: PlanItem) =>
       item === first || (item.beside !== undefined && item.beside === first?.beside && !item.isGroup);
     const items = first?.isGroup ? [first] : ready.filter(isBeside).slice(0, jobs);

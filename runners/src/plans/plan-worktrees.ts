@@ -7,13 +7,13 @@ import { readHead, runGit, tryGit } from "./plan-git.js";
 import { planTask } from "./plan-options.js";
 
 /**
- * The git worktrees in which parallel items are worked on. They are below the project's folder, so its `node_modules` are found
- * there. Git ignores them.
+ * The git worktrees in which parallel items are worked on. The worktrees are below the project's folder, so that its
+ * `node_modules` are found. Git ignores the worktrees.
  */
 export class PlanWorktrees {
   readonly #cwd: string;
   readonly #path: string;
-  /** That of this plan's worktrees. */
+  /** The folder of this plan's worktrees. */
   readonly #folder: string;
 
   constructor(cwd: string, path: string) {
@@ -23,7 +23,7 @@ export class PlanWorktrees {
     this.#folder = join(cwd, ".waymark", "worktrees", name);
   }
 
-  /** Where an item is worked on. */
+  /** Returns the place where an item is worked on. */
   async placeOf({ id }: PlanItem, signal: AbortSignal): Promise<WorkPlace> {
     const name = /^\w[\w.-]{0,40}$/.test(id) ? id : hash("sha256", id, "hex").slice(0, 16);
     const worktree = join(this.#folder, name);
@@ -32,7 +32,7 @@ export class PlanWorktrees {
     return { worktree, cwd: join(worktree, prefix), path: resolve(worktree, path ?? this.#path) };
   }
 
-  /** Makes the worktree anew, at a commit, with the plan as it is now. */
+  /** Creates a fresh worktree at a commit, with a copy of the current plan. */
   async add({ worktree = "", path }: WorkPlace, head: string, signal: AbortSignal): Promise<void> {
     await this.remove(worktree, signal);
     await mkdir(this.#folder, { recursive: true });
@@ -43,21 +43,21 @@ export class PlanWorktrees {
     await copyFile(this.#path, path);
   }
 
-  /** Also removes what a kill left of it. */
+  /** Removes a worktree, even if a kill has left only parts of it. */
   async remove(worktree: string, signal: AbortSignal): Promise<void> {
     await rm(worktree, { recursive: true, force: true, maxRetries: 3 });
-    // Git may not know it.
+    // This call fails if git doesn't know the worktree.
     await tryGit(this.#cwd, signal, "worktree", "remove", "--force", "--force", worktree);
   }
 
-  /** Removes the worktrees that earlier turns have left. */
+  /** Removes the worktrees that earlier turns left behind. */
   async clear(signal: AbortSignal): Promise<void> {
     const names = await readdir(this.#folder).catch(() => []);
     for (const name of names) await this.remove(join(this.#folder, name), signal);
     if (names.length > 0) await rm(this.#folder, { recursive: true, force: true });
   }
 
-  /** Makes a commit of all changes in a worktree but the plan's; `undefined` if there are none. Moves nothing. */
+  /** Creates a commit of all changes in a worktree except the plan's, on no branch; `undefined` if there are none. */
   async commit({ worktree = "" }: WorkPlace, base: string, subject: string, signal: AbortSignal) {
     const path = await this.#pathInRepository(signal);
     await runGit(worktree, signal, "read-tree", base);
@@ -69,7 +69,8 @@ export class PlanWorktrees {
   }
 
   /**
-   * Brings a worktree to a commit, and the work of another one onto it. Returns the files in conflict; then the work is taken back.
+   * Resets a worktree to `head`, and applies the commit `work` to it. Returns the files in conflict; if there are any,
+   * the work is removed again.
    *
    * @throws {RunnerError} `GIT_FAILED`
    */
@@ -87,12 +88,12 @@ export class PlanWorktrees {
     }
   }
 
-  /** Brings the plan's branch and its folder to a commit that is on top of it. */
+  /** Fast-forwards the plan's branch, and the project's folder, to a commit on top of the branch. */
   async bring(commit: string, signal: AbortSignal): Promise<void> {
     await runGit(this.#cwd, signal, "merge", "--quiet", "--ff-only", commit);
   }
 
-  /** The newest commit of the plan's branch. */
+  /** Returns the newest commit of the plan's branch. */
   head(signal: AbortSignal): Promise<string | undefined> {
     return readHead(this.#cwd, signal);
   }

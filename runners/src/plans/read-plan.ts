@@ -6,14 +6,14 @@ import { readJsonList } from "./json-lists.js";
 import type { Plan } from "./plan.js";
 
 export interface ReadPlanOptions {
-  /** Which of Taskmaster's lists. Default: `master`, or the only one. */
+  /** The list to read from Taskmaster's file. Default: `master`, or the only list. */
   readonly tag?: string | undefined;
 }
 
 /**
  * Reads a plan: Markdown with check boxes, a `prd.json`, or Taskmaster's `tasks.json`.
  *
- * @throws {RunnerError} `PLAN_UNREADABLE`; or `PLAN_INVALID`: the file is none of these, and the message names what it is.
+ * @throws {RunnerError} `PLAN_UNREADABLE`; or `PLAN_INVALID`: the file is none of these. The message says what it is.
  */
 export async function readPlan(path: string, options: ReadPlanOptions = {}): Promise<Plan> {
   const bytes = await readDocument("plan", resolve(path));
@@ -24,7 +24,7 @@ export async function readPlan(path: string, options: ReadPlanOptions = {}): Pro
 export function parsePlan(bytes: Buffer, path: string, { tag }: ReadPlanOptions = {}): Plan {
   const read = /\.json$/i.test(path) ? readJsonList(bytes, tag) : readCheckBoxes(bytes, path);
   if (typeof read !== "string") return { path, ...read };
-  throw new RunnerError("PLAN_INVALID", `${path} is no plan that Waymark can run: it is ${read}. ${SUPPORTED}`);
+  throw new RunnerError("PLAN_INVALID", `${path} isn't a plan that Waymark can run: it is ${read}. ${SUPPORTED}`);
 }
 
 const SUPPORTED =

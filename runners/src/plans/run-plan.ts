@@ -9,9 +9,10 @@ import { PlanTurns } from "./plan-turns.js";
 import { readPlan } from "./read-plan.js";
 
 /**
- * Runs a plan's open items, one after the other or parallel ones side by side: the coder, the gates, fixes until the gates pass,
- * then the done-mark. It is a run of the task {@link planTask}: kill it anywhere, and call it again to resume. An item that was
- * finished before the kill, but not recorded, isn't done again.
+ * Runs a plan's open items, one after the other or several parallel items at once. For each item, calls the coder, runs
+ * the gates, asks for fixes until the gates pass, then writes the done-mark. The plan is a run of the task
+ * {@link planTask}: after a kill, call this function again to resume. An item that was finished before the kill, but
+ * not recorded, isn't done again.
  *
  * @throws {RunnerError} The plan can't be run (nothing was done), an item failed, or the budget is spent.
  * @throws {LeaseHeldError} Another process runs this plan.
@@ -43,14 +44,17 @@ export async function runPlan(manager: CheckpointManager, path: string, options:
   return { success: true, done: running.done, open: left, spent: running.spent };
 }
 
-/** @throws {RunnerError} `PLAN_INVALID`: the options exclude each other. `GIT_FAILED`: git lacks what they need. */
+/**
+ * @throws {RunnerError} `PLAN_INVALID`: the options exclude each other. `GIT_FAILED`: there is no repository, or no
+ * commit.
+ */
 async function assertGit(path: string, { jobs = 1, worktrees, commits, cwd = "." }: RunPlanOptions): Promise<void> {
   const refuse = (why: string) => new RunnerError("PLAN_INVALID", `${path} can't be run: ${why}. Nothing was run.`);
   if (jobs > 1 && !worktrees)
     throw refuse(
       `${jobs} coders in one folder would overwrite each other's work, and no gate could tell whose work it judges. Pass --worktrees to have a git worktree for each`,
     );
-  if (worktrees && !commits) throw refuse("what is done in a worktree comes to the branch as a commit. Pass --commit");
+  if (worktrees && !commits) throw refuse("the work of a worktree reaches the branch as a commit. Pass --commit");
   const { signal } = new AbortController();
   if (commits) await runGit(cwd, signal, "rev-parse", "--show-toplevel");
   if (worktrees && (await readHead(cwd, signal)) === undefined)

@@ -14,8 +14,8 @@ export class BoundedCapture {
   #total = 0;
 
   /**
-   * @param maxBytes - How many bytes are kept, from 0.
-   * @param headBytes - How many of them are kept from the beginning. Default: half.
+   * @param maxBytes - How many bytes are kept; 0 or more.
+   * @param headBytes - How many of these bytes are kept from the beginning. Default: half.
    */
   constructor(maxBytes: number, headBytes = Math.floor(maxBytes / 2)) {
     this.#headBytes = headBytes;
@@ -36,7 +36,7 @@ export class BoundedCapture {
     if (this.#tailLength > 2 * this.#tailBytes) this.#trimTail();
   }
 
-  /** The output so far, as UTF-8. An incomplete character is left out. */
+  /** Returns the output so far, as UTF-8. An incomplete character is left out. */
   text(): string {
     this.#trimTail();
     const head = Buffer.concat(this.#head);
@@ -59,8 +59,8 @@ export class BoundedCapture {
 }
 
 /**
- * Returns the text if it has at most `maxBytes` bytes as UTF-8. Otherwise returns its two ends, and between them how
- * much was cut.
+ * Returns the text if it has at most `maxBytes` bytes as UTF-8. If it is longer, returns its beginning and its end,
+ * with the number of cut bytes between them.
  */
 export function boundText(text: string, maxBytes: number): string {
   if (Buffer.byteLength(text) <= maxBytes) return text;

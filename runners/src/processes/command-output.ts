@@ -37,7 +37,7 @@ export class CommandOutput {
   }
 }
 
-/** Returns a sink that passes on whole characters. The last call of `pass` may have no text. */
+/** Returns a sink that passes on whole characters. The last call of `pass` may get an empty text. */
 export function textSink(pass: (text: string) => void): OutputSink {
   const decoder = new StringDecoder("utf8");
   return {

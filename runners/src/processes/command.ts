@@ -16,8 +16,9 @@ export interface CommandLine {
   /** Whether the command ends and fails at its first failing line. Default false. */
   readonly strict?: boolean | undefined;
   /**
-   * Returns the name of a statement of the command, so that a failure or a time-out can tell which one ran. At the
-   * beginning of each statement, the command writes the statement's number and a line break to file descriptor 9.
+   * Returns the name of a statement of the command, so that a failure or a timeout can name the statement that ran. At
+   * the beginning of each statement, the command must write the statement's number and a line break to file descriptor
+   * 9.
    */
   readonly nameStatement?: ((index: number) => string | undefined) | undefined;
   /** The folder where the command runs. Default: the current folder. */
@@ -59,7 +60,7 @@ export interface Command {
   readonly stderr: Readable;
   /** Resolves when the command itself has ended. Processes that it started may still run. */
   readonly ended: Promise<ProcessEnd>;
-  /** Returns the name that `nameStatement` gives to the statement that began last. */
+  /** Returns the name of the statement that began last, if the command line has `nameStatement`. */
   lastStatement(): Promise<string | undefined>;
   /**
    * Ends the whole group. If the command has already ended, ends the processes that it left in the group. Resolves when
@@ -74,7 +75,8 @@ export interface Command {
  * Starts a command in its own process group, under a watchdog. The watchdog is a small shell that ends the whole group
  * if this process dies, even by SIGKILL. {@link runCommand} also collects the output and waits for the end. Unix only.
  *
- * The caller listens to both streams in the same turn, and calls `end` once the command is no longer needed.
+ * The caller must listen to both streams in the same turn of the event loop, and call `end` once the command is no
+ * longer needed.
  *
  * @throws {ProcessStartError} The command can't be started, and no part of it runs.
  */
@@ -120,7 +122,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
     // No `await` may stand between here and the first listener: if a process ends unread, Node discards its output.
     go.end("go\n");
     const isGone = watched.then(({ exitCode }) => {
-      // If the watchdog was killed, it can't end the group when this process dies. So the group is ended now.
+      // A killed watchdog can't end the group when this process dies, so the group is ended now.
       if (exitCode === null) killGroup(group);
     });
     return {
@@ -138,7 +140,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
       },
     };
   } catch (cause) {
-    // When its pipe closes, the waiting shell ends, and so does a watchdog without a group.
+    // Closing the pipes ends the waiting shell, and a watchdog that has no group yet.
     for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
     await numbers?.close();
     const isMissing = types.isNativeError(cause) && "code" in cause && cause.code === "ENOENT";
@@ -151,7 +153,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
   }
 }
 
-/** The shell waits for a line before it becomes the command. By then the watchdog knows the group. */
+/** The shell waits for a line before it executes the command, so that the watchdog has the group by then. */
 const WAIT = 'IFS= read -r line <&3 || exit; exec 3<&-; exec "$@"';
 
 function makeArguments({ shell = "sh", command, strict = false }: CommandLine): string[] {
@@ -159,8 +161,8 @@ function makeArguments({ shell = "sh", command, strict = false }: CommandLine): 
 }
 
 /**
- * The descriptor for the number of each statement that begins. Commands that use descriptors themselves use lower ones,
- * up to 8.
+ * The descriptor to which a command writes the number of each statement that begins. For their own use, commands have
+ * the lower descriptors, up to 8.
  */
 export const STATEMENT_FD = 9;
 
@@ -172,7 +174,7 @@ async function readLastLine(file: FileHandle): Promise<string> {
   return end.toString("latin1").trimEnd().split("\n").at(-1) ?? "";
 }
 
-/** Puts the file at {@link STATEMENT_FD} and ignores the descriptors before it. */
+/** Returns `stdio` entries that put the file at {@link STATEMENT_FD}, after descriptors that are ignored. */
 function atStatementFd(file: FileHandle | undefined): ("ignore" | number)[] {
   return file === undefined ? [] : [...Array.from({ length: STATEMENT_FD - 4 }, () => "ignore" as const), file.fd];
 }
@@ -197,7 +199,7 @@ function killGroup(group: number): void {
   }
 }
 
-/** As in npm scripts, the project's own programs come first. */
+/** Returns the PATH for a folder. As in npm scripts, the programs in `node_modules/.bin` come first. */
 function pathFrom(cwd: string): string {
   const folders: string[] = [];
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {
@@ -208,8 +210,8 @@ function pathFrom(cwd: string): string {
 }
 
 /**
- * Returns an open file without a name. For input, it is better than a pipe, which breaks if the command doesn't read it. Also,
- * /dev/stdin can be opened for a file, but not for Node's pipes, which are sockets.
+ * Returns an open file without a name. Input comes from a file because a pipe breaks if the command doesn't read it.
+ * Also, a command can't open /dev/stdin if it is one of Node's pipes, which are sockets.
  */
 async function unnamedFile(what: string, flags: "r" | "a+", text: string): Promise<FileHandle> {
   const path = join(tmpdir(), `waymark-${what}-${randomUUID()}`);
@@ -228,7 +230,7 @@ function refused(what: string): (cause: unknown) => never {
   };
 }
 
-/** The kit's function of this name leaves out the path. */
+/** Unlike the kit's function of this name, keeps the path. */
 function describeCause(cause: unknown): string {
   return types.isNativeError(cause) ? cause.message : String(cause);
 }

@@ -28,7 +28,7 @@ export interface CommandResult {
   readonly stderr: string;
   readonly timedOut: boolean;
   /**
-   * True if `signal` aborted before the command had ended, or while its timeout was ending it. Then the outcome means
+   * True if `signal` aborted before the command had ended, or while its timeout was ending it. The outcome then means
    * nothing.
    */
   readonly aborted: boolean;
@@ -37,7 +37,8 @@ export interface CommandResult {
 const DEFAULT_OUTPUT_BYTES = 64 * 1024;
 
 /**
- * How long the output may stay open after its group is gone. Only a process that left the group can hold it open then.
+ * How long the output may stay open after the command's group is gone: only a process that left the group still holds
+ * it.
  */
 const DRAIN_WAITS = 20;
 const DRAIN_WAIT_MS = 50;
@@ -47,12 +48,12 @@ const DRAIN_WAIT_MS = 50;
  * ended. Unix only.
  *
  * If this process dies, even by SIGKILL, a watchdog ends the group: by SIGTERM, and after `killGraceMs` by SIGKILL.
- * So no process of the command stays behind, unless it left its group (`setsid`).
+ * So no process of the command is left behind, unless it left its group (`setsid`).
  *
- * When the command ends, the processes that it left in its group (a server started with `&`) are ended too. They would
+ * When the command ends, the processes that it left in its group (a server started with `&`) are also ended. They would
  * disturb the next run of the command.
  *
- * `stderr` may end in lines of Waymark's own, in brackets, with facts that the exit code doesn't show.
+ * `stderr` may end with lines that Waymark adds in brackets, with facts that the exit code doesn't show.
  *
  * @example
  * ```ts
@@ -164,7 +165,7 @@ class Pump {
     return isOpen;
   }
 
-  /** Adds a line of Waymark's own. */
+  /** Adds a line from Waymark itself. */
   note(text: string): void {
     void this.#push(Buffer.from(`${this.#lastByte === NEWLINE ? "" : "\n"}[waymark: ${text}]\n`));
   }

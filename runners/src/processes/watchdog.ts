@@ -1,6 +1,6 @@
 /**
- * How long the watchdog waits before it checks again whether the group is gone. The script's argument is the number of checks
- * before SIGKILL.
+ * How long the watchdog waits before it checks again whether the group is gone. The script's argument is the number of
+ * checks before SIGKILL.
  */
 export const WATCHDOG_POLL_MS = 20;
 
@@ -9,13 +9,13 @@ export const WATCHDOG_POLL_MS = 20;
  * SIGKILL. The pipe ends when the process that started the script closes it or dies, however it dies. The pipe's first
  * line is the group.
  *
- * A second line says that the command has ended by itself. Then the processes that it left also get 200 ms to end by
- * themselves. The exit code is 0 if nothing had to be ended. Processes that outlive SIGKILL (in a hanging system call,
- * or another user's) are given up after ten seconds.
+ * A second line means that the command has ended by itself. The processes that it left then get 200 ms to end by
+ * themselves. The exit code is 0 if nothing had to be ended. The script gives up on processes that outlive SIGKILL (in
+ * a hanging system call, or another user's) after ten seconds.
  *
- * Ended processes that nobody has collected don't count: in a container without an init they stay for ever. Only
- * Linux's /proc shows them. A killed process can look ended while some of its threads still hold its ports, so threads are
- * checked as well. `kill` gets no `--`, because dash takes it for a number.
+ * Zombie processes don't count: in a container without an init they stay for ever. Only Linux's /proc shows them. A
+ * killed process can look ended while some of its threads still hold its ports, so threads are checked as well. `kill`
+ * gets no `--`, because dash reads it as a number.
  */
 export const WATCHDOG = String.raw`
 PATH="$PATH:/usr/bin:/bin"

@@ -13,8 +13,8 @@ const files = z.array(z.string()).optional();
 const ReplySchema = CoderResultSchema.extend({ artifacts: files, files });
 
 /**
- * Finds the JSON result at the end of a coder's report: on the last line, on several, or in a fence. If there is no result, the
- * coder has worked and the gates decide; only a report of an error is one.
+ * Finds the JSON result at the end of a coder's report: on the last line, on several lines, or in a fence. Without a
+ * result, the reply is `success`, and the gates decide; but a reported error is always `error`.
  */
 export function replyIn(report: CoderReport): CoderReply {
   if (report.error !== undefined) return { result: "error", message: report.error, artifacts: [] };
@@ -25,7 +25,7 @@ export function replyIn(report: CoderReport): CoderReply {
   return found ?? { result: "success", message: quoteEnd(text), artifacts: [] };
 }
 
-/** Reads the reply of a coder that is a function: text as above, or the result as an object. */
+/** Reads the reply of a coder that is a function: text that may end with the result, or the result as an object. */
 export function toCoderReply(returned: unknown): CoderReply {
   if (typeof returned === "string") return replyIn(readReport(returned, false, new Date()));
   const checked = ReplySchema.safeParse(returned);
@@ -39,7 +39,7 @@ function readReply(json: string): CoderReply | undefined {
     const checked = ReplySchema.safeParse(JSON.parse(json));
     return checked.success ? toReply(checked.data) : undefined;
   } catch {
-    // Prose.
+    // The text is prose, not JSON.
     return undefined;
   }
 }

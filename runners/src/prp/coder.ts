@@ -30,9 +30,9 @@ export type CoderAnswer =
     };
 
 /**
- * The coder does the work. It is a function, `claude`, `codex`, or a command line for `sh`. The command reads the prompt on stdin. Its stdout may
- * end with one line of JSON, `{"result": "success" | "error" | "issue", "message": "…", "artifacts"?: […]}`; without one, the gates
- * decide.
+ * The coder does the work. It is a function, `claude`, `codex`, or a command line for `sh`. The command reads the
+ * prompt on stdin. Its stdout may end with one line of JSON, `{"result": "success" | "error" | "issue", "message": "…",
+ * "artifacts"?: […]}`. Without this line, the gates decide.
  */
 export type Coder = string | ((request: CoderRequest) => CoderAnswer | Promise<CoderAnswer>);
 

@@ -11,7 +11,7 @@ import type { PrpOutput } from "./output.js";
 export interface PrpExecutorOptions {
   /** Does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
   readonly coder: Coder;
-  /** How often the coder may try to fix failed gates in each round. Default 2. */
+  /** How many times the coder may try to fix failed gates in each round. Default 2. */
   readonly maxFixAttempts?: number | undefined;
   /** How long a gate may take, in milliseconds. Default 1,800,000: 30 minutes. */
   readonly gateTimeoutMs?: number | undefined;
@@ -23,7 +23,7 @@ export interface PrpExecutorOptions {
   readonly maxOutputBytes?: number | undefined;
   /**
    * While a command runs, its new output is saved at this interval, in milliseconds. After a kill, the newest
-   * checkpoint shows how far the command was. Default 30,000; 0 or Infinity: never. A coder that is a function has no
+   * checkpoint shows how far the command got. Default 30,000; 0 or Infinity: never. A coder that is a function has no
    * output to save.
    */
   readonly autoSaveIntervalMs?: number | undefined;
@@ -34,8 +34,8 @@ export interface PrpExecutorOptions {
   /** Shows the output of the coder and the gates while they run. Default: this process's stdout and stderr. */
   readonly output?: PrpOutput | undefined;
   /**
-   * The details of some entries have a `type`: `resumed`, `gateRunsAgain`, `stepStarted`, `stepEnded`. Default: warnings and errors
-   * become process warnings.
+   * The details of some entries have a `type`: `resumed`, `gateRunsAgain`, `stepStarted`, `stepEnded`. Default:
+   * warnings and errors become process warnings.
    */
   readonly logger?: Logger | undefined;
 }

@@ -26,9 +26,9 @@ export interface PrpCheck {
   readonly taskId: string;
   /** The heading of the section with the gates; absent if the PRP is JSON. */
   readonly section?: string;
-  /** In the order in which they run. */
+  /** The gates in the order in which they run. */
   readonly gates: readonly GateCheck[];
-  /** Why the PRP can't be executed: each reason with its line. Empty if it can. */
+  /** The reasons why the PRP can't be executed, each with its line. Empty if it can be executed. */
   readonly problems: readonly string[];
   /** If only some gates can't be run: how to run the others. */
   readonly offer?: string | undefined;
@@ -36,7 +36,7 @@ export interface PrpCheck {
 
 /** A PRP that is ready to be executed. */
 export interface LoadedPrp extends PrpCheck {
-  /** The path's id, under which a session may have begun this PRP. If the session has it, that task is continued. */
+  /** The id made from the path. If the session began this PRP under that id, the task of that id is continued. */
   readonly otherId?: string;
   /** The id to use if `taskId`, which comes from the title, belongs to another PRP of the session. */
   readonly pathId?: string;
@@ -46,11 +46,11 @@ export interface LoadedPrp extends PrpCheck {
   readonly digest: string;
 }
 
-/** How a PRP is read: the same when it is checked and when it is executed. */
+/** Options for reading a PRP, the same for checking and for executing it. */
 export interface PrpReading {
   /** The task's name. Default: the PRP's own id, or else its path relative to the session's folder. */
   readonly taskId?: string | undefined;
-  /** The heading of the section with the gates. Needed if no heading says validation, or several do. */
+  /** The heading of the section with the gates. Needed if no heading, or more than one, says validation. */
   readonly section?: string | undefined;
   /** The gates to leave out: levels such as `"2"`, or `"1-2"` for the second gate of level 1. */
   readonly skip?: readonly string[] | undefined;
@@ -82,8 +82,8 @@ const CheckSchema = z.strictObject({
  * Describes what executing a PRP would run. Runs nothing and writes nothing.
  *
  * @param path - The PRP's file: Markdown, or a `PrpDocument` as JSON.
- * @throws {RunnerError} `PRP_UNREADABLE`; or `PRP_INVALID`: no section holds the gates, several could, or the JSON is no
- *   `PrpDocument`.
+ * @throws {RunnerError} `PRP_UNREADABLE`; or `PRP_INVALID`: no section holds the gates, several could, or the JSON
+ *   isn't a `PrpDocument`.
  */
 export async function checkPrp(path: string, options: CheckPrpOptions = {}): Promise<PrpCheck> {
   const checked = checkOptions("CheckPrpOptions", options, CheckSchema);
@@ -111,7 +111,7 @@ export async function loadPrp(prp: PrpDocument | string, options: CheckPrpOption
   );
 }
 
-/** Names a gate as `--skip` does: `1`, or `1-2` for the second gate of level 1. */
+/** Returns a gate's name for `--skip`: `1`, or `1-2` for the second gate of level 1. */
 export function gateName(stage: string): string {
   return stage.slice("validation-gate-".length);
 }
@@ -166,7 +166,10 @@ async function loadedDocument(document: CheckedDocument, path: string, options: 
   };
 }
 
-/** @param parsed - In the order of their levels. @throws {RunnerError} No gate has a name of `skip` or `only`. */
+/**
+ * @param parsed - In the order of their levels.
+ * @throws {RunnerError} `skip` or `only` names a gate that doesn't exist.
+ */
 async function checkGates(
   parsed: readonly ParsedGate[],
   options: CheckPrpOptions,
@@ -193,7 +196,7 @@ async function checkGates(
   return { gates, problems: findProblems(gates), offer: offerToSkip(gates) };
 }
 
-/** Returns why these gates can't show that the work is done; empty if they can. */
+/** Returns the reasons why these gates can't show that the work is done; empty if they can show it. */
 function findProblems(gates: readonly GateCheck[]): string[] {
   if (gates.length === 0) return ["It has no validation gate."];
   if (gates.every(({ skipped }) => skipped !== undefined)) {
@@ -221,10 +224,10 @@ function offerToSkip(gates: readonly GateCheck[]): string | undefined {
 function whyLeftOut(name: string, level: number, { skip = [], only }: PrpReading): string | undefined {
   const isIn = (names: readonly string[]): boolean => names.some((each) => each === name || each === String(level));
   if (isIn(skip)) return "it is left out (--skip)";
-  return only === undefined || isIn(only) ? undefined : "it isn't among those to run (--only)";
+  return only === undefined || isIn(only) ? undefined : "it isn't among the gates to run (--only)";
 }
 
-/** @throws {RunnerError} No gate has a name of `skip` or `only`. */
+/** @throws {RunnerError} `skip` or `only` names a gate that doesn't exist. */
 function assertKnown(gates: readonly GateCheck[], { skip = [], only = [] }: PrpReading): void {
   const known = new Set(gates.flatMap((gate) => [String(gate.level), gateName(gate.stage)]));
   const unknown = [...skip, ...only].find((name) => !known.has(name));
@@ -239,7 +242,7 @@ function parseJson(text: string, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new RunnerError("PRP_INVALID", `The PRP ${path} is no JSON: ${describeCause(cause)}. Nothing was run.`, {
+    throw new RunnerError("PRP_INVALID", `The PRP ${path} isn't JSON: ${describeCause(cause)}. Nothing was run.`, {
       cause,
     });
   }
@@ -254,12 +257,12 @@ async function readText(path: string): Promise<string> {
       `The PRP ${path} ${size}. Nothing was run; split it, or take out what no gate needs.`,
     );
   }
-  // The Markdown parser would take a BOM for text. A shell takes "\r" for a character.
+  // The Markdown parser would read a BOM as text, and a shell reads "\r" as a part of a word.
   return bytes
     .toString("utf8")
     .replace(/^\ufeff/, "")
     .replaceAll("\r\n", "\n");
 }
 
-/** Five times the size of a long PRP. Reading a text of this size takes a few seconds at most, whatever it consists of. */
+/** Five times the size of a long PRP. Reading a text of this size takes a few seconds at most, whatever it contains. */
 const MAX_BYTES = 512 * 1024;

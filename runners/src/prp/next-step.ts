@@ -10,7 +10,7 @@ export interface Position {
   readonly stage: PrpStage;
   readonly coderResponse?: string | undefined;
   readonly coderResult?: CoderResult | undefined;
-  /** Those for the last usable response. */
+  /** The results for the last usable response. */
   readonly results: GateResults;
   /** The number of fix attempts in this round. A new round begins when a failed PRP is executed again. */
   readonly fixAttempt: number;
@@ -44,11 +44,11 @@ export function nextStep(position: Position, gates: readonly GateCheck[], maxFix
       : { kind: "gate", gate };
   }
   const late = failed.find(([, { timedOut }]) => timedOut === true);
-  // Nothing tells whether the work is at fault, so a coder would change what needn't be changed.
+  // A timeout doesn't show whether the work is at fault, so a coder might change work that is right.
   if (late !== undefined) {
     const name = gateName(late[0]);
     return fail(
-      `Gate ${name} timed out, and its output says where. Give it more time (--gate-timeout), or leave it out (--skip ${name})`,
+      `Gate ${name} timed out; its output shows where. Give it more time (--gate-timeout), or leave it out (--skip ${name})`,
     );
   }
   const failedGates = failed.map(([, result]) => result);
@@ -57,7 +57,7 @@ export function nextStep(position: Position, gates: readonly GateCheck[], maxFix
 }
 
 /**
- * Returns the position after the coder's outcome. If the response is unusable, the results for the response before it
+ * Returns the position after the coder's outcome. If the response is unusable, the results for the previous response
  * are kept.
  */
 export function afterCoder(position: Position, fixAttempt: number, { response, reply }: CoderOutcome): Position {
@@ -79,13 +79,13 @@ export function afterGate(position: Position, { stage }: GateCheck, result: Vali
 
 /**
  * Returns the position that a checkpoint's state describes. After `failed`, a new round of fix attempts begins. If
- * there is a usable response, the round begins with the failed gate, and passed gates are skipped. Otherwise it begins
- * with the coder.
+ * there is a usable response, the round begins with the failed gate, and passed gates are skipped. Without a usable
+ * response, the round begins with the coder.
  *
  * The PRP may have changed since. A result counts as long as its gate is the same. A changed or added gate is run, even
  * after `complete`. The result of a removed gate is dropped.
  *
- * @param isForeign - Another program wrote the checkpoint. It doesn't write `failed` after a coder's error.
+ * @param isForeign - Another program wrote the checkpoint. Other programs don't write `failed` after a coder's error.
  */
 export function findPosition(
   state: CheckpointExecutionState,
@@ -112,7 +112,7 @@ export function findPosition(
 /** Returns the results of the gates that the execution would skip from `position` on. */
 export function resultsToSkip(position: Position, gates: readonly GateCheck[]): GateResults {
   const step = nextStep(position, gates, 0);
-  // After a failed gate, the coder's next response makes all results void.
+  // After a failed gate, the coder's next response invalidates all results.
   const skips = step.kind === "gate" || (step.kind === "finish" && step.position.stage === "complete");
   return skips ? position.results : new Map();
 }
@@ -127,13 +127,13 @@ export function withoutResults(
   return { ...position, stage: lastStage(results, gates), results };
 }
 
-/** Returns the results whose gate was changed or removed, or is skipped now and wasn't then. */
+/** Returns the results whose gate was changed or removed, or is now skipped but was run then. */
 export function outdatedResults(state: CheckpointExecutionState, gates: readonly GateCheck[]): ValidationGateResult[] {
   const current = new Set(matchResults(state, gates).values());
   return state.validationResults.filter((result) => !current.has(result));
 }
 
-/** Returns the results in the order of the gates, with those of the skipped gates before the last one. */
+/** Returns the results in the order of the gates, including the gates skipped before the last gate that has run. */
 export function listResults({ stage, results }: Position, gates: readonly GateCheck[]): ValidationGateResult[] {
   const end = stage === "complete" ? gates.length : gates.findLastIndex((gate) => results.has(gate.stage)) + 1;
   return gates.slice(0, end).flatMap((gate) => {
@@ -162,8 +162,8 @@ function missingGate(gates: readonly GateCheck[], results: GateResults): Runnabl
 type RunnableGate = GateCheck & { readonly command: string };
 
 /**
- * Maps the current gates to the results of a state. White space at the ends of lines doesn't matter. Gates with the same
- * level and command get their results in order.
+ * Maps the current gates to the results of a state. White space at the ends of lines doesn't matter. Gates with the
+ * same level and command get their results in order.
  */
 function matchResults(
   { validationResults }: CheckpointExecutionState,
@@ -177,7 +177,10 @@ function matchResults(
   return found;
 }
 
-/** A result of a gate that was left out doesn't count once the gate is to run, and the other way round. */
+/**
+ * Whether a result belongs to a gate. A result from when the gate was skipped doesn't count once it runs, and vice
+ * versa.
+ */
 function isResultFor(result: ValidationGateResult, { level, command, skipped }: GateCheck): boolean {
   return (
     result.level === level && result.skipped === (skipped !== undefined) && trimmed(result.command) === trimmed(command)

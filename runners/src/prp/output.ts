@@ -40,7 +40,7 @@ export function openSink(output: PrpOutput | undefined, source: OutputSource, lo
 
 function streamSink(stream: Writable, logger: Logger): OutputSink {
   let isBroken = false;
-  // If a reader goes away (`… | head`), a missing listener would let EPIPE end the run.
+  // Without a listener, EPIPE would end the run if the reader goes away (`… | head`).
   const onError = (error: Error): void => {
     isBroken = true;
     logger.warn({ error }, "The output can't be shown any more; it is still kept in the checkpoint");

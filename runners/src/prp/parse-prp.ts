@@ -10,11 +10,11 @@ export interface ParsedPrp {
   readonly ids: TextIds;
   /** The heading of the section with the gates. */
   readonly section: string;
-  /** In the order of their levels. */
+  /** The gates in the order of their levels. */
   readonly gates: readonly ParsedGate[];
 }
 
-/** A gate as a PRP has it: a level of the validation section, or one of a JSON document. */
+/** A gate of a PRP: a level of the validation section, or an entry of a JSON document's `validationGates`. */
 export interface ParsedGate {
   readonly level: number;
   readonly description: string;
@@ -35,7 +35,7 @@ export interface ParsedGate {
  * commands of their shell blocks. The reader relies on the text's structure and on numbers, not on English words.
  *
  * @param path - For messages.
- * @param name - The heading of the section with the gates, if its own words don't identify it.
+ * @param name - The heading of the section with the gates, if the heading's words don't identify it.
  * @throws {RunnerError} `PRP_INVALID`: no section holds the gates, or several could.
  */
 export function parsePrp(markdown: string, path: string, name?: string): ParsedPrp {
@@ -56,7 +56,7 @@ export function parsePrp(markdown: string, path: string, name?: string): ParsedP
   return { ids: idsIn(items, frontMatter), section, gates: levelsIn(sections).map(toGate) };
 }
 
-/** @throws {RunnerError} A heading is in one of the blocks. */
+/** @throws {RunnerError} One of the code blocks contains a heading. */
 function assertClosed(items: readonly OutlineItem[], path: string): void {
   for (const item of items) {
     const swallowed = item.kind === "code" ? swallowedHeading(item) : undefined;
@@ -64,7 +64,7 @@ function assertClosed(items: readonly OutlineItem[], path: string): void {
   }
 }
 
-/** Describes a heading that is code, because the fence above it isn't closed; `undefined` if there is none. */
+/** Describes a heading that is read as code because the fence above it isn't closed; `undefined` if there is none. */
 function swallowedHeading({ text, line, marks, isOpen }: CodeBlock): string | undefined {
   const lines = text.split("\n");
   const headings = lines.flatMap((each, at) =>
@@ -72,15 +72,15 @@ function swallowedHeading({ text, line, marks, isOpen }: CodeBlock): string | un
   );
   const closing = lines.findIndex((each) => each.trimStart().startsWith(marks));
   const saysGates = ({ title }: { readonly title: string }): boolean => saysValidation({ text: title, depth: 2 });
-  // In a shell's code, a line of this form may be a comment.
+  // In shell code, a line that looks like a heading may be a comment.
   const isSure = ({ title }: { readonly title: string }): boolean =>
     closing !== -1 || numberIn(title)?.isNamed === true;
   const heading = headings.find(saysGates) ?? (isOpen ? headings.find(isSure) : undefined);
   if (heading === undefined || (!isOpen && closing === -1)) return undefined;
-  const why = closing === -1 || closing > heading.at ? "" : `: line ${line + closing} has text behind its marks`;
+  const why = closing === -1 || closing > heading.at ? "" : `: line ${line + closing} has text after its marks`;
   return (
-    `the fence of line ${line - 1} isn't closed${why}. So what follows is code, with the heading ` +
-    `${JSON.stringify(heading.title)} of line ${line + heading.at}. Nothing was run; close the fence.`
+    `the fence of line ${line - 1} isn't closed${why}. So the heading ` +
+    `${JSON.stringify(heading.title)} of line ${line + heading.at} is read as code. Nothing was run; close the fence.`
   );
 }
 
@@ -108,7 +108,7 @@ function findSections(
     ({ heading }) => section !== undefined && plain(heading.text) === plain(section.heading.text),
   );
   if (section !== undefined && isClear) return [section.heading.text, [...chosen]];
-  // A block may also end at the fence of a later one.
+  // An unclosed block may also end at the fence of a later block.
   if (section === undefined && name === undefined) assertClosed(items, path);
   const candidates = another === undefined ? others : chosen;
   const list = candidates.map(({ heading }) => `"${heading.text}" (line ${heading.line})`).join(", ");

@@ -6,7 +6,7 @@ const REPLY = `When you are done, end your output with one line of JSON and noth
 {"result": "success" | "error" | "issue", "message": "what you did, or what is in the way", "artifacts": ["files you made or changed"]}
 "success": the work is done. "issue": the PRP itself is at fault. "error": the work could not be done.`;
 
-/** The coder's first prompt. */
+/** Returns the coder's first prompt. */
 export function executionPrompt(prp: LoadedPrp): string {
   const where = prp.path === "" ? "" : ` It stands in ${prp.path}.`;
   return `Execute this PRP (Product Requirement Prompt) in the current directory.${where}
@@ -21,7 +21,7 @@ ${REPLY}
 `;
 }
 
-/** The coder's prompt after a gate failed. */
+/** Returns the coder's prompt after a gate failed. */
 export function fixPrompt(
   prp: LoadedPrp,
   failed: readonly ValidationGateResult[],

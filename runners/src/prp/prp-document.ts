@@ -38,7 +38,7 @@ export const PrpGateSchema = z
 /** One gate of a PRP. */
 export type PrpGate = z.output<typeof PrpGateSchema>;
 
-/** Other fields are for the coder. */
+/** Fields that aren't listed are for the coder. */
 export const PrpDocumentSchema = z.looseObject({
   taskId: z.string().min(1),
   /** The coder's prompt. Default: the whole document, as JSON. */
@@ -55,11 +55,11 @@ export type CheckedDocument = z.output<typeof PrpDocumentSchema>;
 export function checkDocument(prp: unknown, what: string): CheckedDocument {
   const checked = PrpDocumentSchema.safeParse(prp);
   if (checked.success) return checked.data;
-  const message = `${what} is no PRP document: ${describeIssues(checked.error)}. Nothing was run.`;
+  const message = `${what} isn't a PRP document: ${describeIssues(checked.error)}. Nothing was run.`;
   throw new RunnerError("PRP_INVALID", message, { cause: checked.error });
 }
 
-/** An indented block can contain any text, even fences. */
+/** Indents a text for a prompt. An indented block can contain any text, even fences. */
 export function indent(text: string): string {
   return text
     .trimEnd()

@@ -20,20 +20,20 @@ import { RunJournal } from "./run-journal.js";
 
 /**
  * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and
- * the gates run again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
- * `failed`). After a kill, execute the PRP again: it resumes from the newest checkpoint.
+ * the gates run again. Each stage is saved as a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`,
+ * `complete`, `failed`). After a kill, execute the PRP again: it resumes from the newest checkpoint.
  *
  * Saved responses are reused, once their checkpoints are on disk. A passed gate is skipped if git shows that nothing
- * has changed since it passed; otherwise it runs again, and the logger gets the reason. If this process dies, a watchdog
- * ends the running coder or gate.
+ * has changed since it passed; otherwise it runs again, and the reason is logged. If this process dies, a
+ * watchdog ends the running coder or gate.
  *
  * Several executors and processes may execute any number of tasks of one session at once. A task that is already being
  * executed is refused. (Only on one machine: executions on another machine aren't detected.) All tasks share `cwd`. If
- * their coders would disturb each other, give each task its own.
+ * their coders would disturb each other, use an executor with its own `cwd` for each task.
  *
  * Gates run in the order of their levels, each in its own process group, without stdin. When a command ends, the
- * processes that it left in its group are ended too. A gate fails at its first failing command. Unix only. Node's pipes
- * are sockets, so `>&2` works and `>/dev/stderr` doesn't.
+ * processes that it left in its group are also ended. A gate fails at its first failing command. Unix only. Node's
+ * pipes are sockets, so `>&2` works and `>/dev/stderr` doesn't.
  *
  * @example
  * ```ts
@@ -74,8 +74,8 @@ export class PrpExecutor {
    * Executes a PRP, or resumes it from its newest checkpoint:
    *
    * - `complete`: nothing runs, and the result is returned again.
-   * - `failed`: a new round of fix attempts begins. It begins with the first gate that isn't skipped, or with the
-   *   coder if there is no usable response.
+   * - `failed`: a new round of fix attempts begins: with the first gate that isn't skipped, or with the coder if there
+   *   is no usable response.
    * - Any other stage: the work continues where it stopped. If a coder's response wasn't saved, the coder is called
    *   again.
    *
@@ -84,16 +84,16 @@ export class PrpExecutor {
    * The PRP's text may change between executions; only its gates count. A changed or added gate is run.
    *
    * @param prp - The document, or the path of its file: Markdown, or the document as JSON.
-   * @returns The result, even if a gate or the coder failed: then `success` is false, and `error` says why.
-   * @throws {RunnerError} The PRP can't be read or is invalid, or a gate is no valid shell or has a placeholder: the coder
-   *   was not called. Or a gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work so far is saved as
-   *   paused.
+   * @returns The result, even if a gate or the coder failed: `success` is then false, and `error` has the reason.
+   * @throws {RunnerError} The PRP can't be read or is invalid, or a gate isn't valid shell or has a placeholder: the
+   *   coder was not called. Or a gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work so far is saved
+   *   as paused.
    * @throws {CheckpointConflictError} The task is already being executed; that execution continues, and the error is
    *   `retryable`. Or there is unfinished work, and `resume` is false.
    * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
    * @throws {CheckpointCorruptError} The task's checkpoints can't be read or written; they were left untouched.
    *   `restart` renames their file to `checkpoints.json.damaged-<digest>`, and logs it.
-   * @throws {StorageError} A checkpoint could not be saved: the work up to the checkpoint before is safe. Or the
+   * @throws {StorageError} A checkpoint could not be saved: the work up to the previous checkpoint is safe. Or the
    *   session's folder or the task's lock can't be created: nothing was run.
    * @throws The signal's reason, once it aborts.
    */
@@ -135,8 +135,8 @@ export class PrpExecutor {
 }
 
 /**
- * Returns the PRP under the id that its session knows. If the id from the title belongs to another PRP of the session,
- * the PRP's path becomes its id.
+ * Returns the PRP with the id that its session uses for it. If the id from the title belongs to another PRP of the
+ * session, the PRP's path becomes its id.
  */
 async function underItsTask(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<LoadedPrp> {
   if (session === undefined) return prp;
@@ -151,7 +151,7 @@ async function underItsTask(session: SessionCheckpoints | undefined, prp: Loaded
   if (begunBy === prp.path) return prp;
   const { otherId } = prp;
   if (otherId !== undefined && (await pathOf(otherId)) === prp.path) return { ...prp, taskId: otherId };
-  // If the file of the other PRP is gone, that PRP was moved and is this one.
+  // If the other PRP's file no longer exists, that PRP was moved: it is this one.
   const isAnothers = prp.pathId !== undefined && begunBy !== undefined && existsSync(begunBy);
   return isAnothers ? { ...prp, taskId: prp.pathId } : prp;
 }
@@ -159,7 +159,7 @@ async function underItsTask(session: SessionCheckpoints | undefined, prp: Loaded
 function setAsideText(taskId: string, { movedTo, reason }: SetAside): string {
   return (
     `The checkpoints of task ${JSON.stringify(taskId)} can't be resumed: ${reason}. Their file is set aside as ${movedTo}, ` +
-    "and the work begins anew."
+    "and the work starts from the beginning."
   );
 }
 

@@ -34,7 +34,7 @@ import { readWorkState, type WorkState } from "./work-state.js";
 
 /** The result of an execution. */
 export interface ExecutionResult {
-  /** Every gate passed or was skipped. */
+  /** True if every gate passed or was skipped. */
   readonly success: boolean;
   /** The results of the gates for the last usable response. */
   readonly validationResults: ValidationGateResult[];
@@ -42,7 +42,7 @@ export interface ExecutionResult {
   readonly artifacts: string[];
   /** Why the execution failed. */
   readonly error?: string;
-  /** How often the coder was asked to fix a failed gate. */
+  /** How many times the coder was asked to fix a failed gate. */
   readonly fixAttempts: number;
   /** The checkpoint that the execution resumed from. */
   readonly resumedFrom?: { readonly id: string; readonly stage: PrpStage };
@@ -91,7 +91,7 @@ export class PrpRun {
     return { ...(await this.#work(checked, isSaved ? "saved" : "reopened")), resumedFrom };
   }
 
-  /** Drops the result of each gate that passed on other work than there is now, and says why the gate runs again. */
+  /** Drops the result of each gate that passed on an older state of the work, and logs why the gate runs again. */
   async #withoutStaleResults(position: Position): Promise<Position> {
     const { gates } = this.#prp;
     const results = resultsToSkip(position, gates);
@@ -112,7 +112,7 @@ export class PrpRun {
     return readWorkState({ cwd, sessionPath, prpPath: this.#prp.path, signal: this.#signal });
   }
 
-  /** A PRP may change while it runs: agents tick its boxes, and people fix its gates. */
+  /** Logs changes of the PRP since the last run: agents tick its boxes, and people fix its gates. */
   #noteChanges(state: CheckpointExecutionState): void {
     const gates = outdatedResults(state, this.#prp.gates).map(
       ({ level, description }) => `level ${level} (${description})`,
@@ -170,7 +170,7 @@ export class PrpRun {
     try {
       await this.#journal.save(position, { label, status: "paused", progress });
     } catch (error) {
-      // The run can also be resumed from the entry before, and the caller must get the reason why the run ended.
+      // The run can also be resumed from its previous entry, and the caller must get the reason why the run ended.
       this.#log("error", { error }, "The paused run could not be marked as such");
     }
     throw this.#signal.reason;
@@ -191,7 +191,7 @@ export class PrpRun {
       ended,
       `Gate ${gateName(step.gate.stage)} ${success ? "passed" : timedOut ? "timed out" : "failed"}`,
     );
-    // If the work changed while the gate ran, nothing tells which of the two it passed on.
+    // If the work changed while the gate ran, it is unknown which state of the work passed.
     const isSame = success && ranOn !== undefined && ranOn === (await this.#digestToSave());
     const result = {
       ...{ level, description, success, command, stdout, stderr, exitCode, skipped: false },
@@ -201,7 +201,7 @@ export class PrpRun {
     return { position: afterGate(position, step.gate, result) };
   }
 
-  /** Returns the work's state, for a resumed run to compare; `undefined` if it can't be told or won't be saved. */
+  /** Returns a digest of the work for a resumed run to compare; `undefined` if it is unknown or won't be saved. */
   async #digestToSave(): Promise<string | undefined> {
     if (!this.#journal.isKept) return undefined;
     const state = await this.#readWorkState();
@@ -227,7 +227,7 @@ export class PrpRun {
       const { taskId, path: prpPath } = this.#prp;
       const request = { taskId, prpPath, cwd, fixAttempt, failedGates, prompt, signal: this.#signal };
       const answered = await callCoder(coder, request, { timeoutMs, graceMs });
-      // The response of a command is already bounded while it arrives.
+      // A command's response is already bounded while it arrives.
       outcome = answered && { ...answered, response: boundText(answered.response, maxOutputBytes) };
     }
     if (outcome === undefined) return undefined;
@@ -286,7 +286,7 @@ export class PrpRun {
         { cause },
       );
     } finally {
-      // The next save must follow the one under way.
+      // Waits for a save in progress, because the next save must follow it.
       await stopSaving();
     }
   }
@@ -304,10 +304,10 @@ export class PrpRun {
   }
 }
 
-/** Returns why a passed gate's result doesn't hold for the work as it is now. */
+/** Returns why a passed gate's result doesn't hold for the current work. */
 function whyStale({ passedOn }: ValidationGateResult, now: WorkState): string | undefined {
   if ("whyUnknown" in now) return now.whyUnknown;
-  if (passedOn === undefined) return "its checkpoint doesn't tell on which work it passed";
+  if (passedOn === undefined) return "its checkpoint doesn't record the state of the work on which it passed";
   return passedOn === now.digest ? undefined : "the work has changed since it passed";
 }
 

@@ -17,7 +17,7 @@ export interface OpenOptions {
   readonly restart: boolean;
   /** True: a checkpoint must exist. False: no unfinished work may exist. */
   readonly resume: boolean | undefined;
-  /** With `restart`: called if the task's file was so damaged that it was renamed. */
+  /** With `restart`: called if the task's file was renamed because it was damaged. */
   readonly onSetAside: (aside: SetAside) => void;
   /** Called while commands of a killed run are still being ended. */
   readonly onWait: () => void;
@@ -30,7 +30,7 @@ export interface EntryOptions {
   readonly work?: Work | undefined;
   /** The progress of work that is under way, or was ended early. */
   readonly progress?: WorkProgress | undefined;
-  /** The next entry replaces this one, so it pushes out no other checkpoint. Default false. */
+  /** True if the next entry replaces this one. This entry then pushes out no other checkpoint. Default false. */
   readonly isTransient?: boolean;
   readonly error?: unknown;
   /** Default: the status of the stage. */
@@ -38,9 +38,9 @@ export interface EntryOptions {
 }
 
 /**
- * The journal of one execution of a PRP, under the task's lock. It writes an entry only if the entry before it is still
- * the newest. If somebody else writes, this execution stops before it does anything more. Without a session, nothing is
- * written.
+ * The journal of one execution of a PRP, under the task's lock. It writes an entry only if its previous entry is still
+ * the newest. If another process writes, this execution stops before it does anything else. Without a session, nothing
+ * is written.
  */
 export class RunJournal {
   /** The newest checkpoint at the beginning of the execution. */
@@ -105,7 +105,7 @@ export class RunJournal {
   /**
    * Resolves once the entry is on disk. The first entry also waits until the commands of a killed run have ended.
    *
-   * @throws {CheckpointConflictError} Somebody else wrote meanwhile; nothing was saved.
+   * @throws {CheckpointConflictError} Another process wrote meanwhile; nothing was saved.
    */
   async save(
     position: Position,
@@ -138,7 +138,7 @@ export class RunJournal {
     if (this.watched === undefined) await this.#lock?.claim(this.#onWait);
   }
 
-  /** Call when the execution is over, whatever its result. */
+  /** Must be called when the execution is over, whatever its result. */
   close(): void {
     this.#lock?.release();
   }

@@ -2,7 +2,7 @@ import { describeAge } from "waymark/kit";
 import type { WorkProgress } from "waymark/prp";
 import type { CommandOutput } from "../processes/command-output.js";
 
-/** The worker: the coder, or a gate. */
+/** What is running: the coder, or a gate. */
 export type Work = Pick<WorkProgress, "kind" | "level">;
 
 export function toProgress(work: Work, output: CommandOutput): WorkProgress {
@@ -28,7 +28,7 @@ export interface SavingOptions {
  * Saves a command's output at intervals, if there is new output. There are never two saves at once. The timer doesn't
  * keep the process alive.
  *
- * @returns A function that stops saving. It resolves when no save is under way any more.
+ * @returns A function that stops saving. It resolves once no save is in progress.
  */
 export function saveProgress(output: CommandOutput, { intervalMs, save, failed }: SavingOptions): () => Promise<void> {
   if (intervalMs === 0) return async () => {};
@@ -53,7 +53,7 @@ export function saveProgress(output: CommandOutput, { intervalMs, save, failed }
   };
 }
 
-/** Says who works, with the amount and the time: `the coder so far: 12,345 bytes in 3 minutes`. */
+/** Returns a text about the progress: `the coder so far: 12,345 bytes in 3 minutes`. */
 export function progressText({ kind, level, bytes, ranMs }: WorkProgress, fixAttempt = 0): string {
   const who = kind === "gate" ? `gate ${level}` : fixAttempt === 0 ? "the coder" : `fix attempt ${fixAttempt}`;
   return `${who} so far: ${bytes.toLocaleString("en-US")} bytes in ${describeAge(ranMs)}`;

@@ -7,11 +7,11 @@ import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { describeCause, isError } from "waymark/kit";
 
-/** The state of the work at one moment: a digest, or why it can't be told. */
+/** The state of the work at one moment: a digest, or the reason why it is unknown. */
 export type WorkState = { readonly digest: string } | { readonly whyUnknown: string };
 
 export interface WorkFolder {
-  /** The folder where the coder and the gates run. The whole repository that has it counts. */
+  /** The folder where the coder and the gates run. The whole repository around it counts as work. */
   readonly cwd: string;
   /** The session's folder. Its checkpoints and locks don't count as work. */
   readonly sessionPath: string;
@@ -22,7 +22,7 @@ export interface WorkFolder {
 
 /**
  * Asks git for the state of the work: the commit, and the content of all changed and untracked files. Files that git
- * ignores don't count. Changes nothing: not the index, and no object is written.
+ * ignores don't count. Changes nothing: writes neither the index nor objects.
  */
 export async function readWorkState({ cwd, sessionPath, prpPath, signal }: WorkFolder): Promise<WorkState> {
   try {
@@ -34,27 +34,27 @@ export async function readWorkState({ cwd, sessionPath, prpPath, signal }: WorkF
     if (folder !== root && (await isIgnored(folder, signal)))
       return { whyUnknown: `git, which is asked ${TO_TELL}, ignores its folder` };
     const digest = await digestRepository(root, { isWork, signal, size: { files: 0, bytes: 0 } });
-    // A gate's result holds for its folder alone.
+    // A gate's result only holds for the folder where the gate ran.
     return { digest: digestText([relative(root, folder), digest]) };
   } catch (error) {
     return { whyUnknown: whyUnknown(error) };
   }
 }
 
-/** The files that Waymark writes below `artifacts` in the session's folder. Beside them may be files of the work. */
+/** Matches the files that Waymark writes below `artifacts` in the session's folder. Other files there may be work. */
 const OWN_FILE =
   /^(?:\.quarantine\/.*|[^/]+\/(?:checkpoints\.json(?:\.damaged-[0-9a-f]+)?|\.lease\.json|\.lock(?:[-/].*)?))$/s;
 
-/** Beyond these limits, looking at the work would take longer than running most gates again. */
+/** Beyond these limits, reading the work would take longer than running most gates again. */
 const MAX_FILES = 2000;
 const MAX_BYTES = 64 * 1024 * 1024;
-/** Files that are read at once. */
+/** How many files are read at once. */
 const BATCH = 16;
 
 interface Reading {
   readonly isWork: (path: string) => boolean;
   readonly signal: AbortSignal;
-  /** The files and bytes so far, of inner repositories too. */
+  /** The files and bytes so far, including inner repositories. */
   readonly size: { files: number; bytes: number };
 }
 
@@ -70,11 +70,11 @@ async function digestRepository(root: string, reading: Reading): Promise<string>
 }
 
 const STATUS = [
-  // A monitor would stay behind as a process.
+  // Git's file system monitor would keep running as a process.
   ...["-c", "core.fsmonitor=false"],
-  // Without this, git may write the index anew.
+  // Without the first option, git may rewrite the index.
   ...["--no-optional-locks", "status", "--porcelain=v2", "-z", "--branch", "--no-ahead-behind", "--no-renames"],
-  // These override the user's settings.
+  // These options override the user's settings.
   ...["--untracked-files=all", "--ignore-submodules=none"],
 ];
 
@@ -82,7 +82,7 @@ const STATUS = [
 interface Entry {
   /** Relative to the repository's root. */
   readonly path: string;
-  /** In a conflict, it may be there or not. */
+  /** `unknown` in a merge conflict, where the file may exist or not. */
   readonly presence: "present" | "deleted" | "unknown";
 }
 
@@ -93,7 +93,7 @@ const FIELDS: ReadonlyMap<string | undefined, number> = new Map([
   ["?", 1],
 ]);
 
-/** Returns nothing for a header. */
+/** Returns no entry for a header line. */
 function parseEntry(line: string): Entry[] {
   const words = line.split(" ");
   const [kind, changes = ""] = words;
@@ -122,7 +122,7 @@ async function digestEntry(root: string, { path, presence }: Entry, reading: Rea
     return digestText([path, (stats.mode & 0o111) === 0 ? "file" : "program", await digestFile(absolutePath, signal)]);
   }
   if (!stats.isDirectory()) return digestText([path, "neither file nor folder"]);
-  // A submodule, or an untracked repository: git names only its folder.
+  // For a submodule or an untracked repository, git only names the folder.
   const inner = await findRoot(absolutePath, reading.signal);
   if (inner !== absolutePath.replace(/\/$/, "")) throw new Error(`${absolutePath} is not a separate git repository`);
   return digestText([path, "repository", await digestRepository(inner, reading)]);
@@ -144,7 +144,7 @@ async function findRoot(folder: string, signal: AbortSignal): Promise<string> {
   return (await git(folder, signal, "rev-parse", "--show-toplevel")).replace(/\n$/, "");
 }
 
-/** Git says nothing of what changes in an ignored folder. */
+/** Whether git ignores the folder. Git doesn't report changes in an ignored folder. */
 async function isIgnored(folder: string, signal: AbortSignal): Promise<boolean> {
   return git(folder, signal, "check-ignore", "--quiet", "--", ".").then(
     () => true,
@@ -155,7 +155,7 @@ async function isIgnored(folder: string, signal: AbortSignal): Promise<boolean> 
   );
 }
 
-/** Returns what git prints. @throws With `stderr`, if git fails or is missing. */
+/** Returns what git prints. @throws {Error} Git failed (the error has `stderr`), or is missing. */
 export async function git(cwd: string, signal: AbortSignal, ...args: string[]): Promise<string> {
   const options = { cwd, signal, env: { ...process.env, LC_ALL: "C" }, maxBuffer: Number.POSITIVE_INFINITY };
   return (await promisify(execFile)("git", args, options)).stdout;
@@ -169,7 +169,7 @@ async function readRealPath(path: string): Promise<string> {
 
 const TO_TELL = "to tell whether the work has changed";
 
-/** Completes "Gate 1 runs again: …". */
+/** Returns a reason that completes "Gate 1 runs again: …". */
 function whyUnknown(error: unknown): string {
   if (isMissing(error) && isError(error) && "syscall" in error && error.syscall === "spawn git") {
     return `there is no git ${TO_TELL}`;

@@ -61,7 +61,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await dialog.getByLabel("Value", { exact: true }).fill('{"ok":');
     await dialog.getByText("This is not valid JSON.").waitFor();
     expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(true);
-    await dialog.getByRole("button", { name: "Take it as a text" }).click();
+    await dialog.getByRole("button", { name: "Use it as text" }).click();
     expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(false);
     await dialog.getByLabel("The value is").selectOption("json");
     await dialog.getByLabel("Value", { exact: true }).fill('{"ok":true}');

@@ -64,7 +64,7 @@ describe("an invalid plan is refused by field", () => {
     [
       "with text for workstreams",
       "workstreams: a",
-      ["workstreams: must be a list of workstreams, or a folder with a command beside it"],
+      ["workstreams: must be a list of workstreams, or a folder together with a command"],
     ],
     [
       "with wrong fields",

@@ -259,7 +259,7 @@ describe("a plan of workstream files is refused, by file, where", () => {
       "c.md": "---\nws_id: [c]\nfeature: F01\n---\n",
     });
     expect(await issues()).toEqual([
-      `${docs("b.md")}: its front matter is no YAML: Nested mappings are not allowed in compact mappings at line 2, column 8`,
+      `${docs("b.md")}: its front matter isn't YAML: Nested mappings are not allowed in compact mappings at line 2, column 8`,
       `${docs("c.md")}: its ws_id is not one line of text`,
       `${docs("a.md")}: "a" depends on "z", which no file has as its ws_id`,
     ]);
@@ -271,7 +271,7 @@ describe("a plan of workstream files is refused, by file, where", () => {
       "b.md": { ws_id: "b", feature: "F10" },
     });
     expect(await issues()).toEqual([
-      'no file has a ws_id and "feature: F01" in its front matter; the features there are F02, F10',
+      'no file has a ws_id and "feature: F01" in its front matter; the files name the features F02, F10',
     ]);
   });
 

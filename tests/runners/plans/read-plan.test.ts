@@ -107,7 +107,7 @@ describe("a plan is read as a person reads it", () => {
     ["plan.md", "# Plan\n\n- one\n- two\n", "Markdown without check boxes, with 1 headings and 2 list items"],
     ["PRP.md", "# X\n\n## Validation Loop\n", "a PRP; waymark prp run runs it"],
     ["a.json", '{"prd":{}}', "JSON with prd"],
-    ["a.json", "{", "no JSON"],
+    ["a.json", "{", "not JSON"],
     ["a.json", '{"a":{"tasks":[]},"b":{"tasks":[]}}', "a file of several lists, so name one (--tag): a, b"],
     ["plan.yaml", "a: 1", "YAML; waymark oneshot runs plans of commands in YAML"],
   ])("names what %s is if it isn't a plan", (name, text, what) => {

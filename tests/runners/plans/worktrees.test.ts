@@ -96,7 +96,7 @@ describe("parallel items with --worktrees", () => {
 
   it.each([
     [{ worktrees: false }, /3 coders in one folder would overwrite each other's work/],
-    [{ commits: false }, /comes to the branch as a commit. Pass --commit/],
+    [{ commits: false }, /reaches the branch as a commit. Pass --commit/],
   ])("are refused with %j", async (options, message) => {
     const { run } = await parallelProject();
     await expect(run(options)).rejects.toMatchObject({ code: "PLAN_INVALID", message: expect.stringMatching(message) });

@@ -185,7 +185,7 @@ describe("a PRP document", () => {
     ["a level without a number", { level: "first" }, /A level names a number/],
     ["no level", { level: undefined }, /level/],
     ["a placeholder in its command", { command: "cat <file>x" }, /<file> is a placeholder/],
-    ["a command that is no valid shell", { command: "if true" }, /no valid shell/],
+    ["a command that is no valid shell", { command: "if true" }, /isn't valid shell/],
     ["a NUL in its command", { command: "true \0" }, /can't hold a NUL/],
     ["a blank command, and it is alone", { command: " \n" }, /no gate that can be run/],
     ["no command, and it is alone", { command: null }, /no gate that can be run/],

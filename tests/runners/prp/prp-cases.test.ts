@@ -35,7 +35,7 @@ const READ: Readonly<Record<string, readonly (readonly [level: number, command: 
 
 /** PRPs whose gates can't be run, with a part of the refusal. */
 const REFUSED: Readonly<Record<string, RegExp>> = {
-  syntax: /line 19.*no valid shell/,
+  syntax: /line 19.*isn't valid shell/,
   placeholder: /line 12.*<owner> is a placeholder/,
 };
 

@@ -87,7 +87,7 @@ describe("a gate that passed before another one failed", () => {
     await session.remove("fail-gate-2");
     await session.git("init", "--quiet");
     expect((await resumed(session)).reasons).toEqual([
-      "Gate 1 runs again: its checkpoint doesn't tell on which work it passed",
+      "Gate 1 runs again: its checkpoint doesn't record the state of the work on which it passed",
     ]);
   });
 });

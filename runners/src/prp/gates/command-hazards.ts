@@ -7,11 +7,11 @@ export interface CommandPlace {
   readonly text: string;
   /** The pipe that the command is part of. */
   readonly pipe: Pipeline | undefined;
-  /** Whether its output or its status is looked at: it is in a test's `$(…)`, in a loop's condition, or inverted. */
+  /** Whether the gate checks the command's output or status: in a test's `$(…)`, in a loop's condition, or inverted. */
   readonly isJudged: boolean;
 }
 
-/** Returns what a person should know about a command, whatever its statement is. */
+/** Returns the warnings about a single command, regardless of its statement. */
 export function commandWarnings(command: Command, place: CommandPlace): string[] {
   const words = readWords(command);
   const plain = words[0] === "sudo" ? words.slice(1) : words;
@@ -30,7 +30,7 @@ export function commandWarnings(command: Command, place: CommandPlace): string[]
   ].filter((text) => text !== undefined);
 }
 
-/** Commands that ask, the flag that answers, and what to write. */
+/** Commands that ask for confirmation, the flags that answer, and the flag to suggest. */
 const ASKING: readonly (readonly [command: RegExp, answer: RegExp, advice: string])[] = [
   [/^terraform (?:-\S+ )*(?:apply|destroy)\b/, /-auto-approve|-input=false| \S+plan\b|\.tfplan/, "`-auto-approve`"],
   [/^docker (?:system|volume|image|container|builder|network) prune\b/, / (?:-\w*f\w*|--force)\b/, "`--force`"],
@@ -46,7 +46,7 @@ const CHANGES: readonly (readonly [RegExp, string])[] = [
   [/^git (?:reset --hard|clean -\w*f|checkout (?:--|\.)|restore )/, "git takes changes away"],
 ];
 
-/** Commands that pass on what they read, also an error page. */
+/** Matches commands that pass on what they read, even an error page. */
 const PASSING_ON =
   /^(?:jq(?!.* (?:-\w*e|--exit-status)\b)|python3? -m json\.tool|json_pp|yq|head|tail|cat|tee|wc|sort|sed|cut|tr|column|less|xxd|bat)\b/;
 
@@ -66,14 +66,14 @@ function curlHidesErrors(
     const reader = commandIn(node);
     return reader === undefined || !PASSING_ON.test(readWords(reader).join(" "));
   });
-  // Another line may look at the file.
+  // Another line may check the file.
   const file = /(?:\s-o\s*|--output[= ]|>\s*)["']?([\w./-]+)/.exec(`${text.slice(command.pos, command.end)} `)?.[1];
   const isKept = file !== undefined && file !== "/dev/null" && text.slice(command.end).includes(file);
   if (isRead || isKept) return undefined;
   return "curl exits with 0 on HTTP 401, 404 and 500; write `curl -f`";
 }
 
-/** Commands whose failure within `find -exec` says nothing about the work. */
+/** Matches commands whose failure within `find -exec` doesn't matter for the work. */
 const HARMLESS =
   /^(?:rm|ls|cat|echo|printf|wc|head|tail|grep|chmod|chown|mv|cp|sed|touch|basename|dirname|stat|du|file|mkdir|gzip)$/;
 
@@ -83,12 +83,12 @@ function findIgnores([name, ...args]: readonly string[]): string | undefined {
   const end = args.findIndex((arg, index) => index > at && /^\\?[;+]$/.test(arg));
   const executed = args[at + 1] ?? "";
   if (args[end]?.endsWith("+") === true || HARMLESS.test(executed)) return undefined;
-  return `find succeeds although ${executed} fails; end it with \`-exec … {} +\`, or pipe it into \`xargs -n 1 …\``;
+  return `find succeeds even if ${executed} fails; end it with \`-exec … {} +\`, or pipe it into \`xargs -n 1 …\``;
 }
 
 const SHELL = /(?:^|\/)(?:sh|bash|zsh|ash|fish)$/;
 
-/** Without a command, a session ends at once, because stdin is empty. */
+/** Returns a warning about a session without a command, which ends at once because stdin is empty. */
 function opensSession(command: Command, words: readonly string[], pipe: Pipeline | undefined): string | undefined {
   const isFed = pipe !== undefined && pipe.commands[0]?.pos !== command.pos;
   if (isFed || command.redirects.some(({ operator }) => operator.startsWith("<"))) return undefined;

@@ -1,10 +1,10 @@
 import type { Statement } from "unbash";
 
-/** What the comments about a statement expect of it. */
+/** What the comments about a statement expect of the statement. */
 export interface Expectation {
-  /** It finds nothing, prints nothing, or lists nothing. */
+  /** The statement is expected to find, print or list nothing. */
   readonly nothing: boolean;
-  /** It prints something. */
+  /** The statement is expected to print something. */
   readonly output: boolean;
 }
 

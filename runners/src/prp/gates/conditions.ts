@@ -40,7 +40,7 @@ export function isSearch(node: SyntaxNode): boolean {
   return SEARCHES.has(name) || (name === "git" && first === "grep");
 }
 
-/** Whether a list begins with a test, as a condition does. */
+/** Whether a node is a test, as at the beginning of a condition. */
 export function isTest(node: SyntaxNode): boolean {
   if (node.type === "TestCommand") return true;
   if (node.type === "Pipeline") return node.commands.length === 1 && node.commands.every(isTest);
@@ -50,7 +50,7 @@ export function isTest(node: SyntaxNode): boolean {
   return name === "test" || name === "[" || (name === "command" && /^-[vV]$/.test(first));
 }
 
-/** Returns the words of a simple command, unquoted. If a word is only known at run time, it stays as it is written. */
+/** Returns the words of a simple command, unquoted. A word that is only known at run time stays unchanged. */
 export function readWords({ name, args }: Command): string[] {
   return [name, ...args].flatMap((word) => (word === undefined ? [] : [word.type === "Word" ? word.value : word.text]));
 }

@@ -2,7 +2,7 @@ import type { CommandLine } from "../../processes/command.js";
 import { gateScript } from "./gate-script.js";
 import { readScripts } from "./servers.js";
 
-/** What running a gate needs. */
+/** A gate's command, and where its lines come from. */
 export interface GateCommand {
   readonly command: string;
   /** For each line of the command, its line in the text that it comes from, from 1. May be empty. */
@@ -10,10 +10,10 @@ export interface GateCommand {
 }
 
 /**
- * Returns the command line for `runCommand` that runs a gate. It fails where a reader sees a failure (see `gateScript`),
- * and a failure names the statement.
+ * Returns the command line for `runCommand` that runs a gate. The gate fails where a reader would see a failure (see
+ * `gateScript`), and the failure names the statement.
  *
- * @throws {GateSyntaxError} The command is no valid shell.
+ * @throws {GateSyntaxError} The command isn't valid shell.
  */
 export async function gateLine({ command, lines }: GateCommand, cwd: string): Promise<CommandLine> {
   const { script, statements } = gateScript(command, await readScripts(cwd));

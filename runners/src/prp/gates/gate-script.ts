@@ -16,7 +16,7 @@ import { conditionLength, isControlFlow, isSearch, isTest, readWords } from "./c
 import { type ForegroundServer, foregroundServer, type PackageScripts } from "./servers.js";
 import { PIPE_JUDGE, SERVE, WAIT_FOR_EACH } from "./shell-functions.js";
 
-/** A gate's command, rewritten so that it fails where a reader sees a failure. */
+/** A gate's command, rewritten so that it fails where a reader would see a failure. */
 export interface GateScript {
   /** The text for bash. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
   readonly script: string;
@@ -31,22 +31,25 @@ export interface GateStatement {
 }
 
 /**
- * Makes the script of a gate's command. Run by bash under `-e`, the script ends at the first statement that fails:
+ * Makes the script that runs a gate's command. Run by bash under `-e`, the script ends at the first statement that
+ * fails:
  *
  * - The script checks the status of each statement, since `-e` ignores failures of `a && b` and `! a`. It also checks
  *   statements in groups, in the bodies of `for`, `while`, `if` and `case`, in functions, and in the `$(…)` of an
  *   assignment. So `check || exit 1` sees each failure in `check`. In conditions the shell's own rules apply.
- * - A pipe fails if any of its commands fails. If a command other than the last one ends by SIGPIPE, that is no
- *   failure: its reader had enough. `pipefail` lacks this exception. In a negated pipe or a `$(…)`, a search before the
- *   last command may find nothing: `! grep -r TODO src | grep -v test` asks that nothing is left.
+ * - A pipe fails if any of its commands fails. If a command other than the last one ends by SIGPIPE, that isn't a
+ *   failure: its reader had read enough. `pipefail` lacks this exception. In a negated pipe or a `$(…)`, a search
+ *   before the last command may find nothing: `! grep -r TODO src | grep -v test` expects no output.
  * - A condition (see `conditionLength`) may be false.
- * - `! grep …` fails if the search can't be made.
- * - A test that expects nothing also fails if its command fails: `test -z "$(gofmt -l .)"`. So does `for f in $(…)`.
+ * - `! grep …` fails if the search itself fails.
+ * - A test that expects nothing also fails if its command fails: `test -z "$(gofmt -l .)"`. `for f in $(…)` fails if
+ *   its command fails.
  * - `sh -c "a; b"` gets `-e`. `wait` fails if a job failed.
- * - A server in the foreground is started, and once it is ready the script continues.
+ * - If a statement starts a server in the foreground, the script continues once the server is ready.
  *
- * @param scripts - Those of the package.json in the folder where the gate runs. They tell which ones are servers.
- * @throws {GateSyntaxError} The command is no valid shell.
+ * @param scripts - The scripts of the package.json in the folder where the gate runs. They show which commands are
+ *   servers.
+ * @throws {GateSyntaxError} The command isn't valid shell.
  */
 export function gateScript(command: string, scripts: PackageScripts = {}): GateScript {
   const parsed = parseCommand(command);
@@ -76,7 +79,7 @@ export class GateSyntaxError extends Error {
   }
 }
 
-/** @throws {GateSyntaxError} The command is no valid shell. */
+/** @throws {GateSyntaxError} The command isn't valid shell. */
 export function parseCommand(command: string): ParsedScript {
   const parsed = parseScript(command);
   const [error] = parsed.errors ?? [];
@@ -89,7 +92,7 @@ export function parseScript(command: string): ParsedScript {
   try {
     return parse(command);
   } catch (error) {
-    // The parser bounds the depth of everything but functions that are the body of a function.
+    // The parser limits the depth of everything except a function whose body is another function.
     if (error instanceof RangeError) throw new GateSyntaxError(TOO_DEEP, 0);
     throw error;
   }
@@ -113,8 +116,9 @@ export function makeLineLookup(text: string): (position: number) => number {
 }
 
 /**
- * How a failure of a statement is dealt with: it ends the gate or its subshell (`exit`), or its function (`return`).
- * `inner`: the shell's own rules apply, but subshells in it have statements of their own. `none`: it is inverted.
+ * The effect of a statement's failure: it ends the gate or the subshell (`exit`), or the function (`return`). With
+ * `inner`, the shell's own rules apply, but the statements of subshells inside are checked. With `none`, the status is
+ * inverted.
  */
 type Frame = "exit" | "return" | "inner" | "none";
 
@@ -128,7 +132,7 @@ const NOTE_JOB = ' __waymark_jobs="$__waymark_jobs $!";';
 class Rewriting {
   readonly #command: string;
   readonly #edits: { readonly at: number; readonly length: number; readonly text: string }[] = [];
-  /** Tests whose `$(…)` runs before them. */
+  /** Tests whose `$(…)` runs before the test. */
   readonly #emptyTests = new Set<SyntaxNode>();
   readonly #servers = new Map<Statement, ForegroundServer>();
   readonly #mayFindNothing = new Set<SyntaxNode>();
@@ -264,7 +268,7 @@ class Rewriting {
     }
   }
 
-  /** Replaces a node's only `$(…)` by a variable. Returns the assignment to that variable, which comes first. */
+  /** Replaces a node's only `$(…)` with a variable. Returns the assignment of that variable, which must come first. */
   #hoisted(node: SyntaxNode): string | undefined {
     const found: CommandExpansionPart[] = [];
     const visit = (each: SyntaxNode): void => {
@@ -281,7 +285,7 @@ class Rewriting {
     return `__waymark_out=$(${inner.#render(only.pos + 2, only.end - 1)})`;
   }
 
-  /** A search among the commands may find nothing. */
+  /** Lets the searches among the commands find nothing without failing. */
   #letFindNothing(commands: readonly SyntaxNode[]): void {
     for (const command of commands.filter(isSearch)) this.#mayFindNothing.add(command);
   }
@@ -304,7 +308,7 @@ const EMPTY_TEST = /^(?:test|\[\[?)\s+(?:-z\s+"?X"?|"?X"?\s+(?:-eq|-le|-lt|==?)\
 const SUBSTITUTION = /\$\(.*\)/s;
 const ENDS = /\b(?:exit|return|false)\b/;
 
-/** Whether a list says what happens if its first command, a test, is false. */
+/** Whether a list determines what happens if its first command, a test, is false. */
 function isTestOrNot({ commands, operators }: AndOr): boolean {
   return operators.includes("||") && (operators[0] === "||" || !isControlFlow(commands[1]));
 }
@@ -313,12 +317,12 @@ function onlyCommand({ commands: [first, another] }: CompoundList): SyntaxNode |
   return another === undefined ? first?.command : undefined;
 }
 
-/** Returns nothing if the positions are those of another text. */
+/** Returns no statements if their positions refer to another text. */
 function statementsIn({ script }: CommandExpansionPart): readonly Statement[] {
   return script === undefined || script.source !== undefined ? [] : script.commands;
 }
 
-/** Returns the shell and the script of `sh -c "…"`, also behind `timeout 10` or `docker exec app`. */
+/** Returns the shell and the script of `sh -c "…"`, also after `timeout 10` or `docker exec app`. */
 export function scriptOfShell({ name, args }: Command): { readonly shell: Word; readonly script: Word } | undefined {
   const words = [name, ...args].filter((word) => word?.type === "Word");
   const at = words.findIndex(
@@ -330,7 +334,7 @@ export function scriptOfShell({ name, args }: Command): { readonly shell: Word; 
 
 const SHELL = /^(?:\S*\/)?(?:ba|z|da)?sh$/;
 
-/** Nodes that fail if a part of them fails. Then the part's own statements are checked too. */
+/** Nodes that fail if a part of them fails, so the statements in the part are also checked. */
 const PASSING_ON: ReadonlySet<SyntaxNode["type"]> = new Set([
   "Pipeline",
   "Redirected",

@@ -6,7 +6,7 @@ import { GateSyntaxError, parseScript, scriptOfShell, TOO_DEEP } from "./gate-sc
 import { type Outcomes, onlyPrints } from "./outcomes.js";
 import { foregroundServer, type PackageScripts, runsForEver } from "./servers.js";
 
-/** A gate's command with all that was found in it. */
+/** A gate's command, with what was found in it. */
 export interface Gate {
   readonly command: string;
   readonly parsed: ParsedScript;
@@ -18,7 +18,7 @@ export interface Gate {
 /** Receives a warning about a node. */
 type Warn = (node: { readonly pos: number }, message: string) => void;
 
-/** Reports what a person should know about a gate that can fail. */
+/** Reports the warnings about a gate that can fail. */
 export function reportHazards(gate: Gate, warn: Warn): void {
   const { command, parsed } = gate;
   const { commands } = parsed;
@@ -46,13 +46,13 @@ function statementWarnings({ command: gate }: Gate, statement: Statement, expect
   const warnings: string[] = [];
   const isPositive = !text.startsWith("!");
   if (last !== undefined && isSearch(last) && expected.nothing && isPositive) {
-    warnings.push(`the gate fails where ${name} finds nothing, as is expected here; write \`! ${oneLine(text)}\``);
+    warnings.push(`the gate fails if ${name} finds nothing, which is expected here; write \`! ${oneLine(text)}\``);
   }
   const searches = command.type === "Pipeline" && last !== undefined && !isSearch(last);
   const counted = searches ? command.commands.slice(0, -1).find(isSearch) : undefined;
   if (counted !== undefined && expected.nothing && isPositive) {
     const search = text.slice(counted.pos - command.pos, counted.end - command.pos);
-    warnings.push(`the gate fails where the search finds nothing, as is expected here; write \`! ${oneLine(search)}\``);
+    warnings.push(`the gate fails if the search finds nothing, which is expected here; write \`! ${oneLine(search)}\``);
   }
   if ((expected.nothing || name === "gofmt") && listsOnly([name, ...args])) {
     warnings.push(`${name} succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
@@ -63,15 +63,15 @@ function statementWarnings({ command: gate }: Gate, statement: Statement, expect
   return warnings;
 }
 
-/** Warns of statements whose failure nothing sees, in bodies and groups too. */
+/** Warns about statements whose failure goes unnoticed, also in bodies and groups. */
 function warnInside({ command, nodes, parsed, outcomes, scripts }: Gate, warn: Warn): void {
   const visit = (node: SyntaxNode): void => {
     if (node.type === "Statement" && outcomes.ignoresItsCheck(node)) {
       const counter = outcomes.assignedIn(node)[0];
       const message =
         counter === undefined
-          ? "it succeeds whatever is the case; end the branch that is the failure with `exit 1`, in braces"
-          : `nothing reads \`${counter}\`, so this succeeds whatever is the case; end the gate with a test of it`;
+          ? "it always succeeds, even if its check fails; end the branch of the failure with `exit 1`, in braces"
+          : `nothing reads \`${counter}\`, so this always succeeds, even if its check fails; end the gate with a test of that variable`;
       warn(node, message);
       return;
     }
@@ -99,14 +99,14 @@ function warnInside({ command, nodes, parsed, outcomes, scripts }: Gate, warn: W
     warn(instruction, "it only prints what a person should do, so the gate passes even if nobody does it");
 }
 
-/** What shows later that a job in the background has started, or how it ended. */
+/** Matches what shows later that a job in the background has started, or how it ended. */
 const WAITS =
   /\b(?:wait|curl|wget|nc|wait-on|httpie|grpcurl|pg_isready|redis-cli|websocat|kill -0)\b|\/dev\/tcp\/|localhost:/;
 /** Matches `echo "MANUAL: open the page"`, `echo "1. Click on Save"`. */
 const INSTRUCTS =
   /^(?:echo|printf)\s+(?:-\w+\s+)*["']?[^\p{L}]*(?:manual(?:ly)?\b|by hand\b|please\b|(?:open|visit|navigate|browse|go to|click|press|make sure|look at)\b.|(?:check|verify|confirm|ensure) (?:that|the|in|if)\b)/iu;
 
-/** Whether all that a gate does is to print, and to write files from its own text. */
+/** Whether a gate only prints, and writes files from its own text. */
 function onlyWrites({ parsed, outcomes }: Gate): boolean {
   let hasText = false;
   const isWriting = ({ command }: Statement): boolean => {
@@ -121,10 +121,10 @@ function onlyWrites({ parsed, outcomes }: Gate): boolean {
   return parsed.commands.every((each) => isWriting(each) || !outcomes.canFail(each)) && hasText;
 }
 
-/** Warns of single commands, wherever they are. */
+/** Warns about single commands, wherever they are. */
 function warnOfCommands(gate: Gate, warn: Warn): void {
   const { command: text, parsed, scripts } = gate;
-  /** @param isApart - What surrounds the node starts servers, or is in the background. */
+  /** @param isApart - The node is in a statement that starts a server, or that runs in the background. */
   const visit = (node: SyntaxNode, pipe: Pipeline | undefined, isJudged: boolean, isApart: boolean): void => {
     const command = commandIn(node);
     if (command !== undefined) {
@@ -162,7 +162,7 @@ function refersTo(text: string, name: string): boolean {
   return new RegExp(`\\$\\{?[#!]?${name}\\b`).test(text) || new RegExp(`\\(\\(.*\\b${name}\\b`).test(text);
 }
 
-/** A setting for a command that doesn't get it: `PLUGIN_PATH=…` on a line of its own. */
+/** Returns a warning about a setting that no command gets: `PLUGIN_PATH=…` alone on a line. */
 function notExported({ command: text, parsed }: Gate, command: Command): string | undefined {
   const [assignment, another] = command.prefix;
   if (command.name !== undefined || assignment?.type !== "Assignment" || another !== undefined) return undefined;
@@ -185,7 +185,7 @@ function notExported({ command: text, parsed }: Gate, command: Command): string 
 /** Variables that the shell itself reads. */
 const OWN_VARIABLES = /^(?:PATH|HOME|IFS|PS\d|LANG|LC_\w+|CDPATH|OPTIND|RANDOM|SECONDS|HIST\w+|GLOBIGNORE|TIMEFORMAT)$/;
 
-/** `echo "$(npm test)"` and `export A=$(npm test)` succeed although the command in them fails. */
+/** Warns about `echo "$(npm test)"` and `export A=$(npm test)`, which succeed even if the tests fail. */
 function hiddenFailure({ command: text }: Gate, command: Command): string | undefined {
   const hides = /^(?:echo|printf|export|local|declare|readonly|typeset)$/.test(command.name?.value ?? "");
   let hidden: SyntaxNode | undefined;
@@ -197,7 +197,7 @@ function hiddenFailure({ command: text }: Gate, command: Command): string | unde
   return `nothing sees whether ${oneLine(text.slice(hidden.pos, hidden.end))} fails; assign it to a variable on a line of its own first`;
 }
 
-/** `sh -c "npm test | tee log"` succeeds although the tests fail. */
+/** Warns about `sh -c "npm test | tee log"`, which succeeds even if the tests fail. */
 function pipeInShell(command: Command): string | undefined {
   const script = scriptOfShell(command)?.script;
   if (script === undefined || script.text.includes("pipefail")) return undefined;
@@ -205,10 +205,10 @@ function pipeInShell(command: Command): string | undefined {
   walk(parseScript(script.value), (node) => {
     hides ||= node.type === "Pipeline" && node.commands.slice(0, -1).some(hasWork);
   });
-  return hides ? "of a pipe in it, only the last command counts; begin it with `set -o pipefail;`" : undefined;
+  return hides ? "only the last command of its pipes counts; begin it with `set -o pipefail;`" : undefined;
 }
 
-/** Whether a command does more than read the state of things. */
+/** Whether a command does more than read existing state. */
 function hasWork(node: SyntaxNode): boolean {
   let isWork = false;
   walk(node, (each) => {
@@ -238,7 +238,7 @@ function lastCommand(node: SyntaxNode): Command | undefined {
   return commandIn(node);
 }
 
-/** @throws {GateSyntaxError} The node is nested too deeply: each `<(` parses again all that it holds. */
+/** @throws {GateSyntaxError} The node is nested too deeply: each `<(` parses its whole content again. */
 export function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void, depth = 0): void {
   if (depth > MAX_DEPTH) throw new GateSyntaxError(TOO_DEEP, 0);
   visit(node);

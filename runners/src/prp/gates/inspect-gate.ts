@@ -15,20 +15,20 @@ export interface GateFinding {
   readonly message: string;
 }
 
-/** What a gate's command shows before it is run. */
+/** What is known about a gate's command before it is run. */
 export interface GateInspection {
-  /** Each of them must succeed. Empty if the command is no valid shell. */
+  /** The statements, each of which must succeed. Empty if the command isn't valid shell. */
   readonly statements: readonly { readonly text: string; readonly line?: number }[];
-  /** In the order of their lines. */
+  /** Errors and warnings, in the order of their lines. */
   readonly findings: readonly GateFinding[];
-  /** Why the gate can't show whether the work is done, so that a person has to look. */
+  /** Why the gate can't show whether the work is done, so that a person has to check it. */
   readonly whyByHand?: string | undefined;
 }
 
 /**
  * Inspects a gate's command before it is run.
  *
- * @param scripts - Those of the package.json in the folder where the gate runs.
+ * @param scripts - The scripts of the package.json in the folder where the gate runs.
  */
 export function inspectGate({ command, lines }: GateCommand, scripts: PackageScripts = {}): GateInspection {
   const place = <Fact extends object>(line: number, fact: Fact): Fact & { readonly line?: number } => {
@@ -60,7 +60,7 @@ export function inspectGate({ command, lines }: GateCommand, scripts: PackageScr
     if (!(error instanceof GateSyntaxError)) throw error;
     const text = command.split("\n")[error.line]?.trim() ?? "";
     const placeholder = placeholderIn(text);
-    const why = placeholder === undefined ? `it is no valid shell: ${error.message}` : `${placeholder} ${UNFILLED}`;
+    const why = placeholder === undefined ? `it isn't valid shell: ${error.message}` : `${placeholder} ${UNFILLED}`;
     return { statements: [], findings: [place(error.line, { kind: "error", message: `${why}: ${text}` })] };
   }
 }
@@ -70,7 +70,7 @@ function whyByHand({ command, parsed, scripts }: Gate, canFail: boolean): string
   return onlyServes(parsed.commands, command, scripts) ? "it only starts a server: a person looks at it" : undefined;
 }
 
-/** @throws {GateSyntaxError} The command is no valid shell. */
+/** @throws {GateSyntaxError} The command isn't valid shell. */
 function readGate(command: string, scripts: PackageScripts): Gate {
   const parsed = parseCommand(command);
   const nodes: SyntaxNode[] = [];

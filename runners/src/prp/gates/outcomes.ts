@@ -1,11 +1,11 @@
 import { type Command, forEachChild, type Statement, type SyntaxNode } from "unbash";
 import { commandIn, conditionLength, isTest, readWords } from "./conditions.js";
 
-/** Tells what the statements of a gate can show. */
+/** Determines which statements of a gate can fail, and which ones ignore their own check. */
 export class Outcomes {
   readonly #command: string;
   readonly #functions = new Map<string, SyntaxNode>();
-  /** What tests, `exit` and the like read. */
+  /** The text of all tests, `exit` commands and the like, which read variables. */
   readonly #read: string;
 
   constructor(command: string, nodes: readonly SyntaxNode[]) {
@@ -17,7 +17,7 @@ export class Outcomes {
       .join("\n");
   }
 
-  /** Whether the node fails in any case, apart from conditions of `if`, `while` and the like. */
+  /** Whether anything can make the node fail. The conditions of `if`, `while` and the like don't count. */
   canFail(node: SyntaxNode, callers: readonly string[] = []): boolean {
     const canAny = (nodes: readonly SyntaxNode[]): boolean => nodes.some((each) => this.canFail(each, callers));
     switch (node.type) {
@@ -36,7 +36,7 @@ export class Outcomes {
           ...(node.else === undefined ? [] : [node.else]),
         ]);
       case "While":
-        // A loop that waits for a command ends when that succeeds.
+        // A loop that waits for a command ends when the command succeeds.
         return (
           this.canFail(node.body, callers) || !node.clause.commands.every(({ command }) => isLoopCondition(command))
         );
@@ -72,7 +72,7 @@ export class Outcomes {
     return !(SILENT.has(name) || prints(command));
   }
 
-  /** Whether a statement checks something, but succeeds whatever the check says, and no later test reads what it counts. */
+  /** Whether a statement checks something, but succeeds for any result, and no later test reads what it counts. */
   ignoresItsCheck(statement: Statement): boolean {
     if (statement.background === true || this.canFail(statement)) return false;
     // A loop with a break waits for something.
@@ -97,7 +97,7 @@ export class Outcomes {
         !isExit(words[0])
       );
     }
-    // A function's own statements are looked at where it is defined.
+    // A function's own statements are checked where the function is defined.
     if (["Function", "Word", "Assignment"].includes(node.type)) return false;
     return childrenOf(node).some((child) => this.#checksIn(child));
   }
@@ -119,7 +119,7 @@ export class Outcomes {
 }
 
 const PRINTING = new Set(["echo", "printf"]);
-/** Builtins that say nothing about the work. */
+/** Builtins whose status has nothing to do with the work. */
 const SILENT = new Set([
   "set",
   "shopt",
@@ -134,7 +134,7 @@ const SILENT = new Set([
   "continue",
   "break",
 ]);
-/** Commands that clean up. Nobody wants to know whether they fail. */
+/** Matches commands that clean up or prepare. Their failures don't matter. */
 const CLEANING =
   /^(?:sudo )?(?:sleep|kill|pkill|killall|rm|rmdir|mkdir|deactivate|cd|source|\.|lsof|fuser|dropdb|createdb|unlink|docker(?:[ -]compose)? (?:stop|rm|rmi|kill|down|network|volume|pull)|git (?:stash|checkout|branch|worktree)|true|:)(?: |$)/;
 
@@ -163,7 +163,7 @@ function writesFile({ redirects }: Command): boolean {
   );
 }
 
-/** A fallback that succeeds. As a gate of its own, `true` is what its author wants to run. */
+/** Whether a fallback after `||` always succeeds. A gate that is only `true` counts as a check: its author wants it. */
 function isNothing(node: SyntaxNode): boolean {
   return ["true", ":"].includes(commandIn(node)?.name?.value ?? "");
 }

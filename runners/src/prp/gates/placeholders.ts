@@ -1,7 +1,7 @@
 import type { SyntaxNode } from "unbash";
 import { isSearch } from "./conditions.js";
 
-/** A text that nobody has filled in. */
+/** A placeholder that nobody has filled in. */
 export interface Placeholder {
   readonly at: number;
   readonly text: string;
@@ -11,7 +11,7 @@ export const UNFILLED = "is a placeholder that nobody has filled in";
 
 const PLACEHOLDER = /<[A-Za-z][\w.-]*(?:[ |/][\w.-]+)*>|\{\{[\w.\s-]+\}\}/g;
 
-/** Returns the placeholder in a line that is no valid shell. It is often the cause: `gh repo view <owner>`. */
+/** Returns the placeholder in a line that isn't valid shell. It is often the cause: `gh repo view <owner>`. */
 export function placeholderIn(line: string): string | undefined {
   return line.match(PLACEHOLDER)?.[0];
 }
@@ -20,7 +20,7 @@ export function placeholderIn(line: string): string | undefined {
 const QUOTED_PLACEHOLDER = /^<(?:[A-Z][A-Z0-9_-]{2,}|[Yy]our\b.*)>$/;
 
 /**
- * Finds `<owner>`, `path/to/file`, `{{name}}`, `[the command]`, but neither text of quoted templates nor two
+ * Finds `<owner>`, `path/to/file`, `{{name}}`, `[the command]`, but not the text of quoted templates, and not two
  * redirections.
  */
 export function findPlaceholders(command: string, nodes: readonly SyntaxNode[]): Placeholder[] {
@@ -28,7 +28,7 @@ export function findPlaceholders(command: string, nodes: readonly SyntaxNode[]):
   const literal: (readonly [from: number, to: number])[] = [];
   const doubleQuoted: typeof literal = [];
   for (const node of nodes) {
-    // A search may look for such a text.
+    // A search may look for a placeholder.
     if (["SingleQuoted", "AnsiCQuoted", "HereDoc"].includes(node.type) || isSearch(node))
       literal.push([node.pos, node.end]);
     if (node.type === "DoubleQuoted") doubleQuoted.push([node.pos, node.end]);
@@ -51,7 +51,7 @@ export function findPlaceholders(command: string, nodes: readonly SyntaxNode[]):
   return found;
 }
 
-/** Returns a function that tells whether a position is in one of the ranges. Each call's position is after the last one's. */
+/** Returns a function that tells whether a position is in one of the ranges. Call it with ascending positions. */
 function makeRangeTest(ranges: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
   const inOrder = ranges.toSorted(([a], [b]) => a - b);
   let [next, end] = [0, 0];

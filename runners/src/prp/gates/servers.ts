@@ -7,7 +7,7 @@ import { commandIn, readWords } from "./conditions.js";
 /** The scripts of a package.json. */
 export type PackageScripts = Readonly<Record<string, string>>;
 
-/** Returns the scripts of the package.json in a folder; none if it can't be read, because a coder may still write it. */
+/** Returns the scripts of a folder's package.json. If it can't be read, returns none: a coder may create it later. */
 export async function readScripts(folder: string): Promise<PackageScripts> {
   try {
     const { scripts }: { readonly scripts?: unknown } = JSON.parse(
@@ -22,7 +22,7 @@ export async function readScripts(folder: string): Promise<PackageScripts> {
 
 /** A statement of a gate that starts a server in the foreground, so nothing after it would run. */
 export interface ForegroundServer {
-  /** The port that the gate's text names, `undefined` if it names none. */
+  /** The port that the gate's text names; `undefined` if the text names none. */
   readonly port: number | undefined;
 }
 
@@ -45,7 +45,7 @@ export function foregroundServer(
   if (/^(?:tail|watch)$/.test(simple.name?.value ?? "") || /\b(?:test|vitest|jest|tsc)\b/.test(text)) return undefined;
   const started = `${text} ${scripts[scriptIn(readWords(simple)) ?? ""] ?? ""}`;
   const port = OWN_PORT.exec(started)?.slice(1).find(Boolean) ?? URL_PORT.exec(after)?.[1];
-  // These two say nothing while nobody reads their output.
+  // These two servers print nothing while their output goes to a pipe, so their usual port is checked.
   const usual = /\b(?:http\.server|runserver)\b/.test(started) ? 8000 : undefined;
   return { port: port === undefined ? usual : Number(port) };
 }
@@ -53,7 +53,7 @@ export function foregroundServer(
 const OWN_PORT =
   /(?:--port[= ]|\s-p[= ]?|\bPORT=|\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):|http\.server |runserver (?:\S+:)?)(\d{2,5})\b/;
 const URL_PORT = /\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):(\d{2,5})\b/;
-/** Whether all that a gate does is to start servers in the foreground: a person looks at them. */
+/** Whether a gate only starts servers in the foreground, for a person to look at. */
 export function onlyServes(commands: readonly Statement[], command: string, scripts: PackageScripts): boolean {
   const checks = commands.filter((each) => !isPreparation(each.command));
   return (
@@ -71,9 +71,9 @@ function isPreparation(node: SyntaxNode): boolean {
 
 const FOREVER =
   /^(?:(?:cargo|go) run\b.* serve\b|(?:npx )?(?:next|vite|nuxt|astro)(?: dev)?$|(?:uv run |poetry run |python3? -m )?(?:uvicorn|hypercorn|gunicorn|daphne)\b|(?:uv run |poetry run )?flask (?:\S+ )*run\b|(?:uv run )?(?:streamlit|fastapi|mlflow) (?:run|dev|ui|server)\b|(?:uv run |poetry run )?python3? (?:\S*manage\.py runserver|-m http\.server)|rails s(?:erver)?\b|php -S\b|docker[ -]compose up(?!.* -d)|tail -[fF]|watch |(?:npx )?wrangler dev|cargo watch|air$|(?:mongod|redis-server|nodemon|ngrok)\b|(?:npx )?(?:serve|http-server|json-server|live-server)\b)/;
-/** Names of scripts that run until they are ended. `start:basic` isn't one: it may run an example. */
+/** Matches names of scripts that run until they are ended. `start:basic` isn't included: it may run an example. */
 const FOREVER_SCRIPT = /^(?:(?:[\w-]+:)*(?:dev|serve|watch)|start|(?:[\w-]+:)*start:dev)$/;
-/** A package script that runs such a program, or watches files. */
+/** Matches the text of a package script that runs a server or watches files. */
 const FOREVER_TEXT =
   /--watch\b|\b(?:nodemon|vite|next|nuxt|astro|webpack(?:-dev-server| serve)|ng serve|react-scripts start|expo start|http-server|live-server|tsx watch|nest start|concurrently)\b(?! (?:build|lint|check|preview|generate|export))/;
 
@@ -83,7 +83,7 @@ export function runsForEver(words: readonly string[], scripts: PackageScripts): 
   const script = scriptIn(words);
   if (script === undefined) return FOREVER.test(words.join(" "));
   const text = scripts[script];
-  // A name says less than the script itself, which may call another one.
+  // If the script's text is unknown, its name decides.
   if (text === undefined) return FOREVER_SCRIPT.test(script);
   return FOREVER.test(text) || FOREVER_TEXT.test(text) || /^(?:dev|serve)$/.test(script);
 }

@@ -1,9 +1,9 @@
 // Functions that the scripts of gates call.
 
 /**
- * If the gate has set `pipefail`, it is switched off while a pipe runs: it would end the gate before the statuses are
- * judged. The judge's arguments are the statuses of the pipe's commands, after `!` if the pipe is negated. Both
- * functions stand on the script's first line, so that line numbers stay the same.
+ * Two functions around each pipe. If the gate has set `pipefail`, the first one switches it off while the pipe runs,
+ * since it would end the gate before the statuses are judged. The second one's arguments are the statuses of the pipe's
+ * commands, after `!` if the pipe is negated. Both are on the script's first line, so that line numbers stay the same.
  */
 export const PIPE_JUDGE =
   `__waymark_begin(){ case :$SHELLOPTS: in *:pipefail:*)__waymark_fail=1;set +o pipefail;;*)__waymark_fail=;;esac;};` +
@@ -12,15 +12,16 @@ export const PIPE_JUDGE =
   "while [ $# -gt 1 ];do case $1 in 0|141);;*)return $1;;esac;shift;done;" +
   "case $__waymark_not,$1 in 1,0)return 1;;1,*)return 0;;*)return $1;;esac;};";
 
-/** Waits for each job. A job that the gate itself has ended hasn't failed. */
+/** Waits for each job. A job that the gate itself ended isn't a failure. */
 export const WAIT_FOR_EACH =
   "__waymark_jobs=;__waymark_wait(){ __waymark_last=0;for __waymark_job in $*;do wait $__waymark_job||" +
   "case $? in 130|137|143);;*)__waymark_last=1;;esac;done;return $__waymark_last;};";
 
 /**
- * Functions for a bash script, on one line. `__waymark_serve PORT PID` shows a server's output from descriptor 8 until the
- * port is open; without a port, until the server says that it is ready, or has been quiet for ten seconds. It returns the
- * status of a server that ends before, and fails after two minutes. The server is ended with the gate's process group.
+ * Functions for a bash script, on one line. `__waymark_serve PORT PID` shows a server's output from descriptor 8 until
+ * the port is open; without a port, until the server says that it is ready, or has been quiet for ten seconds. If the
+ * server ends earlier, the function returns its status. It fails after two minutes. The server is ended with the gate's
+ * process group.
  */
 export const SERVE = [
   "__waymark_open(){ (exec 7<>/dev/tcp/localhost/$1)2>/dev/null;};",

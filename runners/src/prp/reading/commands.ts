@@ -4,7 +4,7 @@ import { type CodeBlock, numberIn, type OutlineItem, plain } from "./outline.js"
 
 /** The command in a level's code blocks. */
 export interface LevelCommand {
-  /** An entry for each line of the command, with its line in the Markdown, from 1. */
+  /** An entry for each line of the command, with its line number in the Markdown, from 1. */
   readonly lines: readonly CommandLineOf[];
   /** Blocks that aren't run: those of other languages, or about what to do after a failure. */
   readonly left: readonly LeftBlock[];
@@ -63,7 +63,7 @@ const AFTER_FAILURE =
 /** Matches a sentence that introduces what a person does: "By hand, once:", "Check it manually in the browser:". */
 const BY_HAND = /\b(?:by hand|manually|in (?:a|the|your) browser)\b.*[:：]$|^manual\b.*[:：]$/i;
 
-/** A level is never about a failure, whatever its name is. */
+/** Whether a text introduces what to do after a failure. The heading of a level never does, whatever its words are. */
 export function isAfterFailure(text: string): boolean {
   return AFTER_FAILURE.test(plain(text).replace(/^[^\p{L}]+/u, "")) && numberIn(text)?.isNamed !== true;
 }
@@ -90,7 +90,7 @@ function isCommand(text: string): boolean {
   });
 }
 
-/** Returns no statements if the text is no valid shell. */
+/** Returns no statements if the text isn't valid shell. */
 function statementsIn(text: string): readonly Statement[] {
   try {
     return parseCommand(text).commands;
@@ -104,7 +104,7 @@ function withoutPrompts(text: string): string {
   return text.replace(/^(?:\$|%|❯)[ \t]+/gm, "");
 }
 
-/** Returns the lines to run. In a session, these are the lines after its prompts; the others are output. */
+/** Returns the lines to run. In a session, these are the lines after its prompts; all other lines are output. */
 function findLines({ text, line, language }: CodeBlock): CommandLineOf[] {
   const all = text.split("\n").map((each, index) => ({ text: each, line: line + index }));
   const [first = ""] = all.map((each) => each.text).filter((each) => /^\s*[^\s#]/.test(each));

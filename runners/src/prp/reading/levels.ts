@@ -35,8 +35,8 @@ export function levelsIn(sections: readonly Section[]): Level[] {
 }
 
 /**
- * Returns the numbered headings that are the levels: those of the highest depth at which a heading has code below. If
- * one of them with code has a named number (`Level 1`), only headings with a named number count.
+ * Returns the numbered headings that are the levels: the headings of the highest depth at which one has code below it.
+ * If one with code has a named number (`Level 1`), only headings with a named number count.
  */
 function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const numbered = items.flatMap((item, index) => {
@@ -51,7 +51,9 @@ function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineIte
   return new Set((named.some((each) => each.hasCode) ? named : highest).map(({ item }) => item));
 }
 
-/** An unnumbered part with commands is a gate too. It belongs to the level before it, or to the first one. */
+/**
+ * Returns the numbered levels. An unnumbered part with commands is also a gate: of the previous level, or of the first.
+ */
 function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[] {
   const levels: Level[] = [];
   for (const part of splitParts(section, numbered)) {
@@ -65,8 +67,8 @@ function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[
 }
 
 /**
- * Returns the unnumbered parts of a section, with continued numbers. If comments of the code name levels, returns those
- * levels.
+ * Returns the unnumbered parts of a section as levels, numbered consecutively. If comments in the code name levels,
+ * returns those levels.
  */
 function inOrder(section: Section, counted: number): Level[] {
   const parts = splitParts(section, headingsAboveCode(section.items)).filter(({ items }) => hasCode(items));
@@ -77,7 +79,8 @@ function inOrder(section: Section, counted: number): Level[] {
 }
 
 /**
- * Splits the section at the given headings, and at every other heading of the same depth. Each part has its heading.
+ * Splits the section at the given headings, and at every other heading of the same depth. Each part includes its
+ * heading.
  */
 function splitParts({ heading, items }: Section, starts: ReadonlySet<OutlineItem>): Section[] {
   const depth = [...starts].reduce((deepest, item) => Math.max(deepest, item.kind === "heading" ? item.depth : 0), 0);
@@ -91,7 +94,9 @@ function splitParts({ heading, items }: Section, starts: ReadonlySet<OutlineItem
   ];
 }
 
-/** Returns the headings directly above code, but only those of the highest depth. Deeper ones belong to them. */
+/**
+ * Returns the headings directly above code, but only the headings of the highest depth, which include the deeper ones.
+ */
 function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const notProse = items.filter((item, index) => item.kind !== "prose" || endsList(item, items[index - 1]));
   const above = notProse.filter(
@@ -101,7 +106,7 @@ function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineIt
   return new Set(above.filter((heading) => heading.depth === depth));
 }
 
-/** Whether code below the prose isn't the list item's above it. */
+/** Whether prose ends a list, so that code below the prose doesn't belong to the list item above it. */
 function endsList(item: OutlineItem, before: OutlineItem | undefined): boolean {
   const isItem = before?.kind === "prose" ? before.isInList : before?.kind === "heading" && before.depth === LIST_DEPTH;
   return item.kind === "prose" && !item.isInList && isItem;
@@ -122,8 +127,8 @@ function isAboutFailure({ heading, items }: Section): boolean {
 }
 
 /**
- * Returns the levels that comments of the code name, from its first line on. If they name none, returns the level
- * itself.
+ * Returns the levels that comments in the code name, if the code begins with such a comment. If it doesn't, returns the
+ * level itself.
  */
 function byComments(level: Level): Level[] {
   const pieces = level.items.flatMap((item) => (item.kind === "code" ? cutAtLevels(item) : [{ item }]));

@@ -3,7 +3,7 @@ import MarkdownIt, { type Token } from "markdown-it";
 /** An item of a Markdown text's outline: a heading, code below it, or text between. Quotes are left out. */
 export type OutlineItem = Heading | CodeBlock | Prose;
 
-/** A heading, or text that people write in place of one. */
+/** A heading, or text that is used as one. */
 export interface Heading {
   readonly kind: "heading";
   /** 1 to 6; {@link BOLD_DEPTH} for a line that begins in bold, {@link LIST_DEPTH} for a list item. */
@@ -20,9 +20,9 @@ export interface CodeBlock {
   readonly text: string;
   /** The line where the code begins, from 1. */
   readonly line: number;
-  /** The marks of its fence. */
+  /** The characters of the block's fence. */
   readonly marks: string;
-  /** Whether no fence closes it, so that it has all the rest of the text. */
+  /** True if no fence closes the block, so that it contains the rest of the text. */
   readonly isOpen: boolean;
 }
 
@@ -37,12 +37,12 @@ export const BOLD_DEPTH = 7;
 export const LIST_DEPTH = 8;
 
 /**
- * A text whose quotes and lists are nested deeper than this is refused: each level reads all lines within it again. A
- * quote is one level, a list two.
+ * A text whose quotes and lists are nested deeper than this is refused: for each level, the parser reads all lines
+ * inside again. A quote is one level, a list two.
  */
 const MAX_NESTING = 20;
 
-/** Its time grows with the length of a text, also for texts that consist of marks only. */
+/** The parser's time grows with the length of a text, even if the text consists of marks only. */
 const MARKDOWN = new MarkdownIt("commonmark", { maxNesting: MAX_NESTING });
 
 /** Returns the outline of a Markdown text, in its order; `undefined` if its quotes or lists are nested too deeply. */
@@ -63,7 +63,7 @@ export function parseOutline(markdown: string): OutlineItem[] | undefined {
       case "heading_open":
         items.push({ kind: "heading", depth: Number(token.tag.slice(1)), text: readText(tokens[index + 1]), line });
         break;
-      // Four blanks also make a code block, but mostly by accident. So only fenced blocks count.
+      // Four spaces also make a code block, but mostly by accident, so only fenced blocks count.
       case "fence":
         items.push({
           kind: "code",
@@ -105,18 +105,18 @@ export function parseOutline(markdown: string): OutlineItem[] | undefined {
   return items;
 }
 
-/** A fence that is closed covers two lines more than its content. */
+/** Whether a fenced block isn't closed. A closed block covers two lines more than its content. */
 function isOpen({ map, content }: Token): boolean {
   return map !== null && map !== undefined && map[1] - map[0] < content.split("\n").length + 1;
 }
 
-/** `2. ` for the second item of a numbered list. */
+/** Returns `2. ` for the second item of a numbered list. */
 function formatNumber(lists: readonly (number | undefined)[]): string {
   const number = lists.at(-1);
   return number === undefined ? "" : `${number}. `;
 }
 
-/** Returns the first word behind the fence. */
+/** Returns the first word after the fence. */
 function readLanguage({ info }: Token): string {
   return info.trim().split(/\s/, 1)[0]?.toLowerCase() ?? "";
 }
@@ -135,7 +135,7 @@ function readText(content: Token | undefined): string {
     .join("");
 }
 
-/** Returns a one-line heading, and the rest of its paragraph. */
+/** Returns a one-line heading, and the rest of its paragraph as prose. */
 function headed(depth: number, text: string, line: number): OutlineItem[] {
   const [first = "", ...rest] = text.split("\n");
   const heading: Heading = { kind: "heading", depth, text: first, line };
@@ -170,9 +170,9 @@ export function plain(text: string): string {
   return withoutEnd(base.toLowerCase(), /[\s:：]/).trim();
 }
 
-/** Returns the text up to its last character that isn't unwanted. */
+/** Returns the text without the unwanted characters at its end. */
 export function withoutEnd(text: string, unwanted: RegExp): string {
-  // `/[…]+$/` would read a run of such characters again from each of them.
+  // `/[…]+$/` would scan a run of such characters again from each position in the run.
   let end = text.length;
   while (end > 0 && unwanted.test(text.charAt(end - 1))) end -= 1;
   return text.slice(0, end);

@@ -12,7 +12,7 @@ const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
 export interface TextIds {
   /** From the front matter, or from a line `PRP ID: …` near the top. */
   readonly own?: string | undefined;
-  /** The work item in the title, or in a line `Work Item: …` near the top. Another PRP may have the same one. */
+  /** The work item in the title, or in a line `Work Item: …` near the top. Another PRP may have the same work item. */
   readonly workItem?: string | undefined;
 }
 
@@ -36,7 +36,7 @@ export function idsIn(items: readonly OutlineItem[], frontMatter: string | undef
  */
 export function withoutFrontMatter(markdown: string): { readonly text: string; readonly frontMatter?: string } {
   const [whole, frontMatter] = /^---[ \t]*\n([\s\S]*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)/.exec(markdown) ?? [];
-  // A divider as the first line doesn't begin front matter: it needs a field or a comment directly below.
+  // A divider as the first line doesn't begin front matter: a field or a comment must be directly below.
   if (
     whole === undefined ||
     frontMatter === undefined ||

@@ -20,7 +20,7 @@ export interface Section {
 export interface SectionChoice {
   /** If the choice is clear, all have the same heading: a PRP may repeat the section for each part of the work. */
   readonly chosen: readonly Section[];
-  /** The sections with commands, if none is chosen. Steps of the work and rollbacks are no choice. */
+  /** The sections with commands, if none is chosen. Steps of the work and rollbacks are left out. */
   readonly others: readonly Section[];
   /** The headings that say validation, if none of their sections has code. */
   readonly withoutCode: readonly Section[];
@@ -32,12 +32,12 @@ export interface SectionChoice {
  */
 const VALIDATION =
   /\b[vw]alid(?:ati|ac|az|as|ier|er)|\bverifi(?:cati|cac|caz|kat|kas|zier)|\buberpruf|\bdogrulama|验证|驗證|校验|検証|검증|유효성|валидаци|проверк|перевірк|التحقق|सत्यापन|xac (?:thuc|minh)|kiem (?:tra|thu)/;
-/** Other words in the section's name. */
+/** Matches other words in the section's name, such as "Validation Loop". */
 const LOOP = /\b(?:loops?|gates?)\b|循环|循環|ループ|루프|цикл|schleife|bucle|ciclo|boucle/;
 
 /**
- * Chooses the sections that hold a PRP's gates: those with code whose heading says validation. "Validation Loop" is
- * preferred to other names, a section with commands to one without, and a section with named levels to one without.
+ * Chooses the sections that hold a PRP's gates: the sections with code whose heading says validation. Prefers
+ * "Validation Loop" to other names, then sections with commands, then sections with named levels.
  *
  * @param name - The heading that the caller chose. It needn't say validation.
  */
@@ -87,7 +87,7 @@ function fitsName(items: readonly OutlineItem[], name: string): (section: Sectio
   return ({ heading }) => (isNamed ? plain(heading.text) === name : plain(heading.text).includes(name));
 }
 
-/** Whether a heading names the section. A level ("Level 4: …") and a step of a list ("3. …") don't. */
+/** Whether a heading names the validation section. A level ("Level 4: …") and a step of a list ("3. …") don't. */
 export function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">): boolean {
   const number = numberIn(text);
   return VALIDATION.test(plain(text)) && (number === undefined || (depth < BOLD_DEPTH && !number.isNamed));

@@ -165,7 +165,7 @@ describe("a refusal says why", () => {
     [
       "text behind the closing marks",
       "```yaml\n- a\n```text",
-      /fence of line 5 isn't closed: line 7 has text behind its marks\. .*"Validation Loop" of line 9/,
+      /fence of line 5 isn't closed: line 7 has text after its marks\. .*"Validation Loop" of line 9/,
     ],
     ["no closing marks", "~~~\ncode", /fence of line 5 isn't closed\. .*"Validation Loop" of line 8/],
   ])("where a fence has %s", (_what, open, why) => {
