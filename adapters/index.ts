@@ -27,8 +27,8 @@ export {
  * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` names another schema than `waymark` |
  * | `memory:` | `MemoryAdapter`, for tests: a new, empty one at each call |
  *
- * In the first three URLs, a path follows the colon. The path isn't decoded, and ends at a question mark. At its beginning, `~/`
- * is the home folder.
+ * In the first three URLs, a path follows the colon. The path isn't decoded, and ends at a question mark. A leading
+ * `~/` stands for the home folder.
  *
  * @example
  * ```ts

@@ -29,7 +29,10 @@ export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
 /** The range, the order and the skipped checkpoints of a query. */
 export type RecordQuery = Pick<CheckpointQuery, "order" | "skip" | "beforeSequence" | "afterSequence">;
 
-/** @internal A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
+/**
+ * @internal A task's checkpoints as they were when its folder was loaded. If damage hides the last sequence,
+ *   `lastSequence` throws.
+ */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;

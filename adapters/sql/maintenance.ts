@@ -41,7 +41,10 @@ export interface MaintainedTables {
   moveCheckpoint(taskId: string, key: unknown): Promise<boolean>;
   /** Like {@link moveCheckpoint}, for a record's row. */
   moveRecord(taskId: string, sequence: number): Promise<boolean>;
-  /** Makes the task's row agree with its checkpoints and records, in one transaction. Returns false if it already agrees. */
+  /**
+   * Makes the task's row agree with its checkpoints and records, in one transaction. Returns false if the row already
+   * agrees.
+   */
   rewriteTaskRow(taskId: string): Promise<boolean>;
 }
 

@@ -92,7 +92,10 @@ function isTextOrNull(value: unknown): value is string | null {
   return value === null || isText(value);
 }
 
-/** A part of a log. If more may follow, `next` is the sequence after which the next page begins, in the query's order. */
+/**
+ * A part of a log. If more may follow, `next` is the sequence after which the next page begins, in the order of the
+ * query.
+ */
 export interface LogPage {
   readonly items: readonly LogItem[];
   readonly next: number | undefined;
