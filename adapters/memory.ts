@@ -98,7 +98,7 @@ export class MemoryAdapter implements StorageAdapter {
       const lease = change(now);
       if (lease === undefined) return;
       this.#leases.set(taskId, lease);
-      // A released task may be due. A renewal makes nothing due.
+      // A released task may be due, but a renewal makes no task due.
       if (lease.token !== now.lease?.token || lease.expiresAtMs < now.lease.expiresAtMs) this.#notify();
     },
   });

@@ -39,7 +39,7 @@ export class DueTasks {
     const excepted = new Set(except);
     const hasDied = askOnce(holderHasEnded);
     const due: DueTask[] = [];
-    // Removed folders are forgotten.
+    // A new map, so that removed folders are forgotten.
     const folders = new Map<string, KnownFolder>();
     for (const [index, name] of listNames(root).entries()) {
       const folder = this.#folders.get(name) ?? new KnownFolder(root, name, logName);

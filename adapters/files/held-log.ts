@@ -104,8 +104,8 @@ export class HeldLog {
   }
 
   /**
-   * Appends a line that the last batch's checkpoint was stored. Under a clean lock, the line isn't synced: if it gets
-   * lost, the next holder looks for the checkpoint.
+   * Appends a commit line, which confirms that the last batch's checkpoint was stored. Under a clean lock, the line
+   * isn't synced: if it gets lost, the next holder looks for the checkpoint.
    */
   commit(companion: Companion): Promise<void> {
     const sequence = this.#index?.scan.pending?.entries.at(-1)?.sequence ?? 0;

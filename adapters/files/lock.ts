@@ -345,7 +345,7 @@ function isStale(claim: string): boolean {
   return isDead || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS;
 }
 
-/** Renames the lock's folder away, then deletes it. {@link FolderLock} explains why in this order. */
+/** Renames the lock's folder away, then deletes it. {@link FolderLock} explains the order. */
 function steal(lockFolder: string, thief: string): void {
   const stolen = `${lockFolder}-${basename(thief)}`;
   try {

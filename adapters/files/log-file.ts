@@ -50,7 +50,7 @@ export class LogIndex {
     return this.scan.first?.taskId;
   }
 
-  /** The highest sequence, also of removed records. */
+  /** The highest sequence, including those of removed records. */
   get lastSequence(): number {
     return Math.max(this.scan.first?.lastSequence ?? 0, this.scan.lastSequence);
   }

@@ -43,7 +43,7 @@ export interface LinePlace {
   /** The log's id, from line one. */
   readonly log: string;
   readonly at: number;
-  /** The `check` of the last line before it that counts. */
+  /** The `check` of the last line that counts so far. */
   readonly check: string;
 }
 
@@ -61,7 +61,7 @@ export interface FirstLine {
   readonly size: number;
 }
 
-/** A record's own fields in its line. */
+/** A record's fields, as parsed from its line. */
 interface RecordFields extends Omit<RecordHeader, "taskId" | "payload"> {
   readonly encoding: string;
   readonly sha256: string;
@@ -76,7 +76,10 @@ export interface LogLine {
   /** The `check` of the last line that counted when this line was written. */
   readonly follows: string;
   readonly sequence: number;
-  /** `barrier`: moves the end of the log. `commit`: the batch before it was stored with its checkpoint. */
+  /**
+   * A `barrier` moves the end of the log. A `commit` line confirms that the previous batch was stored with its
+   * checkpoint.
+   */
   readonly kind: RecordKind | "barrier" | "commit";
   /** The line's number in its batch, from 1, and the number of lines in the batch. */
   readonly of: readonly [number, number];

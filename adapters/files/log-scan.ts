@@ -9,7 +9,7 @@ export interface LogEntry {
   readonly offset: number;
   /** The line without its line feed. */
   readonly bytes: Buffer;
-  /** The line's sequence. If a damaged line doesn't tell its sequence, it is estimated. */
+  /** The line's sequence. If a damaged line's sequence can't be read, it is estimated. */
   readonly sequence: number;
   /** The parsed line; `undefined` if the line is damaged, or is line one. */
   readonly line?: LogLine;
@@ -28,7 +28,7 @@ export interface ScanPosition {
   readonly log: string | undefined;
   /** The offset of the next line. */
   readonly offset: number;
-  /** The highest sequence, also of damaged lines. */
+  /** The highest sequence, including those of damaged lines. */
   readonly lastSequence: number;
   /** The last line that counts: its sequence, its `check`, and its end. */
   readonly last: { readonly sequence: number; readonly check: string; readonly end: number };
@@ -84,7 +84,7 @@ export class LogScan {
     return this.#offset;
   }
 
-  /** The highest sequence, also of damaged lines. */
+  /** The highest sequence, including those of damaged lines. */
   get lastSequence(): number {
     return this.#lastSequence;
   }

@@ -31,7 +31,7 @@ export type RecordQuery = Pick<CheckpointQuery, "order" | "skip" | "beforeSequen
 
 /**
  * @internal A task's checkpoints as they were when its folder was loaded. If damage hides the last sequence,
- *   `lastSequence` throws.
+ * `lastSequence` throws.
  */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
@@ -65,9 +65,9 @@ export interface RecordSource {
    * a file.
    */
   bytes(): Uint8Array | undefined;
-  /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
+  /** `undefined` if the entry was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
   head(): RecordHead | undefined;
-  /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
+  /** `undefined` if the entry was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
   checkpoint(): StoredCheckpoint | undefined;
 }
 
@@ -154,7 +154,7 @@ export function readEntry<Item>(
 
 /**
  * @internal Finds the transient checkpoint with this id, and earlier transient checkpoints that a kill left although
- *   they were replaced. Each checkpoint names the one that it replaced.
+ * they were replaced. Each checkpoint names the one that it replaced.
  */
 export function findReplaced(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
@@ -210,8 +210,8 @@ export function parseJson(source: string): JsonValue {
 
 /**
  * @internal Yields `read(entry)` for each entry that the query finds, and leaves out removed entries. If the first
- *   entry is gone, another process removed it after the task was loaded, and may have saved a newer checkpoint first.
- *   So the task is loaded again, because it would seem empty although it always had a checkpoint.
+ * entry is gone, another process removed it after the task was loaded, and may have saved a newer checkpoint first.
+ * The task is then loaded again, since it could otherwise seem empty although it always had a checkpoint.
  */
 export function* readEntries<Item>(
   load: () => LoadedTask | undefined,

@@ -59,7 +59,7 @@ export async function* inPages<Found extends CheckpointSummary>(
   }
 }
 
-/** Returns the range of task ids that may match a query: from `from`, and below `below`. */
+/** Returns the range of task ids that may match a query. The range includes `from`, but not `below`. */
 export function idRange({ prefix = "", after }: TaskQuery): readonly [from: string, below: string] {
   // The first text after an id is the id followed by the lowest character.
   const from = after === undefined || compareTaskIds(after, prefix) < 0 ? prefix : `${after}\0`;
@@ -83,8 +83,7 @@ interface TaskRowReader {
 }
 
 /**
- * Returns the task of a row, or nothing if the task has neither checkpoints nor records, since they may have been
- * removed after its id was read.
+ * Returns the task of a row, or nothing if the task no longer has checkpoints or records.
  *
  * @param row - The count, the newest and the last sequence, `due_at`, `removed_up_to`, the last record's columns, and
  *   the newest checkpoint's columns.

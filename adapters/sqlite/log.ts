@@ -90,7 +90,9 @@ interface LogParts {
   readonly path: string;
 }
 
-/** The table of records in Waymark's open database. Every method is synchronous and lets SQLite's errors through. */
+/**
+ * The table of records in Waymark's open database. Every method is synchronous and throws SQLite's errors unchanged.
+ */
 export class SqliteLog {
   readonly #parts: LogParts;
 

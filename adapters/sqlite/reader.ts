@@ -36,7 +36,7 @@ const RECENT = `FROM waymark_tasks INDEXED BY waymark_tasks_by_recency WHERE ${I
 const TASK_IDS = {
   // The unary + makes SQLite use the primary key, which has the wanted order.
   taskId: `SELECT task_id FROM waymark_tasks WHERE +${IN_TASKS} ORDER BY task_id ${PART}`,
-  // The index finds the minute of the last wanted task; only the tasks since then are sorted.
+  // The index finds the minute of the last wanted task; only tasks from that minute on are sorted.
   recent: `SELECT task_id ${RECENT} AND newest_minute >= coalesce(
       (SELECT newest_minute ${RECENT} ORDER BY newest_minute DESC, task_id LIMIT 1 OFFSET (? + ? - 1)), '')
     ORDER BY newest_created_at DESC, task_id ${PART}`,

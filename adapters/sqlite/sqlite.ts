@@ -29,8 +29,8 @@ export interface SqliteAdapterOptions {
   readonly path: string;
   /**
    * The durability that `save` waits for. With `full`, the default, the checkpoint survives a power loss: SQLite's log
-   * is synced, off the event loop. With `normal`, it survives a killed process, but a power loss may lose the last
-   * checkpoints. The database stays intact.
+   * is synced, off the event loop. With `normal`, the checkpoint survives a killed process, but a power loss may lose
+   * the last checkpoints. The database stays intact.
    */
   readonly durability?: "full" | "normal" | undefined;
   /**
