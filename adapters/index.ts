@@ -24,11 +24,11 @@ export {
  * | `files:DIR` | `JsonFileAdapter`: one JSON file per checkpoint; `?pretty=true` writes states over many lines |
  * | `tasks:DIR` | `TaskFileAdapter`: one `checkpoints.json` per task |
  * | `sqlite:FILE` | `SqliteAdapter`: one database |
- * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` names another schema than `waymark` |
- * | `memory:` | `MemoryAdapter`, for tests: a new, empty one at each call |
+ * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` selects a schema other than `waymark` |
+ * | `memory:` | `MemoryAdapter`, for tests: a new, empty storage for each call |
  *
- * In the first three URLs, a path follows the colon. The path isn't decoded, and ends at a question mark. At its beginning, `~/`
- * is the home folder.
+ * In the first three URLs, a path follows the colon. The path isn't decoded, and ends at a question mark. A leading
+ * `~/` stands for the home folder.
  *
  * @example
  * ```ts

@@ -66,17 +66,17 @@ import { findDueTime, isTransient } from "../src/contract/transient.js";
 
 /** One task's checkpoints and records. */
 interface Task {
-  /** By id, the oldest first. */
+  /** The checkpoints by id, the oldest first. */
   readonly checkpoints: Map<string, StoredCheckpoint>;
   newest: StoredCheckpoint | undefined;
-  /** In the order of their sequences. An event without its body is a header. */
+  /** The records in sequence order. An event whose body was removed is kept as its header. */
   records: (LogRecord | RecordHeader)[];
   /** The events among the records, by id. */
   readonly events: Map<string, LogRecord | RecordHeader>;
   lastEvent: number;
-  /** The last sequence that was taken. It is kept even if its record is removed. */
+  /** The last sequence that was taken, even if its record was removed since. */
   lastSequence: number;
-  /** An earlier time than the newest checkpoint's: see {@link LogOptions.dueAt}. */
+  /** A due time that a record set, earlier than the newest checkpoint's: see {@link LogOptions.dueAt}. */
   dueAt: string | undefined;
   removedUpTo: number;
 }
@@ -84,7 +84,8 @@ interface Task {
 /**
  * Keeps checkpoints in the memory of this process, for tests. Closing the adapter drops them.
  *
- * Every method does its work before it waits for anything. So each call is atomic, and calls take effect in call order.
+ * Every method does its work before it waits for anything. Each call is therefore atomic, and calls take effect in call
+ * order.
  */
 export class MemoryAdapter implements StorageAdapter {
   readonly name = "memory";
@@ -97,7 +98,7 @@ export class MemoryAdapter implements StorageAdapter {
       const lease = change(now);
       if (lease === undefined) return;
       this.#leases.set(taskId, lease);
-      // A released task may be due. A renewal makes nothing due.
+      // A released task may be due, but a renewal makes no task due.
       if (lease.token !== now.lease?.token || lease.expiresAtMs < now.lease.expiresAtMs) this.#notify();
     },
   });
@@ -321,7 +322,7 @@ export class MemoryAdapter implements StorageAdapter {
     return removed;
   }
 
-  /** The due tasks, the earliest first. */
+  /** Returns the due tasks, the earliest first. */
   #findDue({ prefix, dueBy, except = [] }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
     this.#assertOpen();
     const due = [...this.#tasks].flatMap(([taskId, task]) => {
@@ -401,14 +402,17 @@ function isEmptied(record: LogRecord | RecordHeader): record is RecordHeader {
   return "sizeBytes" in record;
 }
 
-/** Removes an event's body. Its id and digest stay. */
+/** Removes an event's body, but keeps its id and digest. */
 function emptyEvent(task: Task, event: LogRecord): RecordHeader {
   const header = { ...toRecordHeader(event), sizeBytes: 0 };
   if (event.id !== undefined) task.events.set(event.id, header);
   return header;
 }
 
-/** When a worker may continue the task: at its newest checkpoint's time, or at an earlier one that a record has set. */
+/**
+ * Returns the time from which a worker may continue the task: its newest checkpoint's, or an earlier one that a record
+ * set.
+ */
 function findTaskDueTime({ newest, dueAt }: Task): string | undefined {
   const own = newest && findDueTime(newest);
   return own !== undefined && dueAt !== undefined && dueAt < own ? dueAt : own;

@@ -23,7 +23,7 @@ export interface MemoryLocation {
 /** A folder or a file. */
 export interface FileLocation {
   readonly scheme: Exclude<StorageScheme, "memory" | "postgres">;
-  /** Absolute. */
+  /** The absolute path. */
   readonly path: string;
   /** The value of `?pretty=` in a `files:` URL. */
   readonly pretty?: boolean | undefined;
@@ -32,15 +32,15 @@ export interface FileLocation {
 /** A schema of a server's database. */
 export interface ServerLocation {
   readonly scheme: "postgres";
-  /** The URL for the connection. It may contain a password. */
+  /** The connection URL. It may contain a password. */
   readonly url: string;
   readonly schema: string | undefined;
-  /** The name for messages, without user and password. */
+  /** The storage's name in messages, without user and password. */
   readonly name: string;
 }
 
 /**
- * Parses a storage URL. Doesn't check whether anything exists there.
+ * Parses a storage URL. Doesn't check whether the storage exists.
  *
  * @throws {UnsupportedOperationError} The URL has an unknown scheme.
  * @throws {TypeError} The URL doesn't have the form of its scheme, or an option is misspelled.
@@ -71,13 +71,13 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
 const SCHEMES = ["files", "tasks", "sqlite"] as const satisfies StorageScheme[];
 const FORMS = "files:DIR, tasks:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE or memory:";
 
-/** @throws {TypeError} The scheme doesn't have an option, or not with this value. */
+/** @throws {TypeError} The scheme doesn't have one of the options, or an option has a wrong value. */
 function parseOptions(query: string, scheme: FileLocation["scheme"]): Pick<FileLocation, "pretty"> {
   const options = new URLSearchParams(query);
   const unknown = [...options.keys()].find((key) => scheme !== "files" || key !== "pretty");
   if (unknown !== undefined) {
     throw new TypeError(
-      `${scheme}: has no option ${JSON.stringify(unknown)}; it knows ${scheme === "files" ? "only ?pretty=true" : "none"}. ` +
+      `${scheme}: has no option ${JSON.stringify(unknown)}; it takes ${scheme === "files" ? "only ?pretty=true" : "none"}. ` +
         "If the path contains a question mark, pass an adapter with this path. Nothing was opened.",
     );
   }
@@ -98,7 +98,7 @@ function serverLocation(text: string): ServerLocation {
   }
   const url = new URL(text);
   const schema = url.searchParams.get("schema") ?? undefined;
-  // Every other parameter is for pg.
+  // All other parameters are pg's.
   url.searchParams.delete("schema");
   const part = schema === undefined ? "" : `?schema=${encodeURIComponent(schema)}`;
   return { scheme: "postgres", url: url.href, schema, name: `postgres://${url.host}${url.pathname}${part}` };
@@ -109,7 +109,7 @@ function parse(url: string): { readonly scheme: string; readonly path: string } 
   // A scheme has at least two letters, because one letter before a colon is a Windows drive.
   const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
   if (found?.[1] === undefined || found[2] === undefined) {
-    // A text with an @ isn't shown, since it may contain a password.
+    // The message leaves out a text with an @, since it may contain a password.
     const shown = url.includes("@") ? "The text" : JSON.stringify(url);
     throw new TypeError(`${shown} isn't a storage URL, because it has no scheme. Write ${FORMS}.`);
   }

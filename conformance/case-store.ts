@@ -24,7 +24,7 @@ export class CaseStore implements ConformanceStore {
     this.#module = module;
   }
 
-  /** A new, empty store. */
+  /** Makes a new, empty store. */
   static async make(harness: ConformanceHarness, state: LifecycleState): Promise<CaseStore> {
     const module = await loadModule(urlOfModule(harness.module));
     return new CaseStore(harness, state, await harness.newLocation(), module);
@@ -73,7 +73,7 @@ export class CaseStore implements ConformanceStore {
     return other;
   }
 
-  /** Closes the adapters and ends the processes that the case opened. */
+  /** Closes the adapters that the case opened, and ends its processes. */
   async release(): Promise<void> {
     await Promise.all([
       ...this.#opened.map((adapter) => adapter.close()),

@@ -11,7 +11,7 @@ import { type CorruptRecord, isCorrupt } from "../src/contract/corrupt-record.js
 import { type CheckpointErrorCode, readCode } from "../src/contract/errors.js";
 import type { Appended } from "./drafts.js";
 
-/** Throws an AssertionError with the obligation if the condition doesn't hold. */
+/** Throws an AssertionError with the obligation unless the condition holds. */
 export function holds(met: boolean, obligation: string): asserts met {
   if (!met) throw new AssertionError({ message: obligation, actual: met, expected: true, operator: "holds" });
 }
@@ -30,7 +30,7 @@ export function sameAsAppended(
   expected: Appended,
   how: string,
 ): void {
-  const name = `${how} MUST give the checkpoint that was appended`;
+  const name = `${how} MUST return the checkpoint that was appended`;
   const record = intact(found, name);
   const { payload, seal: sealed, ...summary } = record;
   same(summary, toSummary(expected), `${name}, with each field unchanged and no absent field`);
@@ -38,30 +38,30 @@ export function sameAsAppended(
   same(payload.sha256, expected.payload.sha256, `${name}: its digest`);
   holds(
     sameBody(payload.body, expected.payload.body),
-    `${name}, with the same body, equal in each byte and in its type`,
+    `${name}, with a body that is equal in each byte and in its type`,
   );
   same(
     sealed,
     seal(record),
-    `${how} MUST give a record whose seal holds, so seal the record on append and on setStatus`,
+    `${how} MUST return a record whose seal holds, so seal the record on append and on setStatus`,
   );
 }
 
-/** Throws unless the record equals one of two checkpoints. Header and payload must be of the same one. */
+/** Throws unless the record equals one of two checkpoints. Header and payload must belong to the same checkpoint. */
 export function sameAsEither(
   found: StoredCheckpoint | CorruptRecord,
   [former, later]: readonly [former: Appended, later: Appended],
   how: string,
 ): void {
   const what = `${how}, while another write replaced it,`;
-  const { payload } = intact(found, `${what} MUST give header and payload of one moment`);
+  const { payload } = intact(found, `${what} MUST return header and payload from one moment`);
   sameAsAppended(found, payload.sha256 === former.payload.sha256 ? former : later, what);
 }
 
 /** Returns the item if it is a record. Throws if it is missing or corrupt. */
 export function intact<Found extends object>(found: Found | CorruptRecord | undefined, obligation: string): Found {
-  if (found === undefined) return failed(`${obligation}, but it gave nothing`);
-  return isCorrupt(found) ? failed(`${obligation}, but it gave ${show(found)}`) : found;
+  if (found === undefined) return failed(`${obligation}, but it returned nothing`);
+  return isCorrupt(found) ? failed(`${obligation}, but it returned ${show(found)}`) : found;
 }
 
 /**
@@ -72,7 +72,7 @@ export function isReported(found: StoredCheckpoint | CorruptRecord | undefined):
   return found !== undefined && explainDamage(found) !== undefined;
 }
 
-/** The reason and place of an item's damage; `undefined` if it seems intact. */
+/** Returns the reason and place of an item's damage; `undefined` if the item seems intact. */
 export function explainDamage(item: StoredCheckpoint | CheckpointSummary | CorruptRecord): string | undefined {
   if (isCorrupt(item)) return `${item.reason} (${item.location})`;
   return "payload" in item ? findDamage(item) : undefined;
@@ -97,7 +97,7 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
   try {
     answer = await call;
   } catch (error) {
-    // This checks the code, not the class, because two copies of the package have different classes.
+    // Compares codes instead of classes, because two copies of the package have different classes.
     const found = readCode(error);
     if (found === code) return;
     const message = `${obligation}: expected an error with the code ${code}, but it threw ${show(error)}`;
@@ -111,13 +111,13 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
   });
 }
 
-/** Throws unless each sequence is higher than the one before. */
+/** Throws unless each sequence is higher than the previous one. */
 export function ascending(sequences: readonly number[], obligation: string): void {
   const sorted = [...new Set(sequences)].sort((a, b) => a - b);
-  same(sequences, sorted, `${obligation}, each higher than the one before`);
+  same(sequences, sorted, `${obligation}, each higher than the previous one`);
 }
 
-/** A value for a message, shortened to a few lines. */
+/** Renders a value for a message, shortened to a few lines. */
 export function show(value: unknown): string {
   return inspect(value, { depth: 6, breakLength: 120, compact: 10, maxStringLength: 200, maxArrayLength: 40 });
 }
@@ -136,8 +136,8 @@ function bytesOfView(view: ArrayBufferView): Buffer {
 }
 
 /**
- * Rebuilds the value from plain objects, so that only data is compared, and neither prototypes nor kinds of byte
- * arrays. Keys whose value is `undefined` stay, and so does the key `__proto__`.
+ * Rebuilds the value from plain objects, so that a comparison ignores prototypes and the classes of byte arrays. Keeps
+ * keys whose value is `undefined`, and the key `__proto__`.
  */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);

@@ -1,4 +1,5 @@
-// The process that opens the store under test: `node child.js <module URL> <location>`, with an IPC channel.
+// The program of the processes that open the store under test: `node child.js <module URL> <location>`, with an IPC
+// channel.
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../src/contract/adapter.js";
@@ -10,14 +11,15 @@ const [, , moduleUrl = "", location = ""] = process.argv;
 const module = await loadModule(moduleUrl);
 const adapter = await module.open(location);
 
-// Requests start in the order of their arrival and aren't awaited. So their calls run concurrently, as in one program.
+// Requests are started in the order of their arrival and aren't awaited, so that calls run concurrently, as in one
+// program.
 process.on("message", (request: Request) => {
   if (request.kind === "answer") void answer(request.number, request.call);
   else if (request.kind === "die-after") void dieAfter(request.call);
   else if (request.kind === "die-within") void dieWithin(request.call, request.turns);
   else void adapter.close().then(() => process.exit());
 });
-// The channel closes if the suite was stopped.
+// The channel closes if the suite is stopped.
 process.on("disconnect", () => process.exit());
 send({ kind: "opened" });
 
@@ -36,7 +38,7 @@ async function dieAfter(call: Call): Promise<void> {
   } catch (error) {
     last = JSON.stringify({ refusal: readMessage(error) });
   }
-  // The write is synchronous. So the answer is written before the kill, and the adapter gets no turn to finish
+  // The write is synchronous, so that the answer is written before the kill and the adapter gets no turn to finish
   // anything.
   writeSync(1, last);
   die();
@@ -105,7 +107,7 @@ async function collect(items: AsyncIterable<object>): Promise<unknown[]> {
   return collected;
 }
 
-/** The item without a CorruptRecord's `cause`, which may be a value that can't be sent. */
+/** Returns the item without a CorruptRecord's `cause`, which may be impossible to send. */
 function sendable(item: object | undefined): unknown {
   return item && "cause" in item ? { ...item, cause: undefined } : item;
 }

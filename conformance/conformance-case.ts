@@ -4,16 +4,16 @@ import type { OtherProcess } from "./other-process.js";
 
 /** One obligation of the contract, as a test that throws if an adapter doesn't meet it. */
 export interface ConformanceCase {
-  /** Stable: `append.never-reuses`. The contract's documentation names the cases that enforce it. */
+  /** A stable name, such as `append.never-reuses`. The contract's documentation names the cases that enforce it. */
   readonly name: string;
-  /** The adapter's obligation, as a sentence whose subject, "an adapter", is left out. */
+  /** The adapter's obligation, as a sentence without its subject "an adapter". */
   readonly promise: string;
-  /** If given, the case runs only for adapters with this capability. Default: it runs for every adapter. */
+  /** The capability that an adapter needs for this case. Default: the case runs for every adapter. */
   readonly needs?: keyof AdapterCapabilities;
-  /** If given, the case runs only if the harness says that the adapter has this optional part. */
+  /** The optional part that the case tests. The case runs only if the harness offers this part. */
   readonly about?: OptionalMethod;
   /**
-   * If true, the case runs a second time for durable adapters, with the store closed and reopened between writing and
+   * True if the case runs a second time for durable adapters, with the store closed and reopened between writing and
    * reading.
    */
   readonly replayed?: true;
@@ -31,7 +31,7 @@ export interface ConformanceStore {
   /** Opens a new instance on the location. */
   open(): Promise<StorageAdapter>;
   /**
-   * In the lifecycle state `reopened`, closes the instance and opens a new one. In the state `fresh`, returns the
+   * In the lifecycle state `reopened`, closes the instance and opens a new one. In the state `fresh`, returns the same
    * instance.
    */
   carryOn(adapter: StorageAdapter): Promise<StorageAdapter>;

@@ -3,16 +3,16 @@ import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 
 /** The parts of a draft that a case sets; the rest has defaults. */
 export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {
-  /** If it is a text, it must be exactly as `JSON.stringify` writes it. */
+  /** The payload's body. A text must be exactly as `JSON.stringify` writes it. */
   readonly body?: string | Uint8Array;
 }
 
-/** An appended draft, with its sequence. */
+/** An appended draft with its sequence. */
 export interface Appended extends CheckpointDraft {
   readonly sequence: number;
 }
 
-/** A valid draft, as the manager would make it. Drafts with different ids have different payloads. */
+/** Makes a valid draft, as the manager would. Drafts with different ids have different payloads. */
 export function draft(taskId: string, id: string, parts: DraftParts = {}): CheckpointDraft {
   const { body = JSON.stringify({ taskId, id }), ...fields } = parts;
   return {
@@ -32,7 +32,7 @@ export function drafts(taskId: string, count: number): CheckpointDraft[] {
   return Array.from({ length: count }, (_, index) => draft(taskId, `c${index + 1}`));
 }
 
-/** A draft with every field. */
+/** Makes a draft with every field. */
 export function fullDraft(taskId: string, id: string): CheckpointDraft {
   return draft(taskId, id, {
     createdAt: "2026-01-02T03:04:06.007Z",
@@ -52,7 +52,7 @@ export function fullDraft(taskId: string, id: string): CheckpointDraft {
   });
 }
 
-/** Lower-case hexadecimal SHA-256 of the bytes, or of the UTF-8 bytes of the text. */
+/** Returns the lower-case hexadecimal SHA-256 of the bytes, or of the text's UTF-8 bytes. */
 export function sha256Of(body: string | Uint8Array): string {
   return createHash("sha256").update(body).digest("hex");
 }

@@ -10,11 +10,11 @@ export interface ConformanceHarness {
    */
   readonly module: URL | string;
   /**
-   * The capabilities that the adapter declares. They decide which cases run. A case checks that the adapter declares
-   * the same.
+   * The capabilities that the adapter declares. They decide which cases run. One case checks that the adapter declares
+   * the same capabilities.
    */
   readonly capabilities: AdapterCapabilities;
-  /** The optional parts that the adapter has. Their cases run. Default: none. */
+  /** The optional parts that the adapter has, and whose cases run. Default: none. */
   readonly offers?: readonly OptionalMethod[] | undefined;
   /** A new, empty location for one case: a folder or file that needn't exist yet, or a URL. */
   newLocation(): Promise<string> | string;
@@ -35,25 +35,28 @@ export const OPTIONAL_METHODS: readonly OptionalMethod[] = [
 
 /** The exports of the harness's module. */
 export interface ConformanceModule {
-  /** Opens an adapter on a location, in any process. Other adapters may have the location open, too. */
+  /** Opens an adapter on a location, in any process. Other adapters may also have the location open. */
   open(location: string): StorageAdapter | Promise<StorageAdapter>;
   /**
-   * Damages one stored checkpoint as a failing disk would. While it is called, no adapter has the location open. The
-   * module of a durable adapter must export it.
+   * Damages one stored checkpoint as a failing disk would. During the call, no adapter has the location open. The
+   * module of a durable adapter must export this function.
    */
   damage?(location: string, taskId: string, id: string, part: DamagedPart): void | Promise<void>;
-  /** Damages the body of one record of a log, likewise. The module of a durable adapter with a log must export it. */
+  /**
+   * Damages the body of one record of a log, as {@link ConformanceModule.damage} does for a checkpoint. The module of a
+   * durable adapter with a log must export this function.
+   */
   damageRecord?(location: string, taskId: string, sequence: number): void | Promise<void>;
 }
 
 /**
- * The damage to a stored checkpoint. `summary`: `list` can't read it any more. `payload`: the body differs from the
- * saved one. `missing`: the body is gone, and the rest is there. If a store keeps all parts in one place, more parts
- * may be damaged each time.
+ * The damage to a stored checkpoint. `summary`: `list` can't read the checkpoint any more. `payload`: the body differs
+ * from the saved one. `missing`: only the body is gone. If a store keeps all parts in one place, more parts may be
+ * damaged.
  */
 export type DamagedPart = "summary" | "payload" | "missing";
 
-/** All ways to damage a checkpoint, for cases that test each of them. */
+/** All ways to damage a checkpoint. */
 export const DAMAGED_PARTS: readonly DamagedPart[] = ["summary", "payload", "missing"];
 
 /** The functions of a test runner: vitest, node:test, Mocha, Jasmine or Jest. */

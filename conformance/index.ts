@@ -1,6 +1,6 @@
 /**
- * The conformance suite tests whether a storage adapter keeps Waymark's contract (`StorageAdapter`), under any test
- * runner. Every obligation is a case. Only the adapter's declarations decide which cases run.
+ * The conformance suite tests whether a storage adapter meets Waymark's contract (`StorageAdapter`), under any test
+ * runner. Each obligation has a case. Only the adapter's declarations decide which cases run.
  *
  * @module
  */

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { ConformanceModule } from "./harness.js";
 
-/** The URL of a harness's module, which may be given as a path. */
+/** Returns the URL of a harness's module, which may be given as a path. */
 export function urlOfModule(module: URL | string): string {
   if (module instanceof URL) return module.href;
   return module.startsWith("file:") ? module : pathToFileURL(resolve(module)).href;

@@ -26,7 +26,7 @@ import type { LogItem, TaskLog } from "../src/contract/log.js";
 import type { TaskQueue } from "../src/contract/task-queue.js";
 import type { Call, Request, Response } from "./protocol.js";
 
-/** Whether a call in a killed process was answered before the kill, and its answer. */
+/** The answer to a call in a killed process, if the call was answered before the kill. */
 export interface LastWords {
   readonly answered: boolean;
   readonly answer?: unknown;
@@ -39,8 +39,8 @@ interface Waiting {
 }
 
 /**
- * An adapter in another process. It is used like an adapter in this process. Calls start there in call order and run
- * concurrently. The items of an iteration are collected there before they are sent.
+ * An adapter in another process, which is used like one in this process. The other process starts calls in call order,
+ * runs them concurrently, and collects the items of an iteration before it sends them.
  */
 export class OtherProcess implements StorageAdapter {
   readonly name = "other process";
@@ -73,7 +73,7 @@ export class OtherProcess implements StorageAdapter {
   private constructor(moduleUrl: string, location: string, capabilities: AdapterCapabilities) {
     this.capabilities = capabilities;
     this.#child = fork(childScript(), [moduleUrl, location], {
-      // The process starts without this process's options, which may load a test runner.
+      // The new process doesn't get this process's options, which may load a test runner.
       execArgv: [],
       // "advanced" sends bytes as bytes, and distinguishes a missing property from one that is `undefined`.
       serialization: "advanced",
@@ -89,7 +89,7 @@ export class OtherProcess implements StorageAdapter {
     this.#child.on("message", (response: Response) => this.#settle(response));
   }
 
-  /** Starts a process and opens the store there. */
+  /** Starts a process and opens the store in it. */
   static async start(moduleUrl: string, location: string, capabilities: AdapterCapabilities): Promise<OtherProcess> {
     const other = new OtherProcess(moduleUrl, location, capabilities);
     const opened = once(other.#child, "message");
@@ -142,7 +142,7 @@ export class OtherProcess implements StorageAdapter {
     await this.#call({ method: "close", args: [] });
   }
 
-  /** Makes the call in the other process, and kills the process (SIGKILL) the moment the call's promise resolves. */
+  /** Makes the call in the other process, and kills the process (SIGKILL) as soon as the call's promise resolves. */
   async dieAfter(call: Call): Promise<unknown> {
     this.#send({ kind: "die-after", call });
     const { answered, answer } = await this.#lastWords();
@@ -159,7 +159,7 @@ export class OtherProcess implements StorageAdapter {
     return this.#lastWords();
   }
 
-  /** Stops the process (SIGSTOP) until {@link continue}. This is what happens to it on a machine that sleeps. */
+  /** Stops the process (SIGSTOP) until {@link continue}, as a machine that sleeps would. */
   pause(): void {
     this.#child.kill("SIGSTOP");
   }
@@ -188,7 +188,8 @@ export class OtherProcess implements StorageAdapter {
     const number = ++this.#calls;
     const answered = new Promise<unknown>((resolve, reject) => this.#waiting.set(number, { resolve, reject }));
     this.#send({ kind: "answer", number, call });
-    // The answer has the method's type, because the same method returned it there, and the channel doesn't change it.
+    // The answer has the method's type, because the same method returned it in the other process, and the channel
+    // doesn't change it.
     return (await answered) as Answer;
   }
 
@@ -228,8 +229,8 @@ export class OtherProcess implements StorageAdapter {
 }
 
 /**
- * The built script, next to the built suite. It is looked up there, since this file may be the source, compiled by a
- * test runner.
+ * Returns the path of the built script, next to the built suite. This file may be the source, compiled by a test
+ * runner, so its own location doesn't help.
  */
 function childScript(): string {
   const suite = resolvePackage("waymark/conformance");

@@ -32,10 +32,10 @@ export type Call =
 /** A message from the suite to another process. */
 export type Request =
   | { readonly kind: "answer"; readonly number: number; readonly call: Call }
-  /** The process dies the moment the call is answered. Before that, it writes the answer to its standard output. */
+  /** The process writes the call's answer to its standard output, and then dies at once. */
   | { readonly kind: "die-after"; readonly call: Call }
   /**
-   * The process dies this many turns of the event loop after the call, or as soon as the call is answered, if that is
+   * The process dies this many turns of the event loop after the call, or as soon as the call is answered, whichever is
    * sooner.
    */
   | { readonly kind: "die-within"; readonly call: Call; readonly turns: number }

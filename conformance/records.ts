@@ -20,7 +20,7 @@ interface RecordParts extends Partial<Omit<RecordDraft, "payload">> {
   readonly body?: string | Uint8Array;
 }
 
-/** A valid draft of a record, as the manager would make it. Records with different names have different payloads. */
+/** Makes a valid draft of a record, as the manager would. Records with different names have different payloads. */
 export function record(name: string, { body = JSON.stringify({ name }), ...parts }: RecordParts = {}): RecordDraft {
   return {
     kind: "step",
@@ -31,7 +31,7 @@ export function record(name: string, { body = JSON.stringify({ name }), ...parts
   };
 }
 
-/** An event. Its id is its name unless `parts` has another one. */
+/** Makes an event. Its id is its name, unless `parts` has another id. */
 export function event(name: string, parts: RecordParts = {}): RecordDraft {
   return record(name, { kind: "event", id: name, ...parts });
 }
@@ -54,23 +54,23 @@ export function requireLog({ log }: StorageAdapter): TaskLog {
   throw new Error("The adapter has no log.");
 }
 
-/** All items of a task's log, from the oldest. */
+/** Reads all items of a task's log, the oldest first. */
 export function readLog(adapter: StorageAdapter, query: Partial<RecordQuery> = {}): Promise<LogItem[]> {
   return collect(requireLog(adapter).read({ taskId: "t", order: "oldest", ...query }));
 }
 
-/** An item in a word: a record's name, a checkpoint's id, or `corrupt`. */
+/** Names an item in one word: a record's name, a checkpoint's id, or `corrupt`. */
 export function nameItem(item: LogItem): string {
   if (isCorrupt(item) || (isRecord(item) && findRecordDamage(item) !== undefined)) return "corrupt";
   return isRecord(item) ? (item.name ?? item.kind) : item.id;
 }
 
-/** The log in words: a record's name or a checkpoint's id with its sequence. */
+/** Lists the log's items, each as a record's name or a checkpoint's id, with its sequence. */
 export async function nameLog(adapter: StorageAdapter, query: Partial<RecordQuery> = {}): Promise<string[]> {
   return (await readLog(adapter, query)).map((item) => `${item.sequence} ${nameItem(item)}`);
 }
 
-/** Throws unless the item is the whole record that was appended, with a seal that holds. */
+/** Throws unless the item is the whole appended record, with a seal that holds. */
 export function sameRecord(item: LogItem | undefined, draft: RecordDraft, sequence: number, taskId = "t"): void {
   const what = `log.read MUST yield the record ${sequence} that was appended`;
   holds(item !== undefined && !isCorrupt(item) && isRecord(item), what);
@@ -79,7 +79,10 @@ export function sameRecord(item: LogItem | undefined, draft: RecordDraft, sequen
   same(findRecordDamage(item), undefined, `${what}, with a seal that holds`);
 }
 
-/** Reads the log from where the last read ended, until `writing` ends. Throws if a sequence is skipped. */
+/**
+ * Reads the log again and again, each time from where the last read ended, until `writing` ends. Throws if a sequence
+ * is skipped.
+ */
 export async function followWhile(adapter: StorageAdapter, writing: Promise<unknown>): Promise<void> {
   let isWriting = true;
   let last = 0;
@@ -98,11 +101,11 @@ export async function followWhile(adapter: StorageAdapter, writing: Promise<unkn
   await Promise.all([written, follow()]);
 }
 
-/** The latest time of a hint of `watch`, which should take 20 ms, on a busy machine. */
+/** How late a notification of `watch`, which usually takes 20 ms, may be on a busy machine. */
 const LATE_MS = 5_000;
 
 /**
- * Whether a watcher of the adapter's log is told of the change, if the watch sees changes.
+ * Whether a watcher of the adapter's log is notified of the change. Returns true if the watch can't see such changes.
  *
  * @param taskId - The task to watch. Default: any task that may be due.
  * @param isForeign - Whether another instance makes the change.
@@ -120,7 +123,7 @@ export async function isToldOf(
   const first = nextCall();
   const end = requireLog(adapter).watch?.(() => told(), taskId);
   try {
-    // It may not see changes by others here, for example through a pooler. Then it promises nothing.
+    // The watch may not see changes by other instances here, for example through a pooler, and then promises nothing.
     const canWatch = !isForeign || (await inTime(first));
     const next = nextCall();
     await change();
@@ -132,7 +135,7 @@ export async function isToldOf(
 
 async function inTime(called: Promise<true>): Promise<boolean> {
   const timer = new AbortController();
-  // Once the call has come, the timer only has to end.
+  // The timer is aborted once the call has come, and its error is ignored.
   const late = setTimeout(LATE_MS, false, { signal: timer.signal }).catch(() => false);
   const isInTime = await Promise.race([called, late]);
   timer.abort();
@@ -144,7 +147,7 @@ export function isWhole(item: LogItem): item is LogRecord {
   return !isCorrupt(item) && isRecord(item) && !("sizeBytes" in item);
 }
 
-/** The header of a draft, as `log.read` yields it. */
+/** Returns the header of a draft, as `log.read` yields it. */
 export function headerOfDraft(draft: RecordDraft, sequence: number, sizeBytes?: number): Omit<RecordHeader, "seal"> {
   const { body, encoding, sha256 } = draft.payload;
   return {

@@ -9,7 +9,7 @@ import { type ConformanceHarness, type ConformanceRunner, OPTIONAL_METHODS } fro
 
 /**
  * Registers the cases for the adapter's declared capabilities with a test runner. Cases that start and kill processes
- * take some seconds each. If the runner has a time limit, set it to a minute.
+ * take a few seconds each, so set the runner's time limit to a minute.
  *
  * @example
  * ```ts
@@ -40,7 +40,7 @@ export function registerConformance(runner: ConformanceRunner, harness: Conforma
 }
 
 /**
- * Runs one case in a new location, whatever the adapter declares.
+ * Runs one case in a new location, regardless of the adapter's declarations.
  *
  * @throws {Error} The adapter doesn't meet its obligation: usually an `AssertionError` that cites the contract.
  */
@@ -53,21 +53,21 @@ export async function runConformanceCase(
   try {
     await conformanceCase.run(store);
   } catch (error) {
-    // The case's failure says more than a failure of the cleanup after it, which is dropped.
+    // A failure of the cleanup is dropped, because the case's own failure is more useful.
     await store.release().catch(() => undefined);
     throw explained(error, conformanceCase);
   }
   await store.release();
 }
 
-/** Adds the case's obligation to an error that the adapter threw, since such an error doesn't mention it. */
+/** Adds the case's obligation to an error that the adapter threw. */
 function explained(error: unknown, { name, promise }: ConformanceCase): unknown {
   if (error instanceof AssertionError) return error;
   const message = isError(error) ? error.message : String(error);
   return new Error(`${name}: an adapter ${promise}; here a call failed: ${message}`, { cause: error });
 }
 
-/** Checks the harness, since a misspelled capability would silently leave out cases. */
+/** Checks the harness, because a misspelled capability would silently leave out cases. */
 function checkHarness(harness: ConformanceHarness): void {
   checkKeys(
     "ConformanceHarness",

@@ -25,7 +25,10 @@ export async function pass(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await nextTurn();
 }
 
-/** How many turns of the event loop the second of two calls waits. Each number lets them meet at another point. */
+/**
+ * The numbers of event loop turns that the second of two calls waits. With each number, the calls overlap at another
+ * point.
+ */
 export const MEETINGS: readonly number[] = [0, 1, 2, 5];
 
 /** Runs the body with an instance, then closes the instance. */
@@ -39,19 +42,19 @@ export async function withOpen<Result>(
   return result;
 }
 
-/** The sequences, in the order of the appends. */
+/** Lists the sequences, in the order of the appends. */
 export function listSequences(appended: readonly Appended[]): number[] {
   return appended.map(({ sequence }) => sequence);
 }
 
-/** All items of an iterable. */
+/** Collects all items of an iterable. */
 export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   const collected: Item[] = [];
   for await (const item of items) collected.push(item);
   return collected;
 }
 
-/** The ids of summaries or records, in order. For a corrupt item, a description of its damage. */
+/** Lists the ids of summaries or records, in order. For a corrupt item, lists a description of its damage. */
 export async function listIds(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${explainDamage(item)}` : item.id));
 }
@@ -64,16 +67,16 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
     those.sort((a, b) => a.sequence - b.sequence);
     for (const one of those) sameAsAppended(await adapter.get(taskId, one.id), one, "get");
     const read = await collect(adapter.read({ taskId, order: "oldest" }));
-    same(read.length, those.length, `read MUST give each checkpoint of ${JSON.stringify(taskId)} once`);
+    same(read.length, those.length, `read MUST yield each checkpoint of ${JSON.stringify(taskId)} once`);
     for (const [index, one] of those.entries()) sameAsAppended(read[index], one, "read");
     same(
       await collect(adapter.list({ taskId, order: "oldest" })),
       those.map(toSummary),
-      `list MUST give the summaries of ${JSON.stringify(taskId)}, each field as it was appended`,
+      `list MUST yield the summaries of ${JSON.stringify(taskId)}, each field as it was appended`,
     );
   }
-  // When a task is due is tested by the cases of the queue: a running task may keep an earlier time. Its last sequence is
-  // tested by those that remove.
+  // `dueAt` isn't compared, because a running task may keep an earlier time; the cases of the queue test it. The cases
+  // of `remove` test `lastSequence`.
   const found = await collect(adapter.tasks({ order: "taskId" }));
   const tasks = found.map((task) => ({ ...task, dueAt: undefined, lastSequence: undefined }));
   same(
@@ -87,7 +90,7 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
         dueAt: undefined,
         lastSequence: undefined,
       })),
-    "tasks MUST give each task with its count and its newest checkpoint's summary",
+    "tasks MUST yield each task with its count and its newest checkpoint's summary",
   );
 }
 
@@ -96,7 +99,7 @@ export function requireLeases({ leases }: StorageAdapter): LeaseStore {
   throw new Error("The adapter has no leases.");
 }
 
-/** Waits until nobody holds the task's lease. Each wait lasts as long as the lease says that it still lasts. */
+/** Waits until no one holds the task's lease. Each wait lasts as long as the lease's remaining time. */
 export async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
   for (;;) {
     const held = await leases.current(taskId);
@@ -105,13 +108,13 @@ export async function untilFree(leases: LeaseStore, taskId: string): Promise<voi
   }
 }
 
-/** The appends that came after a concurrent removal of their task, which are those from the last sequence 1 on. */
+/** Returns the appends after a concurrent removal of their task: those from the sequence 1 on. */
 export function sinceRemoval(appended: readonly Appended[]): readonly Appended[] {
   const first = appended.findIndex(({ sequence }) => sequence === 1);
   return first === -1 ? [] : appended.slice(first);
 }
 
-/** The sequence of the one append that won. Throws unless all others were refused as conflicts. */
+/** Returns the sequence of the one append that won. Throws unless all others were refused as conflicts. */
 export async function soleWinner(rivals: readonly Promise<number>[]): Promise<number> {
   const outcomes = await Promise.allSettled(rivals);
   const winners = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));

@@ -3,7 +3,7 @@ import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { type FailedCall, storageFailure } from "./failure.js";
 import { assertCanBeMade, UnreadableError } from "./file-io.js";
 
-/** Runs the calls of an adapter on files, and explains their errors. */
+/** Runs the calls of a file adapter, and explains their errors. */
 export class FolderCalls {
   readonly #root: string;
   readonly #calls: AdapterCalls;
@@ -11,7 +11,7 @@ export class FolderCalls {
 
   constructor(name: string, root: string) {
     this.#root = root;
-    // Each call explains its errors itself.
+    // `run` explains errors itself, since their messages depend on the call.
     this.#calls = new AdapterCalls({ name, explain: (error) => error });
   }
 
@@ -19,7 +19,7 @@ export class FolderCalls {
   run<Result>(call: FailedCall, work: () => Promise<Result>): Promise<Result> {
     return this.#calls.run(async () => {
       try {
-        // At the first call, throws if there is no store and none can be made.
+        // Throws at the first call if there is no store and none can be made.
         if (!this.#hasLooked) assertCanBeMade(this.#root);
         this.#hasLooked = true;
         return await work();

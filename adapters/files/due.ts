@@ -13,7 +13,7 @@ import { isHashedName, parseFileName } from "./names.js";
 import { attempt, type LoadTask } from "./record.js";
 import { readContents, type TaskFolder } from "./task-scan.js";
 
-/** A task that workers may run, perhaps later. */
+/** A task that workers may run now or from a later time. */
 export interface DueTask {
   readonly taskId: string;
   readonly dueAt: string;
@@ -21,15 +21,15 @@ export interface DueTask {
 }
 
 /**
- * Finds the due tasks below a root folder. Workers ask several times a second, so it remembers each folder's task, and
- * reads a folder again only after the folder has changed.
+ * Finds the due tasks below a root folder. Workers ask several times a second, so each folder's task is cached, and a
+ * folder is read again only after it has changed.
  *
  * Tasks that this program can't read are left out; `verify` lists them.
  */
 export class DueTasks {
   #folders: ReadonlyMap<string, KnownFolder> = new Map();
 
-  /** The due tasks, the earliest first. */
+  /** Returns the due tasks, the earliest first. */
   async find(
     root: string,
     load: LoadTask,
@@ -39,7 +39,7 @@ export class DueTasks {
     const excepted = new Set(except);
     const hasDied = askOnce(holderHasEnded);
     const due: DueTask[] = [];
-    // Removed folders are forgotten.
+    // A new map, so that removed folders are forgotten.
     const folders = new Map<string, KnownFolder>();
     for (const [index, name] of listNames(root).entries()) {
       const folder = this.#folders.get(name) ?? new KnownFolder(root, name, logName);
@@ -60,9 +60,8 @@ export class DueTasks {
 }
 
 /**
- * Claims one task, since the folder of the next one may be locked for seconds. If a task can't be claimed, because its
- * lease is damaged for example, the next one is tried, so that it doesn't stop the others. The error is thrown if no
- * other task is due.
+ * Claims one task only, since the folder of the next one may be locked for seconds. If a task can't be claimed, for
+ * example because its lease is damaged, tries the next one. Throws the first error if no task could be claimed.
  */
 export async function claimFirst(
   due: readonly DueTask[],
@@ -81,7 +80,10 @@ export async function claimFirst(
   return [];
 }
 
-/** The lease for a runner that claims a task, whose folder it has locked; `undefined` if the task isn't due any more. */
+/**
+ * Returns the lease for a runner that claims a task; `undefined` if the task isn't due any more. The caller holds the
+ * folder's lock.
+ */
 export async function nextDueLease(
   load: LoadTask,
   { path, taskId, logName }: TaskFolder & { readonly taskId: string; readonly logName: string },
@@ -97,18 +99,18 @@ export async function nextDueLease(
 }
 
 /**
- * A folder that changed less than this before it was read is read again, because a later change may get the same
- * modification time. Some file systems count in steps of two seconds.
+ * A folder that was read within this time after its last change is read again, because a later change may get the same
+ * modification time: some file systems count in steps of two seconds.
  */
 const SETTLING_MS = 3_000;
 
 /**
- * A folder below the root, and its task when it was last read. Each change of a task changes its folder's time, or its
- * log's size.
+ * A folder below the root, with its task as of the last read. Each change of a task changes its folder's modification
+ * time or its log's size.
  */
 class KnownFolder {
   readonly #path: string;
-  /** The id that the folder's name tells. */
+  /** The task's id, if the folder's name contains it. */
   readonly #taskId: string | undefined;
   readonly #isHashed: boolean;
   readonly #logName: string;
@@ -124,7 +126,7 @@ class KnownFolder {
     this.#isHashed = isHashedName(name);
   }
 
-  /** Whether its task's id may begin with the prefix. */
+  /** Whether the id of the folder's task may begin with the prefix. */
   mayHold(prefix: string): boolean {
     return this.#taskId?.startsWith(prefix) ?? this.#isHashed;
   }
@@ -150,7 +152,7 @@ class KnownFolder {
         { path: this.#path, taskId: this.#taskId },
         load,
         this.#logName,
-        // A damaged lease counts as none here. The claim refuses it.
+        // A damaged lease is ignored here: the claim reports it.
         lease instanceof UnreadableError ? undefined : lease,
       );
     } catch (error) {

@@ -6,7 +6,7 @@ export interface FailedCall {
   readonly doing: string;
   /** The file or folder of the call, for errors that don't name one. */
   readonly path: string;
-  /** True if the call only reads, so that nothing can be half done. Default false. */
+  /** True if the call only reads, so that no change can be incomplete. Default false. */
   readonly isRead?: boolean;
 }
 
@@ -28,8 +28,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 const RETRYABLE = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EBUSY", "ETIMEDOUT", "ESTALE"]);
 
 /**
- * Turns a file system's error into a StorageError that says what failed, where, what is intact and what to do. Returns
- * any other error (a typed error, a bug) as it is.
+ * Turns a file system's error into a StorageError whose message tells what failed, where, what is intact and what to
+ * do. Returns any other error (a typed error, a bug) unchanged.
  */
 export function storageFailure(error: unknown, call: FailedCall): unknown {
   if (error instanceof CheckpointError || !isSystemError(error)) return error;
@@ -45,7 +45,7 @@ export function storageFailure(error: unknown, call: FailedCall): unknown {
   );
 }
 
-/** A file system's error without the call and the path: `ENOENT: no such file or directory`. */
+/** Returns the text of a file system's error without the call and the path: `ENOENT: no such file or directory`. */
 export function describeCause(error: unknown): string {
   const message = isError(error) ? error.message : String(error);
   return isSystemError(error) ? message.replace(/, \w+( '.*')?$/s, "") : message;

@@ -20,22 +20,23 @@ import { dirname } from "node:path";
 import { promisify, types } from "node:util";
 import { readCode, StorageError } from "../../src/contract/errors.js";
 
-// Only calls that wait for the disk are asynchronous. The others take microseconds, a tenth of the time that it would
-// take to hand them to another thread.
+// Only calls that wait for the disk are asynchronous. The others take microseconds, a tenth of what handing them to
+// another thread would cost.
 const fsyncFile = promisify(fsync);
 
-// These flags don't follow a link out of the store, and don't block on a pipe. Windows has neither flag.
+// O_NOFOLLOW keeps a link from leading out of the store, and O_NONBLOCK keeps a pipe from blocking. Windows has neither
+// flag.
 export const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const REWRITE_FLAGS = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
 /** After this many synchronous calls, a loop lets timers, sockets and other tasks run. */
 export const SLICE = 100;
-/** Refuses bytes that aren't UTF-8. */
+/** A decoder that throws if the bytes aren't UTF-8. */
 export const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Says why stored data can't be read. Callers of the adapter never see it, because the adapter turns it into a
- * CorruptRecord or a typed error.
+ * The reason why stored data can't be read. Callers of the adapter never see this error, because the adapter turns it
+ * into a CorruptRecord or a typed error.
  */
 export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
@@ -45,7 +46,8 @@ export class UnreadableError extends Error {
 export type FileContent = Uint8Array | AsyncIterable<Uint8Array>;
 
 /**
- * Writes a file and resolves once its content is on the disk. Its name is on the disk only after {@link syncFolder}.
+ * Writes a file and resolves once its content is on the disk. The file's name is on the disk only after
+ * {@link syncFolder}.
  *
  * @param options.isEmptyFile - True if an empty file exists at `path`. Default: nothing may exist there, not even a
  *   link.
@@ -60,23 +62,24 @@ export async function writeDurably(
     async (file) => {
       if (types.isUint8Array(content)) writeAll(file, content);
       else for await (const part of content) writeAll(file, part);
-      // A failed fsync isn't repeated. The system may have dropped the pages, and then a second fsync would succeed
-      // without them. The caller deletes the file, and the next try writes a new one.
+      // A failed fsync isn't repeated: the system may have dropped the pages, and a second fsync would succeed without
+      // them. The caller deletes the file, and the next try writes a new one.
       return fsyncFile(file);
     },
   );
 }
 
 function writeAll(file: number, content: Uint8Array): void {
-  // A write may write only a part. If the disk is full, the next write fails.
+  // writeSync may write only a part. If the disk is full, the next call fails.
   for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
 }
 
 /**
- * Resolves once the folder's names are on the disk. A rename is atomic, but without this call a power cut can undo it.
+ * Resolves once the folder's names are on the disk. A rename is atomic, but a power cut can undo it until the folder is
+ * synced.
  */
 export async function syncFolder(path: string): Promise<void> {
-  // Windows can't sync a folder. There NTFS writes names to its own journal.
+  // Windows can't sync a folder, but NTFS writes names to its own journal.
   if (process.platform !== "win32") await withOpenFile(() => openSync(path, FOLDER_FLAGS), fsyncFile);
 }
 
@@ -100,8 +103,8 @@ let openFiles = 0;
 const waiting: (() => void)[] = [];
 
 /**
- * Opens a file, and closes it after `use`. If {@link MAX_OPEN_FILES} are open, waits until one is closed. Otherwise
- * many saves at once would use up the process's file descriptors. (All other files are open only during one synchronous
+ * Opens a file, and closes it after `use`. If {@link MAX_OPEN_FILES} are open, waits until one is closed, so that many
+ * saves at once don't use up the process's file descriptors. (All other files are open only during one synchronous
  * call.)
  */
 export async function withOpenFile(open: () => number, use: (file: number) => Promise<void>): Promise<void> {
@@ -122,9 +125,9 @@ export async function withOpenFile(open: () => number, use: (file: number) => Pr
 }
 
 /**
- * Makes a folder and the missing folders above it, with mode 0700, and resolves once its name is on the disk. Each
- * folder's name is synced before the next folder is made. So if a process dies in between, only the last folder's name
- * may be missing on the disk, and the next call syncs it.
+ * Makes a folder and the missing folders above it, with mode 0700, and resolves once all their names are on the disk.
+ * Each folder's name is synced before the next folder is made. If a process dies in between, at most the last folder's
+ * name is missing on the disk, and the next call syncs it.
  *
  * Doesn't use mkdir's `recursive`, because Node then tries forever if a file system answers ENOENT to any new name, as
  * /proc does.
@@ -147,7 +150,9 @@ export function makeFoldersSync(path: string): void {
   }
 }
 
-/** Makes the folders. After each, yields the folder above it, which must be synced before the next one is made. */
+/**
+ * Makes the missing folders. After each one, yields the folder above it, which the caller must sync before continuing.
+ */
 function* makeMissing(path: string): Generator<string, void, void> {
   const above = dirname(path);
   if (unlessAbsent(() => statSync(path)) === undefined) {
@@ -157,15 +162,18 @@ function* makeMissing(path: string): Generator<string, void, void> {
   yield above;
 }
 
-/** Rethrows the error unless access was denied. If this process may not read a folder, it has made nothing there. */
+/**
+ * Rethrows the error unless access was denied. A folder that this process may not read needs no sync, since the process
+ * has made nothing in it.
+ */
 function unlessDenied(error: unknown): void {
   if (readCode(error) !== "EACCES" && readCode(error) !== "EPERM") throw error;
 }
 
 /**
- * Checks that a missing or empty folder or file could be made, but makes nothing. So if a store can't be made, the
- * first read reports it, and not a save an hour later. A folder or file with content isn't checked, since it may be
- * read-only.
+ * Checks that a missing or empty folder or file could be made, but makes nothing. This way the first read reports a
+ * store that can't be made, instead of a save an hour later. A folder or file with content isn't checked, since it may
+ * be read-only.
  *
  * @throws The file system's error.
  */
@@ -186,7 +194,7 @@ export function makeFolder(path: string): void {
   }
 }
 
-/** Reads the whole file; `undefined` if it doesn't exist. @throws {UnreadableError} It isn't a file. */
+/** Reads the whole file. Returns `undefined` if it doesn't exist. @throws {UnreadableError} It isn't a file. */
 export function readStored(path: string): Buffer | undefined {
   return readOpened(path, (file) => readFileSync(file));
 }
@@ -195,10 +203,10 @@ export function readStored(path: string): Buffer | undefined {
 const scratch = Buffer.allocUnsafe(4096);
 
 /**
- * Reads the beginning of a file, at least up to the end of its first line, and the file's size; `undefined` if it
- * doesn't exist. If the line has a usual length, one read is enough.
+ * Reads the beginning of a file, at least up to the end of its first line, and the file's size. One read is enough for
+ * a line of usual length.
  *
- * @returns The bytes are valid until the next call.
+ * @returns `undefined` if the file doesn't exist. The bytes are valid until the next call.
  * @throws {UnreadableError} It isn't a file.
  */
 export function readFirstLine(path: string): { readonly bytes: Buffer; readonly size: number } | undefined {
@@ -210,7 +218,7 @@ export function readFirstLine(path: string): { readonly bytes: Buffer; readonly 
   });
 }
 
-/** @throws {UnreadableError} Not UTF-8. */
+/** @throws {UnreadableError} The bytes aren't UTF-8. */
 export function decodeText(bytes: Uint8Array): string {
   try {
     return UTF8.decode(bytes);
@@ -220,7 +228,7 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * The stats of the file, folder or link at this path; `undefined` if there is none. Doesn't use
+ * Returns the stats of the file, folder or link at this path; `undefined` if there is none. Doesn't use
  * `throwIfNoEntry: false`, because newer versions of Node then also hide ENOTDIR, which means that the path is wrong.
  */
 export function readStats(path: string): Stats | undefined {
@@ -261,7 +269,7 @@ function readOpened<Result>(path: string, read: (file: number, size: number) => 
   try {
     const stats = fstatSync(file);
     if (!stats.isFile()) throw new UnreadableError("it is not a file");
-    // Waymark can't have written this file, because no text is so long.
+    // Waymark can't have written this file, because no JavaScript string is so long.
     if (stats.size > bufferLimits.MAX_STRING_LENGTH)
       throw new UnreadableError(`it has ${stats.size} bytes, too many to read`);
     return read(file, stats.size);

@@ -19,17 +19,20 @@ import { attempt, type LoadedTask } from "./record.js";
 const syncData = promisify(fdatasync);
 const APPEND_FLAGS = constants.O_RDWR | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0);
 
-/** A line to append: its fields, without those of its place, and its value. */
+/** A line to append: its value, and all fields except those that depend on its place in the file. */
 export interface LineDraft {
   readonly fields: LineFields;
   readonly value?: string | Uint8Array | undefined;
 }
 
-/** How a batch of lines is appended. */
+/** The options for appending a batch of lines. */
 export interface BatchOptions {
-  /** Don't sync it. */
+  /** True to skip the sync. */
   readonly isLazy?: boolean | undefined;
-  /** The batch counts only if this checkpoint is stored, and {@link HeldLog.commit} is called or a reader finds it. */
+  /**
+   * The checkpoint that is stored with the batch. The batch counts once {@link HeldLog.commit} is called, or a reader
+   * finds this checkpoint.
+   */
   readonly with?: Companion | undefined;
   readonly due?: DueMark | undefined;
 }
@@ -37,9 +40,9 @@ export interface BatchOptions {
 /**
  * A task's log, under the lock of the task's folder.
  *
- * The lock avoids contention. The place of a line decides whether it counts: the end of the file that its writer has
- * read. A holder checks its claim after its last read and before it writes. So if its lock was stolen before, it doesn't
- * write; if it was stolen since, the thief has moved the end of the log before it read anything else.
+ * The lock only avoids contention. A line counts only if it begins where the file ended when its writer read it. A
+ * holder checks its claim between its last read and its write. If the lock was stolen before this check, the holder
+ * doesn't write. If it is stolen later, the thief first moves the end of the log, so the holder's line doesn't count.
  */
 export class HeldLog {
   readonly path: string;
@@ -53,8 +56,8 @@ export class HeldLog {
   }
 
   /**
-   * Reads the log. If an earlier holder may still write to it, or has left it undecided whether a batch counts, appends
-   * a barrier or a commit.
+   * Reads the log. If an earlier holder may still write to it, or left a batch without its commit line, appends a
+   * barrier or the commit line.
    *
    * @param load - Loads the task's checkpoints.
    * @throws {LockLostError} The lock was stolen; nothing was changed.
@@ -74,17 +77,17 @@ export class HeldLog {
     return log;
   }
 
-  /** `undefined` if there is no log. */
+  /** The index of the log; `undefined` if there is no log. */
   get index(): LogIndex | undefined {
     return this.#index;
   }
 
   /**
-   * Appends a batch of lines, all or none, and resolves once it is durable. Makes the log if there is none.
+   * Appends a batch of lines, all or none, and resolves once they are durable. Makes the log if there is none.
    *
    * @param lastSequence - The last sequence that the task has taken.
    * @throws {LockLostError} Nothing was stored.
-   * @throws {UnreadableError} The log's first line is damaged, and there is no other one.
+   * @throws {UnreadableError} The log's first line is damaged, and no other line is left.
    */
   async append(
     taskId: string,
@@ -101,15 +104,15 @@ export class HeldLog {
   }
 
   /**
-   * Notes that the checkpoint of the batch before was stored. The line isn't synced: without it, the next holder looks
-   * for the checkpoint.
+   * Appends a commit line, which confirms that the last batch's checkpoint was stored. Under a clean lock, the line
+   * isn't synced: if it gets lost, the next holder looks for the checkpoint.
    */
   commit(companion: Companion): Promise<void> {
     const sequence = this.#index?.scan.pending?.entries.at(-1)?.sequence ?? 0;
     return this.#write([{ fields: { sequence, kind: "commit", with: companion } }], { isLazy: this.#lock.isClean });
   }
 
-  /** Syncs lines that their writers didn't sync. Call it before a change of a checkpoint is stored. */
+  /** Syncs lines that their writers didn't sync. Call it before storing a change of a checkpoint. */
   async syncLazy(): Promise<void> {
     if (this.#index?.scan.isLazy) await this.sync();
   }
@@ -123,7 +126,7 @@ export class HeldLog {
     );
   }
 
-  /** Replaces the log's file. @throws {LockLostError} Nothing was changed. */
+  /** Replaces the content of the log. @throws {LockLostError} Nothing was changed. */
   async replace(content: AsyncIterable<Uint8Array>): Promise<void> {
     await this.#lock.write(this.path, content);
     this.#index = await readIndex(this.path);
@@ -132,7 +135,7 @@ export class HeldLog {
   /**
    * Removes the log. The caller syncs the folder.
    *
-   * @returns False if there was none.
+   * @returns False if there was no log.
    * @throws {LockLostError} Nothing was removed.
    */
   remove(): boolean {
@@ -158,13 +161,13 @@ export class HeldLog {
         written = await this.#writeOnce(file, index, content, options.isLazy ?? false);
       },
     );
-    // A read of this process may have taken the lines while they were synced.
+    // While the lines were being synced, another read in this process may have added them to the index.
     const isNext = !hasRest && index.size === size && written?.size === size + content.length;
     if (isNext && written) index.extend(batch, written);
     else this.#index = await readIndex(this.path);
   }
 
-  /** Returns the file with the content, before it was synced. */
+  /** Appends the content. Returns the file's stats from before the sync. */
   async #writeOnce(file: number, index: LogIndex, content: Buffer, isLazy: boolean): Promise<Stats> {
     const { size } = index;
     if (!index.isOf(file)) throw new LockLostError(this.path);
@@ -177,7 +180,8 @@ export class HeldLog {
         { retryable: true },
       );
     }
-    // The place is decided now. If it was taken, the lock was stolen, or a writer from before an earlier theft was late.
+    // If the content isn't at its place, another writer was first: a thief of the lock, or a late writer that lost the
+    // lock earlier.
     const stats = fstatSync(file);
     if (stats.size !== size + written && !isAt(file, size, content)) throw new LockLostError(this.path);
     if (!isLazy) await this.#syncFile(file);
@@ -188,7 +192,8 @@ export class HeldLog {
     try {
       await syncData(file);
     } catch (error) {
-      // The system may have given up these bytes, and the next sync wouldn't tell. So later lines go to a new file.
+      // The system may have dropped these bytes, and the next sync would succeed without them. So the log is copied to
+      // a new file.
       try {
         await this.#lock.write(this.path, createReadStream("", { fd: file, start: 0, autoClose: false }));
       } catch {
@@ -200,7 +205,7 @@ export class HeldLog {
 
   #openToAppend(): number {
     try {
-      // Without O_CREAT, so that a removed log doesn't come back.
+      // The flags lack O_CREAT, so that a removed log isn't made again.
       return openSync(this.path, APPEND_FLAGS);
     } catch (error) {
       if (readCode(error) === "ENOENT") this.#lock.assertHeld();
@@ -209,7 +214,7 @@ export class HeldLog {
   }
 }
 
-/** Makes a log's lines durable. Does nothing if there is none. */
+/** Makes a log's lines durable. Does nothing if there is no log. */
 export async function syncLog(path: string): Promise<void> {
   try {
     await withOpenFile(

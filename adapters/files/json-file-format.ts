@@ -32,8 +32,8 @@ import {
  *
  * With `pretty`, the state takes many lines, and the head's `stateBytes` counts their bytes.
  *
- * People commit these files. So editors, formatters and Git may change a file's layout, but no value. A file with
- * another layout is read whole, and the checkpoint's next change restores the layout above.
+ * People commit these files. Editors, formatters and Git may therefore change a file's layout, but no value. A file
+ * with another layout is read whole, and the checkpoint's next change restores the layout above.
  */
 const FORMAT_VERSION = 1;
 const BEGINNING = Buffer.from(`{"waymark":${FORMAT_VERSION},`);
@@ -41,20 +41,20 @@ const STATE_KEY = Buffer.from('"state":');
 const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
 /**
- * The name of a checkpoint's file. A sequence of more than 12 digits has no leading zeros, so each sequence is written
- * in one way only.
+ * The name of a checkpoint's file. A sequence of more than 12 digits has no leading zeros, so each sequence has only
+ * one spelling.
  */
 export const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
 export const TOMBSTONE = /^\d{12,16}\.removed$/;
 
-/** The sequence comes first, padded with zeros, so that folders list a task's checkpoints in order. */
+/** Names a checkpoint's file. The padded sequence comes first, so that folders list a task's checkpoints in order. */
 export function nameCheckpointFile(sequence: number, id: string): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${toFileName(id)}${EXTENSION}`;
 }
 
 /**
- * The name of a tombstone. It is an empty file that keeps the last sequence once the checkpoint with that sequence is
- * removed. It has no content, so it can't be damaged.
+ * Names a tombstone: a file that keeps the last sequence after the checkpoint with that sequence is removed. The file
+ * is empty, so it can't be damaged.
  */
 export function nameTombstone(sequence: number): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}.removed`;
@@ -64,12 +64,12 @@ export function parseSequence(name: string): number {
   return Number.parseInt(name, 10);
 }
 
-/** Compares names of checkpoint files, the oldest first, without parsing them. */
+/** Compares the names of two checkpoint files without parsing them; the older one comes first. */
 export function compareFileNames(a: string, b: string): number {
   return a.indexOf("-") - b.indexOf("-") || compareTexts(a, b);
 }
 
-/** A checkpoint's file. Each call reads the file again. */
+/** A checkpoint's file. Each method call reads the file again. */
 export class CheckpointFile implements RecordSource {
   readonly folder: string;
   readonly name: string;
@@ -113,9 +113,10 @@ export class CheckpointFile implements RecordSource {
 }
 
 /**
- * The content of a checkpoint's file.
+ * Renders the content of a checkpoint's file.
  *
- * @param isPretty - True to write the state over many lines. The head stays on one line, so that lists read only that.
+ * @param isPretty - True to write the state over many lines. The head stays on one line, so that lists read only that
+ *   line.
  */
 export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
   const { payload, seal } = record;
@@ -156,7 +157,7 @@ function parseLines(bytes: Buffer, file: CheckpointFile): Content {
 
 interface FirstLine {
   readonly head: RecordHead;
-  /** The state's text begins and ends at these offsets in the file, in bytes. */
+  /** The offset of the state's text in the file, in bytes; `stateEnd` is the offset of its end. */
   readonly stateAt: number;
   readonly stateEnd: number;
 }
@@ -169,7 +170,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   const end = bytes.indexOf("\n");
   if (end === -1) throw new UnreadableError("its first line is cut short");
   const line = decodeText(bytes.subarray(0, end + 1));
-  // On Windows, Git may check text out with CR LF. That changes neither head nor state.
+  // On Windows, Git may check text out with CR LF, which changes neither head nor state.
   const lineEnd = line.endsWith("\r\n") ? "\r\n" : "\n";
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line isn't a header");
   const head = parseHead(parseObject(`${line.slice(0, -lineEnd.length - 1)}}`));
@@ -184,8 +185,8 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
 /**
  * Reads a file that an editor, a formatter or Git rewrote with other white space, line ends or a byte order mark.
  *
- * @param reason - The error of reading the file in Waymark's own layout. It is thrown if the file isn't a checkpoint in
- *   any layout.
+ * @param reason - Why the file can't be read in Waymark's own layout. Thrown if the file isn't a checkpoint in any
+ *   layout.
  * @throws {UnsupportedFormatError} A newer program wrote it.
  */
 function parseFormatted(bytes: Buffer | undefined, file: CheckpointFile, reason: UnreadableError): Content | undefined {
@@ -209,7 +210,7 @@ function parseFormatted(bytes: Buffer | undefined, file: CheckpointFile, reason:
   return { head, state: restoreText(state, head) };
 }
 
-/** The saved text of a state, whose layout in the file was changed. @throws {UnreadableError} */
+/** Restores the saved text of a state whose layout in the file was changed. @throws {UnreadableError} */
 function restoreText(state: JsonValue | undefined, head: RecordHead): string {
   const text = state === undefined ? "" : renderValue(state);
   if (Buffer.byteLength(text) === measureEmbedded(head)) return text;
@@ -219,5 +220,5 @@ function restoreText(state: JsonValue | undefined, head: RecordHead): string {
 function assertMatchesFileName({ taskId, id, sequence }: RecordHead, { folder, location, name }: CheckpointFile): void {
   assertOwner(taskId, folder, location);
   if (name === nameCheckpointFile(sequence, id)) return;
-  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says otherwise`);
+  throw new UnreadableError(`it contains checkpoint ${id} (sequence ${sequence}), which doesn't match its name`);
 }

@@ -22,7 +22,7 @@ import { FolderStore, type FolderStoreOptions } from "./store.js";
 /** The options of {@link JsonFileAdapter}. */
 export interface JsonFileAdapterOptions extends FolderStoreOptions {
   /**
-   * True to write each state over many lines, so that a diff shows its changes. Files of both kinds can always be read.
+   * True to write each state over many lines, so that a diff shows its changes. Either layout can be read at any time.
    * Default false.
    */
   readonly pretty?: boolean | undefined;
@@ -40,7 +40,7 @@ const MAX_FOLDERS = 1_000;
  * <path>/build-42/000000000007-a1.json
  * ```
  *
- * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Files
+ * Saves survive a killed process and a power cut. Any number of processes on one machine may share a root folder. Files
  * have mode 0600, folders 0700.
  */
 export class JsonFileAdapter extends FolderStore {
@@ -65,9 +65,9 @@ export class JsonFileAdapter extends FolderStore {
 }
 
 /**
- * Caches folder listings for all adapters of this process, so that the thousandth save costs as much as the first. If
- * another process has written, the lock shows it. If a person has changed the folder, its modification time shows it.
- * The key is the folder's inode, so that a write through another path is noticed. But a listing is used only for the
+ * Caches folder listings for all adapters of this process, so that the thousandth save costs as much as the first. The
+ * lock shows whether another process has written, and the folder's modification time shows whether a person has changed
+ * it. The key is the folder's inode, so that writes through another path are noticed. A listing is used only for the
  * path that loaded it, because on a disk that ignores case, two tasks' names may lead to one folder.
  */
 const known = new Map<string, JsonFolder>();
@@ -77,8 +77,8 @@ function loadFolder(path: string, lock: FolderLock | undefined, isPretty: boolea
   const current = findCurrent(path, lock, stats);
   const folder = current ?? new JsonFolder(path, stats.modified);
   if (lock === undefined) return folder;
-  // Adapters of this process share the folder object, and may differ in `pretty`. They write only under the lock, so
-  // its holder's option is set here.
+  // Adapters of this process share the folder object, and may differ in `pretty`. Only the lock's holder writes, so the
+  // holder's option is set here.
   folder.isPretty = isPretty;
   if (current !== undefined) return folder;
   // If the lock was stolen, this listing may lack the thief's writes.
@@ -88,7 +88,7 @@ function loadFolder(path: string, lock: FolderLock | undefined, isPretty: boolea
   return folder;
 }
 
-/** The cached listing, if nobody else has changed the folder since. */
+/** Returns the cached listing, unless another process or a person has changed the folder since. */
 function findCurrent(path: string, lock: FolderLock | undefined, { inode, modified }: FolderStats) {
   const former = known.get(inode);
   const isSame = former?.path === path && former.modified !== undefined && former.modified === modified;
@@ -99,13 +99,13 @@ function findCurrent(path: string, lock: FolderLock | undefined, { inode, modifi
 class JsonFolder implements LoadedTask {
   readonly path: string;
   isPretty = false;
-  /** The folder's modification time when the cached names were right; `undefined` if they may be out of date. */
+  /** The folder's modification time for which the cached names are right; `undefined` if they may be out of date. */
   modified: bigint | undefined;
   /** Names of the tombstones that keep the sequences of removed newest checkpoints. */
   #tombstones: readonly string[];
   /**
-   * The names of the checkpoint files, the oldest first. An append adds to this array, which disturbs no iteration. A
-   * removal makes a new array.
+   * The names of the checkpoint files, the oldest first. An append adds to this array, and a removal makes a new array,
+   * so neither disturbs an iteration.
    */
   #names: string[];
   /** File names by `toFileName(id)`. Made at the first search for an id. */
@@ -137,7 +137,7 @@ class JsonFolder implements LoadedTask {
     return name === undefined ? undefined : this.#makeFile(name);
   }
 
-  /** Applies range, order and `skip` to the names alone. So only files that the query needs are opened. */
+  /** Applies range, order and `skip` to the names alone, so that only files the query needs are opened. */
   *select({ order, skip = 0, afterSequence, beforeSequence }: RecordQuery): Generator<CheckpointFile, void, void> {
     const names = this.#names;
     const first = afterSequence === undefined ? 0 : countBefore(names, afterSequence + 1);
@@ -178,7 +178,7 @@ class JsonFolder implements LoadedTask {
     }
     // Tombstones are removed last, so that the numbering is kept as long as a checkpoint is left.
     for (const name of this.#tombstones) if (!tombstones.includes(name)) lock.remove(join(this.path, name));
-    // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.
+    // Sync even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(this.path);
     this.#names = left;
     this.#tombstones = tombstones;
@@ -214,7 +214,7 @@ interface FolderStats {
   readonly modified: bigint | undefined;
 }
 
-/** How many of the sorted names have a lower sequence. */
+/** Counts the names with a lower sequence, by binary search. The names must be sorted. */
 function countBefore(names: readonly string[], sequence: number): number {
   let [low, high] = [0, names.length];
   while (low < high) {

@@ -8,7 +8,7 @@ import type { FolderLock } from "./lock.js";
 import { attempt, parseObject } from "./record.js";
 import { listTaskFolders } from "./task-scan.js";
 
-/** The lease's file in a task's folder. It stays when the task is removed, so that tokens only grow. */
+/** The lease's file in a task's folder. Removing the task doesn't remove it, so that fencing tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
 export function readLease(folder: string): TimedLease {
@@ -19,7 +19,7 @@ export async function* readLeases(root: string): AsyncGenerator<TimedLease & { r
   for (const [index, { path, taskId }] of listTaskFolders(root).entries()) {
     const file = attempt(() => readLeaseFile(path));
     if (file !== undefined && !(file instanceof UnreadableError)) {
-      // If the id is long, the folder's name is a hash of it. So the file contains the id.
+      // The file contains the id, because the folder of a long id is named by a hash.
       const leased = taskId ?? file.taskId;
       if (leased !== undefined) yield { taskId: leased, lease: file.lease, nowMs: monotonicMs() };
     }

@@ -20,24 +20,29 @@ import { type FileContent, isFolder, listNames, makeFolder, readStats, syncFolde
 import { toFileName } from "./names.js";
 
 /**
- * The lock's folder, in the folder that it locks. It contains no files while the lock is free, so Git doesn't see it.
+ * The lock's folder, in the folder that it locks. While the lock is free, the folder contains no files, so Git ignores
+ * it.
  */
 const LOCK_NAME = ".lock";
 const RENEWAL_MS = 1_500;
-/** A claim is stale if it wasn't renewed for this time. */
+/** A claim that wasn't renewed for this long is stale. */
 const STALE_MS = 5_000;
 const MAX_PAUSE_MS = 20;
-/** The most times that a call starts over. A lock isn't stolen or removed this often in a row by chance. */
+/** The most attempts of a call. A lock isn't stolen or removed this many times in a row by chance. */
 const MAX_ATTEMPTS = 20;
 const HOST = toFileName(hostname() || "unknown");
-/** Names this process or worker thread. Each of its claims has this name and a number that is never used again. */
+/** The name of this process or worker thread. The name of each claim adds a number that is never used again. */
 const OWNER = `${process.pid}@${HOST}+${randomBytes(8).toString("hex")}`;
 const FILES = ".files";
 /**
- * The subfolder of a lock's folder in which this process writes files. It stays until another process holds the lock.
+ * The subfolder of a lock's folder in which this process writes files. The subfolder stays until another process holds
+ * the lock.
  */
 const OWN_FILES = `${OWNER}${FILES}`;
-/** The token of a clean lock, an empty folder in the lock's folder: see {@link FolderLock.isClean}. A theft takes it away. */
+/**
+ * The token of a clean lock: an empty folder in the lock's folder, which a theft removes. See
+ * {@link FolderLock.isClean}.
+ */
 const CLEAN = "clean";
 let count = 0;
 
@@ -53,22 +58,22 @@ export class LockLostError extends StorageError {
 }
 
 /**
- * A lock that processes share through a folder. It only avoids contention, because a holder may sleep until its claim
- * is stale, and then another process steals the lock. Lost updates are prevented by the way in which a holder commits
- * (docs/decisions/0003):
+ * A lock that processes share through a folder. The lock only avoids contention: if a holder sleeps until its claim is
+ * stale, another process steals the lock. The steps of a commit prevent lost updates (docs/decisions/0003):
  *
- * - A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked.
- * - A holder writes a file there (the claim, or one in its own subfolder), and commits by renaming it out.
- * - A thief renames the lock's folder away for good, and deletes its content. Only then does it read.
+ * - A claim is a file in the lock's folder. Its process holds the lock if it found no other claim after making its own.
+ * - A holder writes a file in the lock's folder (the claim, or one in its own subfolder), and commits by renaming it to
+ *   its target.
+ * - A thief renames the lock's folder to a new name and deletes its content before it reads the locked data.
  *
- * If a holder's rename comes before the theft, the thief sees its result. If it comes after, it fails with ENOENT. This
- * holds even for a rename that the system has begun: its file is deleted before the thief reads.
+ * If the holder's rename comes before the theft, the thief sees the new file. If it comes after, the rename fails with
+ * ENOENT. The same is true if the system has begun the rename, because its file is deleted before the thief reads.
  *
- * A log is written in place, without a rename, so a holder that sleeps may still write to it after a theft. Whoever
- * takes a lock that isn't clean first moves the end of the log (docs/formats.md).
+ * A log is written in place, without a rename, so a holder that sleeps may still write to it after a theft. A process
+ * that takes a lock that isn't clean therefore first moves the end of the log (docs/formats.md).
  */
 export class FolderLock {
-  /** True if no other process has held the lock since this process held it last. */
+  /** True if no other process has held the lock since this process last held it. */
   readonly isUninterrupted: boolean;
   readonly #claim: string;
   readonly #renewal: NodeJS.Timeout;
@@ -82,23 +87,22 @@ export class FolderLock {
     if (!this.isUninterrupted) {
       makeFolder(join(lockFolder, OWN_FILES));
       if (this.isLost) {
-        // A thief moved the lock away before, so this folder was made in another process's lock.
+        // A thief has renamed the lock's folder in the meantime, so OWN_FILES was made in another process's lock.
         rmdirSync(join(lockFolder, OWN_FILES));
         throw new LockLostError(lockFolder);
       }
-      // Leftovers of earlier holders. After a theft, the thief's files stay.
+      // Remove the leftovers of earlier holders. If this lock was stolen, the thief's files aren't touched.
       for (const name of names.filter((name) => name.endsWith(FILES))) this.remove(join(lockFolder, name));
     }
     this.#isClean = names.includes(CLEAN);
-    // A failure of the renewal is ignored. Usually it means that the lock was stolen, and then the next commit fails.
+    // A failed renewal is ignored. It usually means that the lock was stolen, and then the next commit fails.
     this.#renewal = setInterval(() => utimes(claim, new Date(), new Date(), () => undefined), RENEWAL_MS).unref();
   }
 
   /**
    * Takes the lock. If another process holds it, waits until the lock is free or its holder is dead.
    *
-   * @param lockFolder - It is made if it is missing. If the folder above it doesn't exist, the system's ENOENT is
-   *   thrown.
+   * @param lockFolder - Made if it is missing. If the folder above doesn't exist, the system's ENOENT is thrown.
    * @throws {StorageError} Other processes held the lock for all of `timeoutMs` (retryable), or a link or a file is in
    *   the lock's place.
    */
@@ -106,7 +110,7 @@ export class FolderLock {
     const deadlineMs = performance.now() + timeoutMs;
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       const claim = join(lockFolder, `${OWNER}-${count++}`);
-      // A holder deletes files in the lock's folder, so it must not be a link.
+      // A holder deletes files in the lock's folder, so the folder must not be a link.
       if (!isFolder(lockFolder)) makeFolder(lockFolder);
       const others: string[] = [];
       try {
@@ -127,31 +131,31 @@ export class FolderLock {
   }
 
   /**
-   * Whether no earlier holder can still write to a log in the locked folder: each has ended, or the log's end was moved
-   * since the lock was stolen from it.
+   * Whether no earlier holder can still write to a log in the locked folder. Each one has finished, or the log's end
+   * was moved after the theft of its lock.
    */
   get isClean(): boolean {
     return this.#isClean;
   }
 
   /**
-   * Declares the lock clean, until another process steals it. Throws nothing, since its caller may have stored records:
-   * without the token, the next holder only does more work.
+   * Declares the lock clean, until another process steals it. Never throws, since the caller may have stored records,
+   * and a missing token only costs the next holder more work.
    */
   markClean(): void {
     if (this.#isClean) return;
     const made = join(dirname(this.#claim), OWN_FILES, CLEAN);
     try {
-      // It is made in this holder's own subfolder. So if the lock was stolen, the thief's lock gets no token.
+      // The token is made in this holder's own subfolder, so that a thief's lock doesn't get it.
       makeFolder(made);
       renameSync(made, this.#cleanToken);
       this.#isClean = true;
     } catch {
-      // The lock was stolen, or the disk is full.
+      // Ignored: the lock was stolen, or the disk is full.
     }
   }
 
-  /** Makes the next holder move the end of the log, and sync it and its name. */
+  /** Makes the next holder move the end of the log, and sync the log and its name. */
   markUnclean(): void {
     this.#isClean = false;
     rmSync(this.#cleanToken, { recursive: true, force: true });
@@ -167,9 +171,9 @@ export class FolderLock {
   }
 
   /**
-   * Like {@link FolderLock.write}, for a holder's last write, and frees the lock. It writes into the claim and renames
-   * it, because making and removing another file would take longer than the rest of the save. A clean lock stays clean,
-   * so its claim isn't used, and the lock is still held.
+   * Like {@link FolderLock.write}, for a holder's last write. Writes into the claim and renames it, which frees the
+   * lock, because making and removing another file would take longer than the rest of the save. If the lock is clean,
+   * writes another file and keeps the claim, so the lock stays held and clean.
    *
    * @throws {LockLostError} Nothing was stored.
    */
@@ -197,12 +201,12 @@ export class FolderLock {
     return true;
   }
 
-  /** Whether the lock was stolen, or its folder removed, before it was freed. */
+  /** Whether the lock was stolen, or its folder was removed, before it was freed. */
   get isLost(): boolean {
     return this.#isHeld && !existsSync(this.#claim);
   }
 
-  /** @throws {LockLostError} The lock was stolen; data read since it was taken may be out of date. */
+  /** @throws {LockLostError} The lock was stolen, so data read under it may be out of date. */
   assertHeld(): void {
     if (!existsSync(this.#claim)) throw new LockLostError(dirname(this.#claim));
   }
@@ -213,7 +217,7 @@ export class FolderLock {
     this.#isHeld = false;
   }
 
-  /** Frees the lock, then removes its folder and the locked folder if they are empty. */
+  /** Frees the lock. Then removes the lock's folder and the locked folder if they are empty. */
   releaseAndRemoveFolder(): void {
     const lockFolder = dirname(this.#claim);
     rmSync(join(lockFolder, OWN_FILES), { recursive: true, force: true });
@@ -259,14 +263,14 @@ export class FolderLock {
 }
 
 /**
- * Runs `work` under a folder's lock, after earlier calls of this process. If the lock is stolen before a commit, `work`
- * runs again from the beginning, so it must read all its data itself.
+ * Runs `work` under a folder's lock, after earlier calls of this process. If the lock is stolen before a commit, runs
+ * `work` again from the beginning, so `work` must read all its data itself.
  *
  * @param options.timeoutMs - How long to wait while other processes hold the lock.
  * @param options.makeFolder - Makes the folder to lock if it is missing.
- * @param options.absent - If the folder to lock is missing, returns the result. Without both options, a missing folder
- *   makes the call fail with the system's ENOENT.
- * @throws {StorageError} The lock couldn't be taken, or was stolen again and again; retryable.
+ * @param options.absent - Returns the result if the folder to lock is missing. Without `makeFolder` and `absent`, the
+ *   call fails with the system's ENOENT.
+ * @throws {StorageError} The lock couldn't be taken, or was stolen {@link MAX_ATTEMPTS} times. Retryable.
  */
 export function withLock<Result>(
   folder: string,
@@ -287,7 +291,7 @@ export function withLock<Result>(
         lock = await FolderLock.acquire(lockFolder, timeoutMs);
         return await work(lock);
       } catch (error) {
-        // Another process has removed the folder, or the lock in it. It may have made them again since.
+        // Another process removed the folder, or the lock in it. Either may exist again by now.
         const isGone = readCode(error) === "ENOENT" && (lock?.isLost ?? true);
         if (isGone && absent && readStats(folder) === undefined) return await absent();
         if (attempt === MAX_ATTEMPTS || !(isGone || error instanceof LockLostError)) throw error;
@@ -299,14 +303,13 @@ export function withLock<Result>(
   });
 }
 
-/** Whether this process was the last one to hold a folder's lock. */
+/** Whether this process was the last to hold a folder's lock. */
 export function wasHeldLastHere(folder: string): boolean {
   return existsSync(join(folder, LOCK_NAME, OWN_FILES));
 }
 
 /**
- * Lists the leftovers of killed processes in a folder: claims and other files in the folder's lock, and locks that they
- * had stolen.
+ * Lists the leftovers of killed processes in a folder: claims and other files in the folder's lock, and stolen locks.
  *
  * @throws {StorageError} A link or a file is in the lock's place.
  */
@@ -317,7 +320,7 @@ export function listAbandoned(folder: string): string[] {
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
-/** The calls of this process, by what they lock. */
+/** Queues this process's calls by the folder that they lock. */
 export const turns = new Turns();
 
 function isClaim(name: string): boolean {
@@ -328,13 +331,12 @@ function removeClaim(claim: string): void {
   try {
     unlinkSync(claim);
   } catch (error) {
-    // After any other error, the claim still exists and would block other processes. So it is removed together with the
-    // lock's folder.
+    // After any other error, the claim still exists and would block other processes. So remove the whole lock's folder.
     if (readCode(error) !== "ENOENT") steal(dirname(claim), claim);
   }
 }
 
-/** Whether the claim seems abandoned. If it isn't, stealing the lock is safe all the same. */
+/** Whether the claim seems abandoned. Stealing the lock is safe even if it isn't. */
 function isStale(claim: string): boolean {
   const stats = readStats(claim);
   if (stats === undefined) return false;

@@ -12,32 +12,32 @@ import { assertOwner, type LoadedTask } from "./record.js";
 
 /** After this many bytes, a scan lets timers, sockets and other tasks run. */
 const SLICE_BYTES = 4 * 1024 * 1024;
-/** A read begins at most this far before the first line that it needs. */
+/** A read begins at most about this many bytes before the first line that it needs. */
 const SEGMENT_BYTES = 256 * 1024;
 /** The most logs in the cache. */
 const MAX_LOGS = 1_000;
 
-/** The sum of a log's lines up to an offset. It is kept, so that an append costs the same at any length. */
+/** The summary of a log's lines up to an offset. It is cached, so that an append costs the same at any length. */
 export class LogIndex {
   readonly path: string;
   readonly scan: LogScan;
-  /** Places where a read can begin, the first one at the beginning of the file. */
+  /** Positions where a read can begin. The first one is the beginning of the file. */
   readonly segments: ScanPosition[];
   /** The events, by id. */
   readonly events = new Map<string, StoredEvent>();
   lastEvent = 0;
-  /** The number of its records. */
+  /** The number of records in the log. */
   count = 0;
   /** The last readable record. */
   last: RecordHeader | undefined;
-  /** The file's size when it was read last. The rest after the last line isn't one. */
+  /** The file's size when it was last read. Bytes after the last line feed aren't a line. */
   size = 0;
-  /** Whether it was read up to `size`. */
+  /** Whether the file was read up to `size`. */
   isComplete = false;
-  /** The file, as it was after the last read of all of it, or the last append. */
+  /** The file's stats after the last complete read, or the last append. */
   #file: Pick<Stats, "ino" | "size" | "mtimeMs"> | undefined;
   #due: DueMark | undefined;
-  /** Line one. */
+  /** The bytes of line one. */
   #beginning = Buffer.alloc(0);
 
   constructor(path: string) {
@@ -50,7 +50,7 @@ export class LogIndex {
     return this.scan.first?.taskId;
   }
 
-  /** The highest sequence, also of removed records. */
+  /** The highest sequence, including those of removed records. */
   get lastSequence(): number {
     return Math.max(this.scan.first?.lastSequence ?? 0, this.scan.lastSequence);
   }
@@ -64,7 +64,7 @@ export class LogIndex {
     return this.#due ?? this.scan.first?.due;
   }
 
-  /** Whether an open file is this one. Inode numbers are used again, so line one decides. */
+  /** Whether an open file is this log. Inode numbers are reused, so line one decides. */
   isOf(file: number): boolean {
     const beginning = Buffer.alloc(this.#beginning.length);
     readSync(file, beginning, 0, beginning.length, 0);
@@ -72,7 +72,7 @@ export class LogIndex {
   }
 
   take(bytes: Buffer, offset: number, line = parseLine(bytes)): void {
-    // A copy, since the bytes are a part of a large buffer.
+    // Copied, so that the large buffer around these bytes can be freed.
     if (offset === 0) this.#beginning = Buffer.from(bytes);
     for (const entry of this.scan.take(bytes, offset, line)) this.#note(entry);
     const { scan } = this;
@@ -80,7 +80,7 @@ export class LogIndex {
     if (scan.offset - from >= SEGMENT_BYTES && scan.isBetween) this.segments.push(scan.position);
   }
 
-  /** Takes lines that this process has appended at the end of the file. @param file - The file with these lines. */
+  /** Takes lines that this process has appended to the file. @param file - The file's stats after the append. */
   extend(lines: readonly RenderedLine[], file: Stats): void {
     for (const line of lines) {
       const bytes = line.bytes.subarray(0, -1);
@@ -90,14 +90,14 @@ export class LogIndex {
     this.#file = file;
   }
 
-  /** Notes that it was read to the end of this file. */
+  /** Notes that the log was read to the end of this file. */
   noteRead(file: Stats): void {
     this.#file = file;
   }
 
   /**
-   * Whether the file is the one that was read, with the same size. Almost surely, since an inode's number is used again:
-   * a writer compares line one before it writes, and so does a reader of lines.
+   * Whether the file seems to be unchanged since the last read. Inode numbers are reused, so writers and readers of
+   * lines also compare line one.
    */
   isUnchanged(file: Stats | undefined): boolean {
     const known = this.#file;
@@ -105,7 +105,7 @@ export class LogIndex {
     return known.ino === file.ino && known.size === file.size && known.mtimeMs === file.mtimeMs;
   }
 
-  /** When the task is due, if this is its newest checkpoint. */
+  /** Returns the time when the task is due, given its newest checkpoint. */
   findDueTime(newest: CheckpointSummary | undefined): string | undefined {
     const own = newest && findDueTime(newest);
     const isEarlier = own !== undefined && this.due !== undefined && this.due.at < own;
@@ -127,7 +127,10 @@ export class LogIndex {
   }
 }
 
-/** The last sequence that the task has taken. If the numbering of its checkpoints is damaged, the newest one's counts. */
+/**
+ * Returns the last sequence that the task has taken. If the numbering of its checkpoints is damaged, the newest
+ * checkpoint's sequence is used.
+ */
 export function findLastTaken(index: LogIndex | undefined, task: LoadedTask | undefined): number {
   const inLog = index?.lastSequence ?? 0;
   try {
@@ -138,13 +141,16 @@ export function findLastTaken(index: LogIndex | undefined, task: LoadedTask | un
   }
 }
 
-/** Identifies a checkpoint in its present status: a time that a record sets holds until either changes. */
+/**
+ * Returns a digest of the newest checkpoint and its status. A due time that a record has set holds until the digest
+ * changes.
+ */
 export function digestForDue(newest: CheckpointSummary | undefined): string {
   const { sequence, id, status, error } = newest ?? {};
   return shortDigest(Buffer.from(JSON.stringify([sequence, id, status, error])));
 }
 
-/** Whether a checkpoint is the one that a batch was stored with. */
+/** Whether a batch was stored with this checkpoint. */
 export function isCompanion({ with: companion }: PendingBatch, head: SealedSummary | undefined): boolean {
   return head !== undefined && head.id === companion.id && head.seal === companion.seal;
 }
@@ -153,10 +159,10 @@ export function isCompanion({ with: companion }: PendingBatch, head: SealedSumma
 const known = new Map<string, LogIndex>();
 
 /**
- * Reads the rest of a log, from where this process stopped reading it.
+ * Reads the part of a log that this process hasn't read yet.
  *
  * @returns `undefined` if there is no log.
- * @throws {UnreadableError} It isn't a file. @throws {UnsupportedFormatError} A newer program wrote it.
+ * @throws {UnreadableError} The log isn't a file. @throws {UnsupportedFormatError} A newer program wrote the log.
  */
 export async function readIndex(path: string): Promise<LogIndex | undefined> {
   const current = known.get(path);
@@ -182,7 +188,7 @@ export function withLog<Result>(path: string, use: (file: number, stats: Stats) 
   }
 }
 
-/** Reads on, to the end of the file or for {@link SLICE_BYTES}. */
+/** Continues to read, to the end of the file or for {@link SLICE_BYTES}. */
 function readSlice(path: string, file: number, stats: Stats): LogIndex {
   const { size } = stats;
   let index = known.get(path);

@@ -20,8 +20,8 @@ import { attempt, measureEmbedded, parseObject, renderBody } from "./record.js";
  * ```
  *
  * `check` is a checksum over the text before it. The value has the record's SHA-256. A line counts only if it is
- * intact, begins at the byte `at`, and has the `log` id of line one. So an append either takes its place or none, and
- * the file alone decides.
+ * intact, begins at the byte `at`, and has the `log` id of line one. An append therefore takes its expected place or
+ * doesn't count, and a reader needs only the file to decide.
  */
 const FORMAT_VERSION = 1;
 const CHECK_KEY = ',"check":"';
@@ -29,27 +29,27 @@ const CHECK_DIGITS = 16;
 const VALUE_KEY = ',"value":';
 const CLOSING_BRACE = 0x7d;
 
-/** A time that a record has set for its task. It holds for the newest checkpoint that had this digest then. */
+/** A due time that a record has set for its task. The time holds while the newest checkpoint has this digest. */
 export type DueMark = { readonly at: string; readonly for: string };
 
-/** The checkpoint, in one of its states, that a batch of records was stored with. */
+/** The checkpoint with which a batch of records was stored. The seal identifies its status at that time. */
 export type Companion = { readonly id: string; readonly seal: string };
 
-/** A line's fields as they are in the file. Those that are `undefined` are left out there. */
+/** A line's fields as they are in the file, which leaves out those that are `undefined`. */
 export type LineFields = { readonly [field: string]: JsonValue | undefined };
 
-/** A place for the next line. */
+/** The place of the next line. */
 export interface LinePlace {
-  /** The id of the file. */
+  /** The log's id, from line one. */
   readonly log: string;
   readonly at: number;
-  /** The `check` of the line that counts last before it. */
+  /** The `check` of the last line that counts so far. */
   readonly check: string;
 }
 
 /** Line one of a log. */
 export interface FirstLine {
-  /** Random, so that a line of another file doesn't count here. */
+  /** The log's random id, so that a line of another file doesn't count in this one. */
   readonly log: string;
   readonly taskId: string;
   /** The last sequence that was taken when the file was made. */
@@ -57,11 +57,11 @@ export interface FirstLine {
   readonly removedUpTo: number;
   readonly due: DueMark | undefined;
   readonly check: string;
-  /** In bytes, without the line feed. */
+  /** The length of the line in bytes, without the line feed. */
   readonly size: number;
 }
 
-/** The fields of a record's line. */
+/** A record's fields, as parsed from its line. */
 interface RecordFields extends Omit<RecordHeader, "taskId" | "payload"> {
   readonly encoding: string;
   readonly sha256: string;
@@ -70,17 +70,20 @@ interface RecordFields extends Omit<RecordHeader, "taskId" | "payload"> {
 
 /** A later line of a log. */
 export interface LogLine {
-  /** The offset of the line in the file, in bytes, as its writer expected it. */
+  /** The offset in bytes at which its writer expected the line to begin. */
   readonly at: number;
   readonly log: string;
-  /** The `check` of the line that counted last when this line was written. */
+  /** The `check` of the last line that counted when this line was written. */
   readonly follows: string;
   readonly sequence: number;
-  /** `barrier`: moves the end of the log. `commit`: the batch before it was stored with its checkpoint. */
+  /**
+   * A `barrier` moves the end of the log. A `commit` line confirms that the previous batch was stored with its
+   * checkpoint.
+   */
   readonly kind: RecordKind | "barrier" | "commit";
-  /** The line's number in its batch, from 1, and the number of lines of the batch. */
+  /** The line's number in its batch, from 1, and the number of lines in the batch. */
   readonly of: readonly [number, number];
-  /** Whether its writer didn't sync it. */
+  /** Whether the line's writer left it unsynced. */
   readonly isLazy: boolean;
   readonly with: Companion | undefined;
   readonly due: DueMark | undefined;
@@ -94,7 +97,7 @@ export interface LogLine {
   readonly isWhole: boolean;
 }
 
-/** The first line of a new file, and the place after it. */
+/** Renders the first line of a new file, and returns the place after it. */
 export function renderFirstLine(first: {
   readonly taskId: string;
   readonly lastSequence: number;
@@ -108,7 +111,7 @@ export function renderFirstLine(first: {
   return { bytes, log, at: bytes.length, check };
 }
 
-/** The fields of a record's line, without those of its place. */
+/** Returns the fields of a record's line, except those that depend on its place in the file. */
 export function pickRecordFields(record: LogRecord): { readonly fields: LineFields; readonly value: string } {
   const { kind, sequence, name, recordKey, id, createdAt, payload, seal } = record;
   const { encoding, sha256, body } = payload;
@@ -130,18 +133,18 @@ export interface RenderedLine extends ParsedFields {
   readonly bytes: Buffer;
 }
 
-/** Renders a line. @param value - The text of its value. */
+/** Renders a line. @param value - The text of the line's value. */
 export function renderFields(fields: LineFields, value?: string | Uint8Array): RenderedLine {
   const header = JSON.stringify(fields).slice(0, -1);
   const check = checksum(header);
   const start = `${header}${CHECK_KEY}${check}"`;
   const end = Buffer.byteLength(start);
-  // One string, so that its bytes are copied only once.
+  // Joined into one string first, so that the bytes are copied only once.
   const bytes =
     value === undefined || typeof value === "string"
       ? Buffer.from(`${start}${value === undefined ? "" : `${VALUE_KEY}${value}`}}\n`)
       : Buffer.concat([Buffer.from(`${start}${VALUE_KEY}`), value, Buffer.from("}\n")]);
-  // Parsed, since a program without types may pass what JSON stores as something else.
+  // Fields are parsed from the text, since untyped callers may pass values that JSON stores differently.
   return { bytes, fields: parseObject(`${header}}`), check, end };
 }
 
@@ -164,7 +167,10 @@ export function parseFirstLine(bytes: Buffer, path: string): FirstLine {
   return { log, taskId, lastSequence, removedUpTo, due: parseDue(due), check, size: end + 1 };
 }
 
-/** Parses a line, without its line feed, if its `check` holds. Its value may be damaged. */
+/**
+ * Parses a line, given without its line feed. Returns `undefined` if its `check` doesn't match. The value may be
+ * damaged.
+ */
 export function parseLine(bytes: Buffer): LogLine | undefined {
   const parsed = attempt(() => parseFields(bytes));
   return parsed instanceof UnreadableError ? undefined : toLogLine(parsed, bytes);
@@ -197,7 +203,7 @@ export function toLogLine({ fields, check, end }: ParsedFields, bytes: Buffer): 
   };
 }
 
-/** The whole record of a line; its header if an event's body was removed. */
+/** Returns the record in a line, or its header if an event's body was removed. */
 export function joinLogRecord(line: LogLine, taskId: string): LogRecord | RecordHeader | undefined {
   const { record, value } = line;
   if (record === undefined || value === undefined) return joinHeader(line, taskId);
@@ -210,7 +216,7 @@ export function joinLogRecord(line: LogLine, taskId: string): LogRecord | Record
   return joined;
 }
 
-/** The header of a record's line. */
+/** Returns the header of the record in a line. */
 export function joinHeader({ record }: LogLine, taskId: string): RecordHeader | undefined {
   if (record === undefined) return undefined;
   const { sequence, kind, createdAt, encoding, sha256, seal, sizeBytes } = record;
@@ -219,14 +225,14 @@ export function joinHeader({ record }: LogLine, taskId: string): RecordHeader | 
   return header;
 }
 
-/** The sequence in the text of a line that can't be parsed, if it can be found. */
+/** Searches a line that can't be parsed for its sequence. */
 export function findSequence(bytes: Buffer): number | undefined {
   const [, digits] = /"sequence":(\d{1,16}),/.exec(bytes.toString("latin1", 0, 1000)) ?? [];
   return digits === undefined ? undefined : Number(digits);
 }
 
 const KINDS = [...RECORD_KINDS, "barrier", "commit"] as const;
-/** The body's form of an event whose body was removed. */
+/** The value of `bodyIs` for an event whose body was removed. */
 export const EMPTIED = "none";
 
 type FieldsOf<More extends string> = Partial<

@@ -5,27 +5,28 @@ import { isCompanion, type LogIndex, withLog } from "./log-file.js";
 import { type LogEntry, LogScan, type PendingBatch, readLines } from "./log-scan.js";
 import { attempt, type LoadedTask } from "./record.js";
 
-/** A log and its task at one moment: everything up to `lastSequence`. */
+/** A log and its task at one moment, complete up to `lastSequence`. */
 export interface LogMoment {
   readonly index: LogIndex;
   /** The end of the last line, in bytes. */
   readonly end: number;
-  /** The batch at the end, if its checkpoint was found. */
+  /** The batch at the end of the log, if its checkpoint was found. */
   readonly pending: PendingBatch | undefined;
   /** No record or checkpoint up to this sequence is missing. */
   readonly lastSequence: number;
 }
 
 /**
- * The moment at which a log was read.
+ * Returns the moment at which a log was read.
  *
- * @param task - Loaded after the log was read.
+ * @param task - The task, loaded after the log was read.
  * @param newestBefore - The sequence of the newest checkpoint before the log was read.
  */
 export function findMoment(index: LogIndex, task: LoadedTask | undefined, newestBefore: number): LogMoment {
   const { offset, pending } = index.scan;
   const companion = pending && findCompanion(pending, task);
-  // All checkpoints below the log's last record were stored before it. All records below `newestBefore` were in the log.
+  // Checkpoints below the log's last record were stored before that record. Records below `newestBefore` were in the
+  // log when it was read.
   const lastSequence = Math.max(
     newestBefore,
     index.lastSequence,
@@ -35,21 +36,21 @@ export function findMoment(index: LogIndex, task: LoadedTask | undefined, newest
   return { index, end: offset, pending: companion && pending, lastSequence };
 }
 
-/** The checkpoint that a batch was stored with; `undefined` if it wasn't stored. */
+/** Returns the checkpoint with which a batch was stored; `undefined` if the checkpoint wasn't stored. */
 export function findCompanion(pending: PendingBatch, task: LoadedTask | undefined): SealedSummary | undefined {
   const head = attempt(() => task?.find(pending.with.id)?.head());
   return head === undefined || head instanceof UnreadableError || !isCompanion(pending, head) ? undefined : head;
 }
 
-/** The log was replaced by another file, or removed, while it was read. */
+/** The log was replaced by another file, or removed, while it was being read. */
 export class LogReplacedError extends Error {
   override readonly name = "LogReplacedError";
 }
 
 /**
- * Yields the lines of a log with sequences between two others, in pages of limited size.
+ * Yields a log's lines with sequences between two bounds, exclusive, in pages of limited size.
  *
- * @throws {LogReplacedError} The caller reads the new log from the last line that it got.
+ * @throws {LogReplacedError} Read the new log from the last yielded line on.
  */
 export async function* readPages(
   { index, end, pending }: Omit<LogMoment, "lastSequence">,

@@ -3,15 +3,15 @@ import { UnreadableError } from "./file-io.js";
 import { type Companion, type FirstLine, findSequence, type LogLine, parseFirstLine, parseLine } from "./log-line.js";
 import { attempt } from "./record.js";
 
-/** A line that counts, or a damaged one. */
+/** A line that counts, or a damaged line. */
 export interface LogEntry {
   /** The line's offset in the file, in bytes. */
   readonly offset: number;
   /** The line without its line feed. */
   readonly bytes: Buffer;
-  /** That of a damaged line is a guess if it can't be read. */
+  /** The line's sequence. If a damaged line's sequence can't be read, it is estimated. */
   readonly sequence: number;
-  /** `undefined` if the line is damaged, or is line one. */
+  /** The parsed line; `undefined` if the line is damaged, or is line one. */
   readonly line?: LogLine;
   readonly damage?: string;
 }
@@ -22,13 +22,13 @@ export interface PendingBatch {
   readonly entries: readonly LogEntry[];
 }
 
-/** The state of a scan between two lines, where another scan can begin. */
+/** The state of a scan between two lines, from which another scan can begin. */
 export interface ScanPosition {
-  /** The id of the file. */
+  /** The log's id, from line one. */
   readonly log: string | undefined;
   /** The offset of the next line. */
   readonly offset: number;
-  /** The highest sequence, also of damaged lines. */
+  /** The highest sequence, including those of damaged lines. */
   readonly lastSequence: number;
   /** The last line that counts: its sequence, its `check`, and its end. */
   readonly last: { readonly sequence: number; readonly check: string; readonly end: number };
@@ -37,31 +37,33 @@ export interface ScanPosition {
 const START: ScanPosition = { log: undefined, offset: 0, lastSequence: 0, last: { sequence: 0, check: "", end: 0 } };
 
 /**
- * Decides which lines of a log count. {@link LogScan.take} gets each line in order, and returns the lines that now
- * count.
+ * Decides which lines of a log count. {@link LogScan.take} takes each line in order, and returns the lines that have
+ * been decided: they count, or are damaged.
  *
- * - A batch counts with its last line. If the batch names a checkpoint, it counts with the `commit` line after it.
- * - Text that isn't a line is damage, unless the next call's line follows the line before it: then it never counted. It
- *   is the rest of a killed writer's line, or a power cut has left NULs in place of data that wasn't synced.
- * - An intact line in another place is that of a writer whose place was taken, unless its sequence is above all before
- *   it. Then it is damage: two files were merged, or line ends were changed.
+ * - A batch counts once its last line is there. If the batch names a checkpoint, it counts once the `commit` line
+ *   follows.
+ * - Text that isn't a line is damage, unless the `follows` of the next call's line names the line before the text. Then
+ *   the text never counted: a killed writer left it, or a power cut left NULs in place of unsynced data.
+ * - An intact line at another offset than its `at` was written too late, after another writer took its place, and
+ *   doesn't count. But if its sequence is above all earlier ones, it is damage: two files were merged, or line ends
+ *   were changed.
  */
 export class LogScan {
   first: FirstLine | undefined;
-  /** The damage of line one. */
+  /** The damage to line one. */
   firstDamage: string | undefined;
-  /** Whether the last line that counts wasn't synced by its writer. */
+  /** Whether the writer of the last line that counts left it unsynced. */
   isLazy = false;
   #log: string | undefined;
   #offset: number;
   #lastSequence: number;
   #last: ScanPosition["last"];
-  /** The lines of a batch without its last line, and the number of lines still missing. */
+  /** The lines so far of a batch whose last line is missing, and the number of the batch's next line. */
   #batch: { readonly entries: LogEntry[]; next: number } | undefined;
   #pending: PendingBatch | undefined;
-  /** Whether a power cut has taken lines since the last batch began, so that the rest of their batch doesn't count. */
+  /** Whether a power cut destroyed lines after the last batch began, so that the rest of their batch doesn't count. */
   #isTorn = false;
-  /** Texts that aren't lines. The next line decides whether they are damage. */
+  /** Texts that aren't lines, until the next line decides whether they are damage. */
   #broken: LogEntry[] = [];
   readonly #path: string;
 
@@ -82,12 +84,12 @@ export class LogScan {
     return this.#offset;
   }
 
-  /** The highest sequence, also of damaged lines. */
+  /** The highest sequence, including those of damaged lines. */
   get lastSequence(): number {
     return this.#lastSequence;
   }
 
-  /** The batch at the end whose checkpoint must be looked for. */
+  /** The batch at the end that counts only if its checkpoint was stored. */
   get pending(): PendingBatch | undefined {
     return this.#pending;
   }
@@ -119,9 +121,9 @@ export class LogScan {
       const damage = "it isn't in its place in the file";
       return [...this.#finishBroken(), ...this.#put({ offset, bytes, sequence: line.sequence, damage })];
     }
-    // Line one is damaged. Every other line names the file, too.
+    // If line one is damaged, take the log's id from this line: every line has it.
     this.#log = log;
-    // The rest of a batch with a lost line. The line after the batch decides whether that is damage.
+    // This line is in a batch that lost a line. The line after the batch decides whether that is damage.
     if (this.#isTorn && line.of[0] > 1) return [];
     if (line.of[0] === 1 && line.follows === last.check) this.#broken = [];
     const damaged = this.#finishBroken();
@@ -145,7 +147,8 @@ export class LogScan {
     this.#log = first.log;
     this.#last = { sequence: 0, check: first.check, end };
     const rest = bytes.subarray(first.size);
-    // Longer than the carriage return of a changed line end: the line feed was damaged, and this is the next line.
+    // More than one byte is left (one would be a carriage return), so the line feed was damaged and the rest is the
+    // next line.
     if (rest.length > 1) this.#broken.push({ offset: first.size, bytes: rest, sequence: 1, damage: NO_MATCH });
     return [];
   }
@@ -173,7 +176,7 @@ export class LogScan {
     return [];
   }
 
-  /** Notes that a call's lines are complete: this is the last of them. */
+  /** Notes that a call's lines are complete with this line. */
   #count(entries: readonly LogEntry[], { sequence, check, isLazy }: LogLine, end: number): void {
     this.isLazy = isLazy;
     for (const entry of entries) this.#lastSequence = Math.max(this.#lastSequence, entry.sequence);
@@ -184,14 +187,17 @@ export class LogScan {
     const broken = this.#broken;
     this.#broken = [];
     if (broken.length === 0) return [];
-    // A pending batch is followed by a commit line or a barrier. A damaged one is taken for a commit, since a barrier
-    // follows only a failed call.
+    // A commit line or a barrier follows a pending batch. If that line is damaged, it is assumed to be a commit, since
+    // a barrier follows only a failed call.
     const pending = this.#pending?.entries ?? [];
     this.#pending = undefined;
     return [...pending, ...broken].flatMap((entry) => this.#put(entry));
   }
 
-  /** Returns an entry, or its whole batch if it stands for a damaged line in one. */
+  /**
+   * Returns a damaged entry. If its line is inside a batch, returns nothing until the batch is complete, and then the
+   * whole batch.
+   */
   #put(entry: LogEntry): readonly LogEntry[] {
     this.#lastSequence = Math.max(this.#lastSequence, entry.sequence);
     const batch = this.#batch;
@@ -207,7 +213,7 @@ export class LogScan {
 
 const NO_MATCH = "it doesn't match its checksum";
 
-/** Whether a power cut has left NULs in place of the text. A single NUL is a changed byte. */
+/** Whether a power cut left NULs in place of the text. A single NUL counts as a changed byte. */
 function isLost(bytes: Buffer): boolean {
   return bytes.includes("\0\0");
 }
@@ -234,7 +240,7 @@ export function* readLines(
       yield { bytes: read.subarray(start, end), offset: offset + start };
       start = end + 1;
     }
-    // A line may be longer than the chunk. The rest of the file may be no whole line.
+    // A chunk without a line feed is a part of a longer line, which is incomplete if the file ends here.
     if (start === 0 && offset + read.length >= to) return;
     if (read.length === 0) return;
     size = start === 0 ? 4 * size : CHUNK_BYTES;

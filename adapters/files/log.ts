@@ -39,7 +39,7 @@ import { findMoment, LogReplacedError, readPages } from "./log-pages.js";
 import type { LogEntry } from "./log-scan.js";
 import { attempt, type LoadedTask, readEntry } from "./record.js";
 
-/** A task under the lock of its folder. */
+/** A task whose folder's lock is held. */
 export interface HeldTask {
   readonly taskId: string;
   readonly folder: string;
@@ -48,7 +48,7 @@ export interface HeldTask {
   readonly log: HeldLog;
 }
 
-/** The numbering of a task's checkpoints and records together. */
+/** Returns the numbering that a task's checkpoints and records share. */
 export function findPosition({ task, log: { index } }: Pick<HeldTask, "task" | "log">): Required<TaskPosition> {
   return {
     newestSequence: task.newestSequence,
@@ -79,7 +79,7 @@ export async function appendRecords(
   return first + records.length - 1;
 }
 
-/** The last sequence if the records are events that are stored: see `matchEventRetry`. */
+/** If the records are events that are already stored, returns their last sequence: see `matchEventRetry`. */
 export function matchEvents(
   { taskId, log }: HeldTask,
   records: readonly RecordDraft[],
@@ -89,7 +89,7 @@ export function matchEvents(
 }
 
 /**
- * Stores a checkpoint, or its new status, together with records: both or none.
+ * Stores a checkpoint, or its new status, together with records: all or nothing.
  *
  * @param store - Stores the checkpoint.
  * @param first - The sequence of the first record. Default: the next one.
@@ -114,17 +114,18 @@ export async function storeWithRecords(
   try {
     await log.commit({ id, seal });
   } catch {
-    // Both are stored. The next holder of the lock finds the checkpoint, and appends the line.
+    // The checkpoint and the records are stored. The next holder of the lock finds the checkpoint, and appends the
+    // commit line.
   }
 }
 
-/** The lines of records from a sequence on. */
+/** Returns the lines of records that are numbered from `first` on. */
 function renderDrafts(taskId: string, records: readonly RecordDraft[], first: number): LineDraft[] {
   return records.map((draft, index) => pickRecordFields(sealRecordDraft(taskId, draft, first + index)));
 }
 
 /**
- * Yields a task's records and the summaries of its checkpoints, from one snapshot, page by page.
+ * Yields a snapshot of a task's records and the summaries of its checkpoints, page by page.
  *
  * @param load - Loads the task's checkpoints; `undefined` if there is no folder.
  */
@@ -152,7 +153,7 @@ export async function* readLog(
   }
 }
 
-/** The first items up to a limit, for which corrupt ones don't count. */
+/** Returns the first items up to a limit. Corrupt items don't count toward the limit. */
 function firstItems(items: readonly LogItem[], limit: number): readonly LogItem[] {
   if (items.length <= limit) return items;
   let left = limit;
@@ -165,11 +166,11 @@ function firstItems(items: readonly LogItem[], limit: number): readonly LogItem[
 
 interface ItemPage {
   readonly items: readonly LogItem[];
-  /** The sequence of the last item, in the query's order. */
+  /** The sequence of the page's last line, in the query's order. */
   readonly lastSequence: number;
 }
 
-/** Yields the items page by page, since each item that a generator yields costs some promises. */
+/** Yields whole pages, because each value that an async generator yields costs some promises. */
 async function* readItems(
   folder: string,
   path: string,
@@ -221,7 +222,7 @@ function* readSummaries(
       const head = entry.head();
       return head && toSummary(head);
     });
-    // A checkpoint whose sequence can't be read comes directly after the one before it.
+    // A checkpoint whose sequence can't be read is yielded directly after the previous one.
     sequence = entry.known.sequence ?? item?.sequence ?? sequence;
     if (item) yield { item, sequence };
   }
@@ -249,12 +250,12 @@ export function toCorrupt(
   };
 }
 
-/** The place of a record, for messages. */
+/** Describes the place of a record, for messages. */
 export function describeRecord(path: string, sequence: number): string {
   return sequence === 0 ? `${path} (line 1)` : `${path} (record ${sequence})`;
 }
 
-/** Removes records under the lock. Returns their number. */
+/** Removes records under the lock. Returns the number of removed records. */
 export async function removeRecords(
   held: HeldTask,
   selection: RecordSelection,
@@ -285,7 +286,10 @@ export async function removeRecords(
   return removed;
 }
 
-/** Replaces payloads of records under the lock, in one new file. Returns the records' sequences. */
+/**
+ * Replaces payloads of records under the lock, with one rewrite of the log. Returns the sequences of the changed
+ * records.
+ */
 export async function replaceRecords(held: HeldTask, changes: readonly PayloadChange[]): Promise<readonly number[]> {
   const { taskId, log } = held;
   const wanted = new Map(changes.map((change) => [change.sequence, change]));
@@ -302,7 +306,7 @@ export async function replaceRecords(held: HeldTask, changes: readonly PayloadCh
   return replaced;
 }
 
-/** The record's new line; `undefined` if its payload has another digest, or was removed. */
+/** Returns the record's new line; `undefined` if its payload has another digest, or was removed. */
 function renderReplaced(
   taskId: string,
   { line, damage, sequence }: LogEntry,
@@ -312,7 +316,7 @@ function renderReplaced(
   const reason = record ? findRecordDamage(record) : damage;
   if (reason !== undefined) {
     throw new CheckpointCorruptError(
-      `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${reason}. Nothing was changed, and it was left untouched.`,
+      `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${reason}. Nothing was changed.`,
     );
   }
   if (record === undefined || line?.value === undefined || record.payload.sha256 !== expectedSha256) return undefined;
@@ -322,9 +326,9 @@ function renderReplaced(
 }
 
 /**
- * Rewrites the log, with another id. Damaged lines are kept as they are, unless `change` drops them.
+ * Rewrites the log under a new id. Damaged lines are kept as they are, unless `change` drops them.
  *
- * @param change - Returns a line's new form, its bytes if they stay as they are, or `undefined` to drop it.
+ * @param change - Returns a line's new draft, its bytes to keep them unchanged, or `undefined` to drop the line.
  */
 export async function rewriteLog(
   { taskId, task, log }: Pick<HeldTask, "taskId" | "task" | "log">,
@@ -357,7 +361,7 @@ async function* renderChanged(
       if (Buffer.isBuffer(draft)) {
         lines.push(draft, LINE_FEED);
         at += draft.length + LINE_FEED.length;
-        // The line after a damaged one must not follow the line before it.
+        // The next line's `follows` must not name the line before the damaged one, or the damage would be ignored.
         check = DAMAGED;
         continue;
       }
@@ -374,20 +378,20 @@ async function* renderChanged(
 const LINE_FEED = Buffer.from("\n");
 const DAMAGED = "damaged";
 
-/** A line that stays as it is, in its new place. A damaged one keeps its bytes. */
+/** Returns the draft of a line that keeps its content in a new place. A damaged line keeps its bytes. */
 export function keepLine({ line, bytes, offset }: LogEntry): LineDraft | Buffer | undefined {
   if (line) return { fields: pickOwnFields(line), value: line.value };
-  // Line one is written anew.
+  // Line one is dropped, because the rewrite renders its own.
   return offset === 0 ? undefined : bytes;
 }
 
-/** The fields of a line without those of its place. */
+/** Returns a line's fields, except those that depend on its place in the file. */
 function pickOwnFields({ fields }: LogLine): LineFields {
   const { at: _at, log: _log, follows: _follows, of: _of, lazy: _lazy, with: _with, ...own } = fields;
   return own;
 }
 
-/** The lines of a log under the lock; with `sequence`, those with this sequence. */
+/** Yields the lines of a log under the lock. If `sequence` is given, yields only the lines with this sequence. */
 export async function* readEntries(index: LogIndex, sequence?: number): AsyncGenerator<LogEntry, void, void> {
   const range = sequence === undefined ? [] : [sequence - 1, sequence + 1];
   for await (const page of readHeldPages(index, ...range)) yield* page;
@@ -403,7 +407,7 @@ async function* readHeldPages(index: LogIndex, after?: number, before?: number) 
   }
 }
 
-/** The newest checkpoint that can be read. */
+/** Returns the newest checkpoint that can be read. */
 export function readNewest(task: LoadedTask): CheckpointSummary | undefined {
   for (const entry of task.select({ order: "newest" })) {
     const head = attempt(() => entry.head());

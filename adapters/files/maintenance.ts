@@ -47,7 +47,7 @@ export async function* verifyFolders(
 }
 
 /**
- * Moves damaged records below a root folder into quarantine, and removes old leftovers, one task at a time.
+ * Moves damaged records below a root folder into quarantine and removes old leftovers, one task at a time.
  *
  * @param write - Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the
  *   beginning.
@@ -64,12 +64,12 @@ export async function* repairFolders(
     if (signal?.aborted) return;
     const steps = new Map<string, RepairStep>();
     /**
-     * Examines the folder and notes the steps. Without a lock it changes nothing, and the steps say what a repair would
+     * Examines the folder and notes the steps. Without a lock, changes nothing, and the steps show what a repair would
      * do.
      */
     const run = async (lock?: FolderLock, log?: HeldLog): Promise<void> => {
-      // The folder is examined anew, so earlier findings are dropped. Taking the lock removes leftovers, which this walk
-      // can't find again. So steps that removed something stay.
+      // The folder is examined again, so earlier findings are dropped. Steps that removed leftovers are kept, because
+      // this walk can't find those leftovers again.
       for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
       const moved: RecordSource[] = [];
       const movedLines = new Set<number>();
@@ -113,7 +113,7 @@ const ADVICE = {
     "It isn't damaged. If a newer program wrote it, use that program. If it belongs to another task, move it into that task's folder.",
 } as const;
 
-/** The tasks' folders, sorted by name, so that each run has the same order. */
+/** Lists the tasks' folders, sorted by name so that each run has the same order. */
 function sortTaskFolders(root: string): TaskFolder[] {
   return listTaskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
@@ -133,7 +133,7 @@ async function* examine(
     const record = examinePart(() => (quick ? entry.head() : entry.checkpoint()));
     if (record === undefined) continue;
     const isRead = !("kind" in record);
-    // If the folder's name is hashed, the first readable record tells the task.
+    // If the folder's name is hashed, the task's id comes from the first readable record.
     if (isRead) known ??= { taskId: record.taskId };
     const wrong = isRead ? findWrong(record, last) : record;
     if (isRead) last = record;
@@ -207,27 +207,32 @@ function describeWrong(error: unknown): Wrong {
   throw error;
 }
 
-/** The damage that a whole checkpoint shows, or a merge. The seal of a head was checked when it was read. */
+/**
+ * Finds damage inside a readable checkpoint, or a sequence that a merge has duplicated. A head's seal was checked when
+ * it was read.
+ */
 function findWrong(record: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
   const { sequence, createdAt } = record;
   const reason = "body" in record.payload ? findDamage(record) : undefined;
   if (reason !== undefined) return { kind: "damaged", reason, createdAt };
-  return last.sequence === sequence ? { kind: "merged", reason: `${last.id} has sequence ${sequence} too` } : undefined;
+  return last.sequence === sequence
+    ? { kind: "merged", reason: `${last.id} also has sequence ${sequence}` }
+    : undefined;
 }
 
 /**
- * Damaged records are moved to this folder below a store's root. No task's folder has this name, since a task's leading
- * dot is escaped.
+ * Damaged records are moved to this folder below a store's root. No task's folder has this name, since a leading dot in
+ * a task's id is escaped.
  */
 const QUARANTINE = ".quarantine";
 
 /**
- * Writes damaged bytes into quarantine, with the reason beside them. Resolves once both files are on the disk. Then the
- * caller may remove the original. The copy's name is made from its content, so a repair after a kill doesn't store it
+ * Writes damaged bytes and the reason into quarantine. Resolves once both files are on the disk, so that the caller may
+ * remove the original. The copy's name contains a digest of the bytes, so a repair after a kill doesn't store them
  * twice.
  *
  * @param folder - The task's folder.
- * @param lock - The lock of the task's folder. Without it nothing is written, as in a dry run.
+ * @param lock - The lock of the task's folder. Without a lock, nothing is written, as in a dry run.
  * @returns The path in quarantine.
  * @throws {LockLostError} The lock was stolen.
  * @throws {StorageError} The quarantine is a link.
@@ -245,7 +250,7 @@ async function keepInQuarantine(
   const to = join(root, QUARANTINE, basename(folder), `${stem}-${shortDigest(bytes)}.json`);
   for (const own of [dirname(dirname(to)), dirname(to)]) isFolder(own);
   if (lock === undefined) return to;
-  // The location is stored relative to the root and with "/", since the whole store may be moved, also to another
+  // The location is stored relative to the root and with "/", since the whole store may be moved, even to another
   // system.
   const reason = {
     from: relative(root, location).split(sep).join("/"),

@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import { UTF8 } from "./file-io.js";
 
 /**
- * If an escaped name is longer than this, it is cut and a hash is added. File systems allow 255 bytes, and a sequence
- * and an extension must fit, too.
+ * If an escaped name is longer than this, it is cut and a hash is added. File systems allow 255 bytes, and the name
+ * must leave room for a sequence and an extension.
  */
 const MAX_ESCAPED_LENGTH = 180;
 const PREFIX_LENGTH = 100;
@@ -14,10 +14,10 @@ const DEVICE = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)/i;
 const HASHED = /~[0-9a-f]{64}$/;
 
 /**
- * The name of an id's file or folder, the same on every system. The characters `[A-Za-z0-9._-]` stay as they are, and
- * each byte of any other character's UTF-8 becomes `%XX`. A leading or trailing dot is escaped too, and the first
- * letter of a Windows device name. A name that is too long is cut and followed by `~` and the id's SHA-256. A short id
- * never has such a name, since `~` itself is always escaped.
+ * Makes the name of an id's file or folder, which is the same on every system. The characters `[A-Za-z0-9._-]` stay as
+ * they are, and each byte of any other character's UTF-8 becomes `%XX`. A leading or trailing dot and the first letter
+ * of a Windows device name are also escaped. A name that is too long is cut and followed by `~` and the id's SHA-256. A
+ * short id never gets such a name, since `~` itself is always escaped.
  *
  * Two ids never share a name. On a disk that ignores case, ids that differ in case alone may share a folder, so each
  * record names its task.
@@ -30,7 +30,7 @@ export function toFileName(id: string): string {
   return `${escaped.slice(0, PREFIX_LENGTH).replace(/%[0-9A-F]?$/, "")}~${hash("sha256", id, "hex")}`;
 }
 
-/** The id that has this name; `undefined` if the name is hashed, or isn't the name of any id. */
+/** Returns the id that has this name; `undefined` if the name is hashed, or isn't the name of any id. */
 export function parseFileName(name: string): string | undefined {
   if (PLAIN.test(name) && name.length <= MAX_ESCAPED_LENGTH && !DEVICE.test(name)) return name;
   if (!/^[A-Za-z0-9._%-]+$/.test(name)) return undefined;
@@ -39,12 +39,12 @@ export function parseFileName(name: string): string | undefined {
     const id = UTF8.decode(Buffer.from(bytes, "latin1"));
     return toFileName(id) === name ? id : undefined;
   } catch {
-    // Not UTF-8, so toFileName didn't make this name.
+    // The bytes aren't UTF-8, so toFileName didn't make this name.
     return undefined;
   }
 }
 
-/** Whether the name is hashed. Then only the record inside tells the id. */
+/** Whether the name is hashed, so that only the record inside contains the id. */
 export function isHashedName(name: string): boolean {
   return HASHED.test(name);
 }
@@ -63,7 +63,7 @@ function escapeByte(byte: string): string {
   return `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
 }
 
-/** A short digest that tells contents apart in file names. */
+/** Returns a short digest that tells contents apart in file names. */
 export function shortDigest(bytes: Uint8Array): string {
   return hash("sha256", bytes, "hex").slice(0, 16);
 }

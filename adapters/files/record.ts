@@ -21,28 +21,33 @@ import { SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { toFileName } from "./names.js";
 
-/** @internal Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
+/**
+ * @internal Loads the checkpoints of a task's folder. @param lock - Given if the checkpoints are loaded for a write.
+ */
 export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
 
 /** The range, the order and the skipped checkpoints of a query. */
 export type RecordQuery = Pick<CheckpointQuery, "order" | "skip" | "beforeSequence" | "afterSequence">;
 
-/** @internal A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
+/**
+ * @internal A task's checkpoints as they were when its folder was loaded. If damage hides the last sequence,
+ * `lastSequence` throws.
+ */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
   find(id: string): RecordSource | undefined;
-  /** An unreadable checkpoint whose id isn't known, so that it may be the wanted one. */
+  /** Returns an unreadable checkpoint without a known id: it may have any id. */
   findDamaged?(): RecordSource | undefined;
-  /** The checkpoints in the query's range and order, after the skipped ones. */
+  /** Returns the checkpoints in the query's range and order, after the skipped ones. */
   select(query: RecordQuery): Iterable<RecordSource>;
 
-  // The methods below write. Each write is durable once it resolves, and must be the last call under its lock.
+  // The methods below write. Each write is durable once its promise resolves, and must be the last call under its lock.
   /** @param replaced - The checkpoints to remove once the record is stored. */
   add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
-   * Removes checkpoints. Keeps the numbering, unless `doomed` is "all".
+   * Removes checkpoints, and keeps the numbering unless `doomed` is "all".
    *
    * @param doomed - The checkpoints to remove. They may come from an earlier load of the same task.
    * @returns The number of removed checkpoints.
@@ -50,38 +55,39 @@ export interface LoadedTask extends TaskPosition {
   remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
 }
 
-/** A stored checkpoint. It is read when it is asked for. */
+/** A stored checkpoint, which is read on demand. */
 export interface RecordSource {
   readonly location: string;
   /** The fields that are known even if the checkpoint can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
   /**
-   * The checkpoint's bytes, which repair keeps if the checkpoint is damaged. @throws {UnreadableError} It isn't a file.
+   * Returns the checkpoint's bytes, which repair keeps if the checkpoint is damaged. @throws {UnreadableError} It isn't
+   * a file.
    */
   bytes(): Uint8Array | undefined;
-  /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
+  /** `undefined` if the entry was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
   head(): RecordHead | undefined;
-  /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
+  /** `undefined` if the entry was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
   checkpoint(): StoredCheckpoint | undefined;
 }
 
 /** The fields of a checkpoint in a file, without its body. */
 export interface RecordHead extends SealedSummary {
-  /** If given, the body is bytes, and the file contains them as base64 text. */
+  /** Set if the body is bytes, which the file contains as base64 text. */
   readonly bodyIs?: "base64";
-  /** In a file written with `pretty`, the size of the body there, in bytes. */
+  /** The size of the body in a file written with `pretty`, in bytes. */
   readonly stateBytes?: number;
 }
 
-/** Renders the body as one line of JSON. `bodyIs` tells how to read it. */
+/** Renders the body as one line of JSON. `bodyIs` tells how to read the line. */
 export function renderBody({ body }: Payload): Pick<RecordHead, "bodyIs"> & { readonly text: string } {
   if (typeof body === "string") return { text: body };
   return { bodyIs: "base64", text: JSON.stringify(Buffer.from(body).toString("base64")) };
 }
 
 /**
- * The text that a JSON value had before another program formatted its file. Since `JSON.stringify` wrote that text, it
- * writes the same text again. If a value was changed, the digest shows it.
+ * Returns the text that a JSON value had before another program formatted its file. `JSON.stringify` wrote that text
+ * and renders it the same way again. If the value was changed, the digest won't match.
  *
  * @throws {UnreadableError}
  */
@@ -110,8 +116,8 @@ export function joinRecord(head: RecordHead, bodyText: string): StoredCheckpoint
 }
 
 /**
- * Checks that a record belongs to the task of its folder. It may not, because people copy folders, and on some disks
- * two names that differ in case alone are the same folder.
+ * Checks that a record belongs to its folder's task. It may belong to another one, because people copy folders, and on
+ * some disks names that differ only in case are the same folder.
  *
  * @throws {StorageError} The record belongs to another task.
  */
@@ -126,8 +132,8 @@ export function assertOwner(taskId: string, folder: string, location: string): v
 }
 
 /**
- * Reads an entry. Returns a CorruptRecord if the entry can't be read, and `undefined` if it was removed. Throws other
- * errors.
+ * Reads an entry. Returns a CorruptRecord if the entry can't be read, and `undefined` if it was removed. Throws all
+ * other errors.
  */
 export function readEntry<Item>(
   { location, known }: RecordSource,
@@ -147,8 +153,8 @@ export function readEntry<Item>(
 }
 
 /**
- * @internal The transient checkpoint with this id, and the transient checkpoints that it replaced but that a kill has left. Each
- * names the one that it replaced.
+ * @internal Finds the transient checkpoint with this id, and earlier transient checkpoints that a kill left although
+ * they were replaced. Each checkpoint names the one that it replaced.
  */
 export function findReplaced(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
@@ -163,7 +169,7 @@ export function findReplaced(task: LoadedTask, id: string | undefined): readonly
   return found;
 }
 
-/** Parses a head from a file's fields. Checks each field's type, and the seal. @throws {UnreadableError} */
+/** Parses a head from a file's fields. Checks the type of each field, and the seal. @throws {UnreadableError} */
 export function parseHead(
   fields: StoredFields & { readonly bodyIs?: JsonValue | undefined; readonly stateBytes?: JsonValue | undefined },
 ): RecordHead {
@@ -181,8 +187,8 @@ export function parseHead(
 }
 
 /**
- * Parses a JSON object. It may begin with a byte order mark, which some editors add. @throws {UnreadableError} It isn't
- * a JSON object.
+ * Parses a JSON object. The text may begin with a byte order mark, which some editors add. @throws {UnreadableError} It
+ * isn't a JSON object.
  */
 export function parseObject(source: string): JsonObject {
   const value = parseJson(source);
@@ -203,9 +209,9 @@ export function parseJson(source: string): JsonValue {
 }
 
 /**
- * @internal Yields `read(entry)` for each entry that the query finds, and leaves out entries that are gone. If the first entry is
- * gone, another process removed it after the task was loaded, and may have saved a newer checkpoint before that. So the
- * task is loaded again. Otherwise a task that always has a checkpoint could seem empty.
+ * @internal Yields `read(entry)` for each entry that the query finds, and leaves out removed entries. If the first
+ * entry is gone, another process removed it after the task was loaded, and may have saved a newer checkpoint first.
+ * The task is then loaded again, since it could otherwise seem empty although it always had a checkpoint.
  */
 export function* readEntries<Item>(
   load: () => LoadedTask | undefined,
@@ -222,7 +228,7 @@ export function* readEntries<Item>(
         isFirst = false;
         yield item;
       } else if (isFirst && !gone.has(entry.location)) {
-        // The task is loaded again only once for each file, because the name of a dangling link stays in the folder.
+        // The task is loaded again once per file at most, because a dangling link always seems to be gone.
         gone.add(entry.location);
         isOutdated = true;
         break;

@@ -69,11 +69,11 @@ export interface FolderStoreOptions {
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** The default of `lockTimeoutMs`. It is longer than a dead holder's lock takes to become stale. */
+/** The default of `lockTimeoutMs`. A dead holder's lock becomes stale in less time. */
 const LOCK_TIMEOUT_MS = 15_000;
 /**
- * The most folders whose names are remembered to be on the disk. Other folders are synced again before their next
- * write.
+ * The most folders in the cache of those whose names are known to be on the disk. Other folders are synced again before
+ * their next write.
  */
 const MAX_KNOWN_FOLDERS = 10_000;
 
@@ -167,13 +167,13 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #dueTasks = new DueTasks();
   readonly #watches: FolderWatches;
   readonly #known = new Set<string>();
-  /** Tasks whose folders were checked to contain no other task's checkpoints. */
+  /** Tasks whose folders were checked not to contain another task's checkpoints. */
   readonly #owned = new WeakSet<LoadedTask>();
 
   /**
    * @internal
-   * @param options - The subclass has checked that there are no other keys.
-   * @param logName - The name of a log's file in its task's folder.
+   * @param options - The subclass has already refused unknown keys.
+   * @param logName - The name of the log's file in a task's folder.
    * @throws {TypeError | RangeError} An option is wrong.
    */
   constructor(name: string, options: FolderStoreOptions, load: LoadTask, logName: string) {
@@ -209,7 +209,7 @@ export abstract class FolderStore implements StorageAdapter {
         const same = matchRetry(requireIntact(stored), copy);
         await log.syncLazy();
         // The process that stored the checkpoint may have died before it synced the folder, or before it removed the
-        // checkpoints that this one replaced.
+        // replaced checkpoints.
         await task.remove(replaced, lock);
         return same;
       }
@@ -229,7 +229,7 @@ export abstract class FolderStore implements StorageAdapter {
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#read(taskId, "read", () => {
       const task = this.#loadExisting(taskId);
-      // If a record is damaged, its id may be damaged too. So any such record may be the wanted one.
+      // A damaged record may have lost its id, so any such record may be the wanted one.
       const entry = task?.find(id) ?? task?.findDamaged?.();
       return entry && readEntry(entry, taskId, () => entry.checkpoint());
     });
@@ -298,7 +298,7 @@ export abstract class FolderStore implements StorageAdapter {
       const entries = doomed === "all" ? doomed : doomed.flatMap((id) => task.find(id) ?? []);
       const removed = await task.remove(entries, lock);
       if (doomed === "all") {
-        // The log goes last, since it keeps the numbering.
+        // The log is removed last, since it keeps the numbering.
         if (log.remove()) await syncFolder(folder);
         lock.releaseAndRemoveFolder();
         this.#known.delete(folder);
@@ -317,7 +317,7 @@ export abstract class FolderStore implements StorageAdapter {
    * @internal Runs a write in a task's folder, after earlier calls of this process and under the folder's lock.
    *
    * @param doing - The action, for a message that begins with "Could not": `save to task "t"`.
-   * @param absent - If there is no such folder, returns the write's result. Without this function, the folder is made.
+   * @param absent - Returns the result if there is no such folder. Without this function, the folder is made.
    */
   protected write<Result>(
     folder: string,
@@ -330,7 +330,8 @@ export abstract class FolderStore implements StorageAdapter {
     return this.#calls.run({ doing, path: folder }, async () => {
       isFolder(folder);
       return withLock(folder, options, async (lock) => {
-        // This makes the folder durable, since a process may have made it and died before syncing its name.
+        // Makes the folder's name durable, even if the folder exists: the process that made it may have died before the
+        // sync.
         if (!this.#known.has(folder)) await makeFolder();
         return work(lock, await HeldLog.open(this.#findLog(folder), lock, () => this.#load(folder, lock)));
       });
@@ -346,7 +347,7 @@ export abstract class FolderStore implements StorageAdapter {
     return task;
   }
 
-  /** Runs a write under the lock of a task's folder, which is made if it is missing. */
+  /** Runs a write under the lock of a task's folder. Makes the folder if it is missing. */
   #hold<Result>(verb: string, taskId: string, work: (held: HeldTask) => Promise<Result>): Promise<Result> {
     const folder = this.findFolder(taskId);
     return this.write(folder, `${verb} ${nameTask(taskId)}`, (lock, log) =>
@@ -354,7 +355,10 @@ export abstract class FolderStore implements StorageAdapter {
     );
   }
 
-  /** Loads and changes a task under its lease and its folder's lock. If the task has no folder, `held` is undefined. */
+  /**
+   * Loads and changes a task under its lease and its folder's lock. If the task has no folder, passes `undefined` to
+   * `work`.
+   */
   #change<Result>(
     verb: string,
     taskId: string,
@@ -369,14 +373,17 @@ export abstract class FolderStore implements StorageAdapter {
     return this.write(folder, `${verb} ${nameTask(taskId)}`, change, change);
   }
 
-  /** @throws {StorageError} The folder holds another task. */
+  /** @throws {StorageError} The folder contains another task. */
   #makeHeldTask(taskId: string, lock: FolderLock, log: HeldLog): HeldTask {
     const folder = this.findFolder(taskId);
     requireOwner(log.index, folder);
     return { taskId, folder, task: this.#loadOwn(folder, lock), lock, log };
   }
 
-  /** There is nothing to replace. The process that changed or removed the checkpoint may have died before syncing. */
+  /**
+   * Makes earlier changes durable if there is nothing to replace: the process that changed or removed the checkpoint
+   * may have died before its sync.
+   */
   async #replaceNothing(held: HeldTask | undefined): Promise<false> {
     if (held) await syncFolder(held.folder);
     return false;
@@ -422,7 +429,9 @@ export abstract class FolderStore implements StorageAdapter {
     return this.writeBeside(folder, lock, () => writeLease(folder, taskId, lease, lock));
   }
 
-  /** @internal Runs a write of a file in a task's folder that is no checkpoint, as the last one under the lock. */
+  /**
+   * @internal Runs a write of a file in a task's folder that isn't a checkpoint. It is the last write under the lock.
+   */
   protected writeBeside(_folder: string, _lock: FolderLock, write: () => Promise<void>): Promise<void> {
     return write();
   }

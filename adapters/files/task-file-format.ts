@@ -29,8 +29,8 @@ import {
 } from "./record.js";
 
 /**
- * The file with all checkpoints of a task. It is a JSON document with one checkpoint per line, so a damaged line harms
- * no other line.
+ * The file with all checkpoints of a task: a JSON document with one checkpoint per line, so that a damaged line doesn't
+ * affect the others.
  *
  * ```
  * {"version":"1.0","lastModified":"…","waymark":{"taskId":"T1","lastSequence":7,"seal":"…"},"checkpoints":[
@@ -38,9 +38,9 @@ import {
  * ]}
  * ```
  *
- * Other programs may use this format too. They know only `version`, `checkpoints` and `lastModified`. Waymark's own
- * fields are under the `waymark` keys. A record without that key is adopted. It is ordered by its own date and numbered
- * after the other records, and the next write gives it the `waymark` key.
+ * Other programs may also use this format. They use only `version`, `checkpoints` and `lastModified`; Waymark's own
+ * fields are under the `waymark` keys. A record without that key is adopted: it is ordered by its own date and numbered
+ * after the other records, and the next write adds the `waymark` key.
  */
 const FORMAT_VERSION = "1.0";
 export const TASK_FILE_NAME = "checkpoints.json";
@@ -54,20 +54,20 @@ const LINE_END = Buffer.from(",\r\n");
 const STATE_KEY = Buffer.from(', "state":');
 const CLOSING_BRACE = 0x7d;
 
-/** Finds the stage and status of another program's record, which has no such fields, from its state. Must not throw. */
+/** Finds the stage and status of a record from another program, which has no fields for them. Must not throw. */
 export type AdoptRecord = (record: JsonObject) => {
   readonly stage?: string | undefined;
-  /** Default: `failed` if the record has an error, else `running`. */
+  /** The record's status. Default: `failed` if it has an error, else `running`. */
   readonly status?: CheckpointStatus | undefined;
 };
 
 /** A task's file. */
 export interface TaskFileContent {
-  /** The lines of the records, the oldest first. Records of other programs are adopted. */
+  /** The lines of the records, the oldest first, with adopted records of other programs. */
   readonly lines: readonly RecordLine[];
   /** `undefined` if another program wrote the file, or if the numbering can't be read. */
   readonly numbering?: Numbering | undefined;
-  /** The damage to the file as a whole. If the file has no numbering either, it must not be written. */
+  /** The damage to the file as a whole. If there is damage and no numbering, the file must not be written. */
   readonly damage?: string | undefined;
   /** The first line's fields, including those of other programs. */
   readonly fields: JsonObject;
@@ -76,11 +76,11 @@ export interface TaskFileContent {
 /** Waymark's own fields in the first line. */
 export interface Numbering {
   readonly taskId: string;
-  /** The last sequence that was given. */
+  /** The last sequence that was taken. */
   readonly lastSequence: number;
 }
 
-/** A record's line. If it can't be read, the next write of the file keeps it as it is. */
+/** A record's line. The next write of the file keeps a line that can't be read. */
 export class RecordLine implements RecordSource {
   readonly location: string;
   /** The line's bytes in the file, without the comma after it. */
@@ -89,7 +89,7 @@ export class RecordLine implements RecordSource {
   readonly #path: string;
   readonly #stateAt: number;
 
-  /** @param reason - Why the record can't be read, if that is known already. */
+  /** @param reason - Why the record can't be read, if that is already known. */
   constructor(path: string, position: string, line: Buffer, reason?: UnreadableError) {
     this.location = `${path} (${position})`;
     this.line = line;
@@ -127,19 +127,19 @@ export class RecordLine implements RecordSource {
     return joinRecord(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
   }
 
-  /** All fields but the state, including those of other programs. @throws {UnreadableError} */
+  /** Parses all fields except the state, including those of other programs. @throws {UnreadableError} */
   fields(): JsonObject {
     if (this.#stateAt === -1) throw new UnreadableError("it has no state");
     return parseObject(`${decodeText(this.line.subarray(0, this.#stateAt))}}`);
   }
 }
 
-/** Reads as much of a task's file as can be read. @throws {UnsupportedFormatError} The file has another version. */
+/** Reads a task's file, as far as it is intact. @throws {UnsupportedFormatError} The file has another version. */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const first = attempt(() => parseFirstLine(bytes));
   const isOurs = !(first instanceof UnreadableError);
   const content = isOurs ? parseLines(bytes, path, first) : salvageLines(bytes, path);
-  // An editor or a formatter may have changed the layout, perhaps of only some lines.
+  // An editor or a formatter may have changed the layout, even of a few lines only.
   const document = isIntact(content) ? undefined : attempt(() => parseDocument(bytes, path, adopt, isOurs));
   const best =
     document && !(document instanceof UnreadableError) && (!isOurs || isIntact(document)) ? document : content;
@@ -155,8 +155,8 @@ function isReadable({ headOrReason }: RecordLine): boolean {
 }
 
 /**
- * Sorts lines, since a merge by hand may leave them in any order. Two lines with one sequence stay in their order, and
- * an unreadable line stays after the line that precedes it.
+ * Sorts lines by sequence, since a manual merge may leave them in any order. Two lines with the same sequence stay in
+ * their order, and an unreadable line stays after the line that precedes it.
  */
 function sortLines(lines: readonly RecordLine[]): readonly RecordLine[] {
   let sequence = 0;
@@ -168,7 +168,7 @@ function sortLines(lines: readonly RecordLine[]): readonly RecordLine[] {
 }
 
 /**
- * The line of a checkpoint. @param former - The fields of the record that it replaces, including those of other
+ * Renders a checkpoint's line. @param former - The fields of the record that it replaces, including those of other
  * programs.
  */
 export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}): Buffer {
@@ -247,7 +247,7 @@ function splitLines(bytes: Buffer, path: string): { readonly lines: RecordLine[]
   return { lines, isWhole: false };
 }
 
-/** @param isOurs - True if the file has the layout that only Waymark writes. Then it must have a numbering. */
+/** @param isOurs - True if the file has Waymark's own layout, so that it must have a numbering. */
 function parseHeader(
   { checkpoints: _records, ...fields }: JsonObject,
   path: string,
@@ -264,30 +264,31 @@ function parseHeader(
         "It was left untouched; use the program that wrote it.",
     );
   }
-  // No program changes the version of a sealed file, so another version means damage.
+  // No program changes the version in a sealed file, so a different version means damage.
   return {
     fields: {},
     damage: numbering ? `its version was changed to ${written}` : "its numbering is missing or doesn't match its seal",
   };
 }
 
-/** The numbering; `undefined` if it is missing or doesn't match its seal. */
+/** Reads the numbering; returns `undefined` if it is missing or doesn't match its seal. */
 function readNumbering(waymark: JsonValue | undefined): Numbering | undefined {
   const { taskId, lastSequence, seal } = (waymark ?? {}) as Partial<Numbering> & { readonly seal?: JsonValue };
   const numbering = taskId === undefined || lastSequence === undefined ? undefined : { taskId, lastSequence };
   return numbering && seal === sealNumbering(numbering) ? numbering : undefined;
 }
 
-/** The seal of the numbering. It is needed because a wrong numbering would give a sequence twice. */
+/** Computes the seal of the numbering, because a wrong numbering would assign a sequence twice. */
 function sealNumbering({ taskId, lastSequence }: Numbering): string {
   return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
 }
 
 /**
- * Reads a JSON document in any layout; `undefined` if it is damaged.
+ * Reads a JSON document in any layout; returns `undefined` if it is damaged.
  *
- * @param isOurs - True if other programs have changed nothing but the layout. Then there are no records to adopt.
- * @throws {UnsupportedFormatError} It is intact JSON in another format, so it must not be set aside as damaged.
+ * @param isOurs - True if other programs changed only the layout, so that there are no records to adopt.
+ * @throws {UnsupportedFormatError} The document is intact JSON in another format, so it must not be set aside as
+ *   damaged.
  */
 function parseDocument(
   bytes: Buffer,
@@ -334,13 +335,13 @@ function parseFields(fields: JsonObject): RecordHead {
 
 type CommonFields = Partial<Record<"taskId" | "id" | "label" | "createdAt" | "error" | "waymark", JsonValue>>;
 
-/** A record that another program wrote, or from which it removed Waymark's fields. */
+/** A record that another program wrote, or from which another program removed Waymark's fields. */
 interface ForeignRecord {
   readonly draft: CheckpointDraft;
   readonly fields: JsonObject;
 }
 
-/** @returns A foreign record, or the line of one of ours. @throws {UnreadableError} */
+/** @returns A foreign record, or the line of a record with Waymark's fields. @throws {UnreadableError} */
 function parseRecord(value: JsonValue, adopt: AdoptRecord | undefined, isOurs: boolean): ForeignRecord | Buffer {
   if (!isJsonObject(value)) throw new UnreadableError("it isn't an object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
@@ -368,7 +369,7 @@ function makeDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRe
     ...payload,
     sizeBytes: Buffer.byteLength(body),
     stateVersion: 1,
-    // Placeholders, which `sealDraft` replaces.
+    // Placeholders that `sealDraft` replaces.
     sequence: 1,
     seal: "",
   });

@@ -22,7 +22,7 @@ export type { AdoptRecord } from "./task-file-format.js";
 
 /** The options of {@link TaskFileAdapter}. */
 export interface TaskFileAdapterOptions extends FolderStoreOptions {
-  /** Tells the stage and status of records that another program wrote. */
+  /** Finds the stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
 }
 
@@ -38,14 +38,14 @@ export interface SetAside {
 }
 
 /**
- * Stores one small `checkpoints.json` per task, in the task's folder, where the task may have other files, too.
+ * Stores one small `checkpoints.json` per task, in the task's folder. The folder may also contain other files.
  *
  * ```
  * <path>/P1.M1.T1.S1/checkpoints.json
  * ```
  *
- * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Each
- * save writes all of the task's checkpoints anew, and each call reads all of them. So keep them few and small with a
+ * Saves survive a killed process and a power cut. Any number of processes on one machine may share a root folder. Each
+ * save rewrites all of the task's checkpoints, and each call reads all of them, so keep them few and small with a
  * retention policy. Files have mode 0600, folders 0700.
  */
 export class TaskFileAdapter extends FolderStore {
@@ -67,10 +67,10 @@ export class TaskFileAdapter extends FolderStore {
 
   /**
    * If a task's file is too damaged to be written, renames it to `checkpoints.json.damaged-<digest>`, so that the task
-   * can begin anew. Returns `undefined` if there is no file, or the file can be written. (A single damaged checkpoint
+   * can start again. Returns `undefined` if there is no file, or the file can be written. (A single damaged checkpoint
    * doesn't prevent writing.)
    *
-   * @throws {CheckpointCorruptError} Something that isn't a file is in its place; the message names it.
+   * @throws {CheckpointCorruptError} Something other than a file has this name; the message shows its path.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
     const folder = this.findFolder(taskId);
@@ -87,8 +87,7 @@ export class TaskFileAdapter extends FolderStore {
         );
       }
       const movedTo = `${path}.damaged-${shortDigest(bytes)}`;
-      // The copy is written before the file is removed. So if the process is killed in between, the content has two
-      // names, never none.
+      // The copy is written before the file is removed, so a kill in between leaves two copies, never none.
       await lock.write(movedTo, bytes);
       lock.remove(path);
       await syncFolder(folder);
@@ -120,7 +119,7 @@ class TaskFile implements LoadedTask {
     this.#entries = damage === undefined ? lines : [...lines, makeFileEntry(path, damage)];
   }
 
-  /** Why the file must not be written. */
+  /** The reason why the file must not be written; `undefined` if it may be. */
   get refusal(): string | undefined {
     const { numbering, damage } = this.#content;
     return numbering === undefined ? damage : undefined;
@@ -130,7 +129,7 @@ class TaskFile implements LoadedTask {
     return this.#content.lines.length || this.#entries.length;
   }
 
-  /** The newest line's sequence. If that line is unreadable, it is assumed to have the last sequence that was given. */
+  /** The newest line's sequence. If that line is unreadable, its sequence is assumed to be the last one taken. */
   get newestSequence(): number {
     const newest = this.#entries.at(-1);
     return newest === undefined ? 0 : (newest.known.sequence ?? this.#lastSequence);
@@ -180,7 +179,7 @@ class TaskFile implements LoadedTask {
     const { lines } = this.#content;
     const locations = new Set(doomed === "all" ? [] : doomed.map(({ location }) => location));
     const kept = lines.filter(({ location }) => !locations.has(location));
-    // If the file was damaged as a whole, a copy is in quarantine now, and its intact lines make a new file.
+    // If the file was damaged as a whole, a copy is now in quarantine, and the intact lines are written to a new file.
     const isRepaired = locations.has(this.path);
     const taskId = this.#taskId;
     let removed = lines.length - kept.length;
@@ -193,7 +192,7 @@ class TaskFile implements LoadedTask {
       );
       return removed;
     }
-    // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.
+    // Sync even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(dirname(this.path));
     return removed;
   }
@@ -213,7 +212,7 @@ class TaskFile implements LoadedTask {
   }
 }
 
-/** An entry for damage to the file as a whole. */
+/** Makes an entry for damage to the file as a whole. */
 function makeFileEntry(path: string, damage: string): RecordSource {
   const fail = (): never => {
     throw new UnreadableError(damage);

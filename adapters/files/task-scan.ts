@@ -27,13 +27,13 @@ import {
   readEntry,
 } from "./record.js";
 
-/** A task's folder, and the task's id if the name tells it. */
+/** A task's folder, and the task's id if the folder's name contains it. */
 export interface TaskFolder {
   readonly path: string;
   readonly taskId: string | undefined;
 }
 
-/** All tasks' folders below a root folder, in no order, without foreign files and links. */
+/** Lists all tasks' folders below a root folder, in no particular order, without foreign files and links. */
 export function listTaskFolders(root: string): TaskFolder[] {
   const entries: readonly Dirent[] = unlessAbsent(() => readdirSync(root, { withFileTypes: true })) ?? [];
   return entries.flatMap((entry) => {
@@ -61,7 +61,7 @@ export async function* scanTasks(
   const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents?: Contents | undefined })[] = [];
   for (const folder of listTaskFolders(root)) {
     if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
-    // A folder must be read now if the query orders by time, or if the folder's name doesn't tell the task.
+    // A folder must be read now if the query orders by time, or if the folder's name doesn't contain the task's id.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
     const contents = isNeeded ? await readContents(folder, load, logName) : undefined;
     const { taskId, ...task } = contents?.task ?? { taskId: folder.taskId };
@@ -84,7 +84,9 @@ export async function* scanTasks(
   }
 }
 
-/** If only one task is wanted, the one whose id is the prefix: it comes first, and is found without a list of all. */
+/**
+ * If only one task is wanted, reads the task whose id is the prefix: it comes first, so no list of all tasks is needed.
+ */
 async function readFirstTask(
   root: string,
   query: TaskQuery,
@@ -112,7 +114,7 @@ interface Contents {
 export async function readContents({ path, taskId }: TaskFolder, load: LoadTask, logName: string): Promise<Contents> {
   const logPath = join(path, logName);
   const corrupt: CorruptRecord[] = [];
-  // The log is read first. A checkpoint that is stored since is newer than its records.
+  // The log is read first, so that a checkpoint stored in the meantime is newer than the log's records.
   const index = await readOwnIndex(logPath, path).catch((error: unknown) => {
     if (!(error instanceof UnreadableError || error instanceof StorageError)) throw error;
     corrupt.push({ corrupt: true, location: logPath, reason: error.message, ...(taskId !== undefined && { taskId }) });
@@ -163,7 +165,7 @@ export async function readContents({ path, taskId }: TaskFolder, load: LoadTask,
   return { task: found, corrupt };
 }
 
-/** The last record. A batch at the end counts if its checkpoint was stored. */
+/** Finds the last record. A batch at the end of the log counts if its checkpoint was stored. */
 function findLast(index: LogIndex | undefined, task: LoadedTask | undefined): RecordHeader | undefined {
   const pending = index?.scan.pending;
   const line = pending && findCompanion(pending, task) ? pending.entries.at(-1)?.line : undefined;

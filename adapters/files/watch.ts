@@ -2,12 +2,13 @@ import { type FSWatcher, utimesSync, watch } from "node:fs";
 import { readCode } from "../../src/contract/errors.js";
 import { readStats } from "./file-io.js";
 
-/** How often a missing root folder is looked for. */
+/** The interval at which a missing root folder is polled for, in milliseconds. */
 const ROOT_MS = 500;
 
 /**
- * Watches a root folder and the folders of tasks, by the system's notifications (inotify on Linux). Each change of a task
- * changes a file in its folder. If the system can't watch a folder, for example since too many are watched, nobody is notified.
+ * Watches a root folder and the folders of tasks through the system's notifications (inotify on Linux). Each change of
+ * a task changes a file in its folder. If the system can't watch a folder, for example because too many are watched,
+ * there are no notifications.
  */
 export class FolderWatches {
   readonly #root: string;
@@ -17,7 +18,10 @@ export class FolderWatches {
     this.#root = root;
   }
 
-  /** Calls `changed` once the folder is watched, and after each change of a file in it. Returns a function that ends this. */
+  /**
+   * Calls `changed` once the folder is watched, and after each change of a file in it. Returns a function that ends the
+   * watch.
+   */
   add(path: string, changed: () => void): () => void {
     let folder = this.#folders.get(path);
     if (folder === undefined) {
@@ -41,7 +45,7 @@ export class FolderWatches {
   }
 }
 
-/** A folder that may not exist yet, or may be removed and made again. */
+/** A watched folder. It may not exist yet, or may be removed and made again. */
 class WatchedFolder {
   readonly #path: string;
   readonly #watchRoot: ((made: () => void) => () => void) | undefined;
@@ -51,7 +55,7 @@ class WatchedFolder {
   /** Ends the wait for a missing folder. */
   #stopWaiting: (() => void) | undefined;
 
-  /** @param watchRoot - Watches the folder above; `undefined` for the root folder. */
+  /** @param watchRoot - Watches the root folder; `undefined` if this is the root folder. */
   constructor(path: string, watchRoot: ((made: () => void) => () => void) | undefined) {
     this.#path = path;
     this.#watchRoot = watchRoot;
@@ -65,7 +69,7 @@ class WatchedFolder {
     const watcher = () => changed();
     this.#watchers.add(watcher);
     if (this.#watchers.size === 1) setImmediate(() => this.#open());
-    // An open watch tells its first watcher by itself.
+    // `#open` notifies the first watcher; later ones are notified here.
     else if (this.#watcher !== undefined) watcher();
     return () => void this.#watchers.delete(watcher);
   }
@@ -86,13 +90,13 @@ class WatchedFolder {
     try {
       this.#watcher = watch(this.#path, { persistent: false });
     } catch (error) {
-      // It was removed, or the system can't watch it. The watchers' own polls remain.
+      // The folder was removed, or the system can't watch it. The watchers still poll.
       if (readCode(error) === "ENOENT") this.#waitForFolder();
       return;
     }
     this.#watcher.on("error", () => this.#close());
     this.#watcher.on("change", (type) => {
-      // A removed folder isn't watched any more, even if another one has its name.
+      // The old watch ends with a removed folder, so watch the folder that now has its name.
       if (type === "rename" && readStats(this.#path)?.ino !== this.#inode) this.#open();
       this.#tell();
     });
@@ -123,12 +127,12 @@ class WatchedFolder {
   }
 }
 
-/** Tells those who watch the folder, since nothing in it has changed. */
+/** Notifies the folder's watchers although no file in it has changed. */
 export function touchFolder(path: string): void {
   try {
     const now = new Date();
     utimesSync(path, now, now);
   } catch {
-    // Another user's folder, or it was removed. It is a hint only: who watches also polls.
+    // The folder was removed or belongs to another user. The notification is only a hint: watchers also poll.
   }
 }

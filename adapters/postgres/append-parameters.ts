@@ -11,7 +11,7 @@ import { DRAFT_COLUMNS } from "./statements/append.js";
 import type { PostgresStatements } from "./statements.js";
 import type { Replaced } from "./transient.js";
 
-/** An append of a checkpoint whose payload has the form in which it is stored. */
+/** An append of a checkpoint, with its payload in the form in which it will be stored. */
 export interface PlacedAppend extends Append {
   /** The checkpoint that the append replaces. */
   readonly replaced?: Replaced | undefined;
@@ -52,7 +52,7 @@ export function makeAppendStatement(
   return [sql.acrossTasks.append(parts), toJson(rows), bodies.join()];
 }
 
-/** Whether the append may be its task's first one. */
+/** Whether the append may be the first one of its task. */
 function mayBegin(append: PlacedAppend | LogAppend): boolean {
   const isAfterOthers = (append.condition.expectedSequence ?? 0) > 0;
   return !isAfterOthers && !("draft" in append && (append.piece.after?.length ?? 0) > 0);
@@ -63,7 +63,7 @@ export function listRecords(append: Append | LogAppend): readonly RecordDraft[] 
   return ("draft" in append ? append.options.records : append.records) ?? [];
 }
 
-/** Values by the names in `statements/append.ts`. */
+/** The values of an append or a record, by their names in `statements/append.ts`. */
 type Row = Record<string, unknown>;
 
 function describeAppend(append: PlacedAppend | LogAppend, isLazy: boolean): Row {
@@ -112,7 +112,7 @@ function describeLogAppend({ taskId, records, options: { firstSequence, dueAt } 
   };
 }
 
-/** The records as `RECORD_VALUES`. Adds their bodies to `bodies`. */
+/** Describes the records by their `RECORD_VALUES`. Adds their bodies to `bodies`. */
 function describeRecords(append: PlacedAppend | LogAppend, bodies: Bodies): readonly Row[] | undefined {
   const records = listRecords(append);
   if (records.length === 0) return undefined;
@@ -140,12 +140,12 @@ function describeRecords(append: PlacedAppend | LogAppend, bodies: Bodies): read
   });
 }
 
-/** Bodies one after another in one parameter, since JSON can't contain bytes. */
+/** Concatenates bodies into one parameter, since JSON can't contain bytes. */
 class Bodies {
   readonly #all: Buffer[] = [];
   #end = 0;
 
-  /** Returns the body's range. */
+  /** Adds a body, and returns its range. */
   add(body: Buffer): { readonly body_start: number; readonly body_length: number } {
     // PostgreSQL counts bytes from 1.
     const range = { body_start: this.#end + 1, body_length: body.length };
@@ -162,12 +162,12 @@ class Bodies {
 
 function toJson(rows: readonly Row[]): string {
   const json = JSON.stringify(rows);
-  // Only texts with U+0000 or U+0001 need `toColumn`. A replacer takes four times as long as all else here.
+  // Only texts with U+0000 or U+0001 need `toColumn`. A replacer takes four times as long as the rest of this function.
   if (!json.includes("\\u000")) return json;
   return JSON.stringify(rows, (_, value) => (typeof value === "string" ? toColumn(value) : value));
 }
 
-/** Bytes as PostgreSQL parses them in JSON and in a parameter. */
+/** Renders bytes as PostgreSQL parses them in JSON and in a parameter. */
 function toHex(bytes: Buffer): string {
   return `\\x${bytes.toString("hex")}`;
 }

@@ -30,7 +30,7 @@ interface AppenderParts {
   readonly log: PostgresLog;
 }
 
-/** Whether an append may be made again, since it finds what an earlier one has stored: by a checkpoint's or an event's id. */
+/** Whether an append may be repeated: the ids of its checkpoint or events show what an earlier attempt has stored. */
 export function isRepeatable(append: PreparedAppend): boolean {
   return "draft" in append || append.records.every(({ id }) => id !== undefined);
 }
@@ -44,8 +44,8 @@ export class PostgresAppender {
   }
 
   /**
-   * Bundles the task's deltas if that is due, and finds the checkpoint that the append replaces, if it is a transient one.
-   * If that one changes before the append, it isn't removed.
+   * Bundles the task's deltas if there are enough of them, and finds the transient checkpoint that the append replaces.
+   * If that checkpoint changes before the append, it isn't removed.
    */
   async prepare(append: Append | LogAppend): Promise<PreparedAppend> {
     if (!("draft" in append)) return append;
@@ -61,8 +61,8 @@ export class PostgresAppender {
 
   /**
    * Appends to different tasks with one statement and one commit. Returns the last sequences of the stored appends by
-   * task. For each task without a sequence, call {@link insertUnderLock}, which stores the append or tells why it can't.
-   * If the call throws, the same holds for the appends that {@link isRepeatable}.
+   * task. For each task without a sequence, call {@link insertUnderLock}, which stores the append or throws the reason.
+   * If this call throws, do the same for the repeatable appends (see {@link isRepeatable}).
    *
    * @param isLoaded - Whether `PostgresHistories.load` has just read the last text.
    */
@@ -85,17 +85,17 @@ export class PostgresAppender {
   }
 
   /**
-   * Appends in a transaction that waits for the task's lock. If the checkpoint or events were stored by a call whose
-   * answer was lost, returns its sequence.
+   * Appends in a transaction that waits for the task's lock. If an earlier call stored the checkpoint or events, but
+   * its answer was lost, returns their sequence.
    */
   async insertUnderLock(append: PreparedAppend): Promise<number> {
     const taskId = getTaskId(append);
-    // If this process doesn't know the task's last text, that was the only reason in most cases.
+    // The usual reason why the first append wasn't stored is that this process didn't have the task's last text.
     if ("draft" in append && (await this.#parts.histories.load(this.#parts.connection, append.draft))) {
       const sequence = (await this.insert([append], true)).get(taskId);
       if (sequence !== undefined) return sequence;
     }
-    // If another process begins or removes the task during the first attempt, the second one finds it so.
+    // If another process begins or removes the task during the first attempt, the second attempt sees the change.
     for (const isLast of [false, true]) {
       try {
         const tryInsert = (run: Statements) => this.#tryInsert(run, append);
@@ -107,7 +107,7 @@ export class PostgresAppender {
         return sequence;
       } catch (error) {
         if (!isTaken(error)) throw error;
-        // The key belongs to a checkpoint or record that the task's row doesn't count.
+        // The taken key belongs to a checkpoint or record that the task's row doesn't count.
         if (isLast) throw makeDamageError(taskId);
       }
     }
@@ -117,15 +117,15 @@ export class PostgresAppender {
     );
   }
 
-  /** Inserts under the task's lock, so that the conditions which are checked first still hold. */
+  /** Checks the conditions and inserts under the task's lock, so that the conditions still hold at the insert. */
   async #tryInsert(
     run: Statements,
     append: PreparedAppend,
   ): Promise<{ sequence?: number | undefined; placed?: PlacedAppend | LogAppend }> {
     const taskId = getTaskId(append);
     const [[last, newest, event] = [0, 0, 0]] = await run.rows(this.#parts.sql.changes.lock, taskId);
-    // The answer to the first call may have been lost before its commit was synced, or before a synchronous standby had
-    // it. The commit of the lock waits for both, since the server's log has one order.
+    // The answer to the first call may have been lost before its commit was synced, or before it reached a synchronous
+    // standby. The lock's commit waits for both, since the server's log has a single order.
     const stored = await this.#findStored(run, append);
     if (stored !== undefined) return { sequence: stored };
     await this.#parts.leases.check(run, taskId, append.condition);
@@ -140,7 +140,7 @@ export class PostgresAppender {
   }
 
   /**
-   * The sequence if the append is stored already.
+   * Returns the sequence if the append is already stored.
    *
    * @throws {CheckpointError} An id belongs to another checkpoint or event.
    */
@@ -181,7 +181,7 @@ export class PostgresAppender {
 
   /**
    * Removes unneeded pieces if the append has replaced a checkpoint and begun a new history. Failures are ignored,
-   * because the append is stored, and the next removal of checkpoints removes the pieces too.
+   * because the append is stored, and the next removal of checkpoints also removes these pieces.
    */
   async #trimBefore(append: PlacedAppend | LogAppend): Promise<void> {
     if (!("draft" in append)) return;

@@ -3,15 +3,21 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Changed, Watchers } from "../sql/watchers.js";
 import type { PostgresConnection } from "./connection.js";
 
-/** A process sends at most one statement with notifications in this time: those that notify commit one after the other. */
+/**
+ * A process sends at most one statement with notifications in this time, because such statements can only commit one
+ * after another.
+ */
 const SEND_EVERY_MS = 20;
-/** Once it has been watched for so long, it listens, so that short programs need no second connection. */
+/** The adapter listens once a watch has lasted this long, so that short programs need no second connection. */
 const LISTEN_AFTER_MS = 250;
-/** It listens for so long after the last watch has ended, since runs begin one after another. */
+/** The adapter listens for this long after the last watch has ended, since another run often begins soon. */
 const LINGER_MS = 10_000;
-/** The first pause after a failure, and the longest one. Each is twice as long as the one before. */
+/** The first and the longest pause after a failure. Each pause is twice as long as the previous one. */
 const [FIRST_PAUSE_MS, MAX_PAUSE_MS] = [LISTEN_AFTER_MS, 60_000];
-/** If the adapter doesn't hear itself for so long, a pooler in transaction mode is in between. */
+/**
+ * If the adapter doesn't hear its own notification for this long, there must be a pooler in transaction mode in
+ * between.
+ */
 const DEAF_AFTER_MS = 10_000;
 /** The server takes payloads of less than 8,000 bytes. A digest and its space take 17. */
 const MAX_DIGESTS = 400;
@@ -23,15 +29,15 @@ interface Pending {
 }
 
 /**
- * Notifies other processes of changes (`NOTIFY`), and tells watchers of theirs (`LISTEN`, on a connection of its own). A
- * notification has digests of task ids, since every user of the database can read it.
+ * Notifies other processes of this process's changes (`NOTIFY`), and watchers of other processes' changes (`LISTEN`, on
+ * a separate connection). A notification contains digests of task ids, since every user of the database can read it.
  */
 export class PostgresChanges {
   readonly #connection: PostgresConnection;
   readonly #channel: string;
-  /** Of this instance, in its notifications. */
+  /** The name of this instance in its notifications. */
   readonly #sender = randomUUID();
-  /** By the digest of a task's id. */
+  /** The watchers, by the digest of a task's id. */
   readonly #watchers = new Watchers();
   #pending: Pending | undefined;
   #isSending = false;
@@ -40,9 +46,9 @@ export class PostgresChanges {
   #listening: Promise<void> | undefined;
   #stopListening: (() => void) | undefined;
   #failures = 0;
-  /** Whether it has heard itself since it began to listen. */
+  /** Whether the adapter has heard its own notification since it began to listen. */
   #isHeard = false;
-  /** Whether it can't listen through this pool. */
+  /** Whether the adapter can't listen through this pool. */
   #isDeaf = false;
 
   constructor(connection: PostgresConnection, schema: string) {
@@ -76,7 +82,7 @@ export class PostgresChanges {
     if (!this.#isSending) void this.#sendAll();
   }
 
-  /** Sends what is pending, and ends all watches. */
+  /** Sends pending notifications, and ends all watches. */
   async close(): Promise<void> {
     this.#watchers.clear();
     clearTimeout(this.#lingerTimer);
@@ -104,7 +110,7 @@ export class PostgresChanges {
     for (let at = 0; at < keys.length; at += MAX_DIGESTS) {
       payloads.push([this.#sender, mayBeDue ? DUE : NOT_DUE, ...keys.slice(at, at + MAX_DIGESTS)].join(" "));
     }
-    // The change is stored. Those who aren't notified of it find it when they poll.
+    // Failures are ignored, because the change is stored, and watchers without a notification find it by polling.
     await this.#connection.notify(this.#channel, payloads).catch(() => undefined);
   }
 
@@ -154,7 +160,7 @@ export class PostgresChanges {
       this.#isHeard = true;
       clearTimeout(this.#listenTimer);
       this.#listenTimer = undefined;
-      // Until now, changes were missed.
+      // Changes may have been missed until now.
       this.#watchers.tellAll(false);
     }
   }

@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import type { Payload } from "../../src/contract/checkpoint.js";
 
 /**
- * Escapes a text for a column, since PostgreSQL's text can't hold U+0000. U+0000 and U+0001 become two characters each;
- * all other characters stay. Escaped texts sort like the original ones, and have the same prefixes.
+ * Escapes a text for a column, since PostgreSQL's text can't contain U+0000. U+0000 and U+0001 become two characters
+ * each; all other characters are kept. Escaped texts sort like the original ones, and have the same prefixes.
  */
 export function toColumn(text: string): string {
   if (!text.includes("\0") && !text.includes("\x01")) return text;
@@ -15,24 +15,30 @@ export function fromColumn(stored: string): string {
   return stored.replaceAll("\x01\x01", "\0").replaceAll("\x01\x02", "\x01");
 }
 
-/** The SHA-256 of an id. Ids are found by it, since an id may be too long for an index. */
+/** Computes the SHA-256 of an id. Ids are looked up by this digest, since an id may be too long for an index. */
 export function digestId(id: string): Buffer {
   return hash("sha256", id, "buffer");
 }
 
-/** The value of the column `last_text`: the SHA-256 of the text, and 8 bytes of the SHA-256 of its checkpoint's id. */
+/**
+ * Makes the value of the column `last_text`: the SHA-256 of the text, and 8 bytes of the SHA-256 of its checkpoint's
+ * id.
+ */
 export function nameLastText(sha256: string, id: string): Buffer {
   return Buffer.concat([Buffer.from(sha256, "hex"), digestId(id).subarray(0, 8)]);
 }
 
-/** A payload's body as bytes. Text becomes UTF-8. */
+/** Returns a payload's body as bytes. Text becomes UTF-8. */
 export function toBytes({ body }: Pick<Payload, "body">): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
 const [BOOLEAN, BYTEA] = [16, 17];
 
-/** Parses the columns of the adapter's statements: `boolean` and `bytea`. All others stay texts. */
+/**
+ * The parsers for columns of the adapter's statements: only `boolean` and `bytea` are parsed, all other values stay
+ * texts.
+ */
 export const COLUMN_TYPES = {
   getTypeParser(oid: number): (text: string) => unknown {
     if (oid === BOOLEAN) return (text) => text === "t";
@@ -49,7 +55,7 @@ function parseBytes(text: string): Buffer {
   return Buffer.from(unescaped, "latin1");
 }
 
-/** The number in a `bigint` column, however the driver returns it. */
+/** Returns the number in a `bigint` column, which a driver may return as text. */
 export function parseNumber(value: unknown): unknown {
   return typeof value === "string" || typeof value === "bigint" ? Number(value) : value;
 }

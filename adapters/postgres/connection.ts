@@ -10,7 +10,7 @@ export interface PostgresQuery {
   readonly text: string;
   readonly values: unknown[];
   readonly rowMode: "array";
-  /** The adapter's own parsers. So the parsers that the application has set in pg or in its pool don't apply. */
+  /** The adapter's own parsers, so that the application's parsers in pg or its pool don't apply. */
   readonly types: { getTypeParser(oid: number): (text: string) => unknown };
   /** The statement's name. Given only with `prepare: true`. */
   readonly name?: string;
@@ -30,7 +30,7 @@ export interface PostgresClient {
   on(event: "notification", listener: (message: PostgresNotification) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "notification", listener: (message: PostgresNotification) => void): unknown;
-  /** Lets the process end although the connection is open. */
+  /** Lets the process exit while the connection is open. */
   unref?(): void;
 }
 
@@ -46,17 +46,17 @@ export interface PostgresNotification {
 export interface PostgresPool {
   query(query: PostgresQuery): Promise<PostgresResult>;
   connect(done: (error: Error | undefined, client: PostgresClient | undefined) => void): void;
-  /** `max`: how many connections it has. One is kept to listen, if there are at least two. */
+  /** `max` is the number of connections. If it is at least 2, one connection is used to listen. */
   readonly options?: { readonly max?: number | undefined };
   end(): Promise<void>;
   on(event: "error", listener: (error: Error) => void): unknown;
   removeListener(event: "error", listener: (error: Error) => void): unknown;
 }
 
-/** Runs statements, each by itself or all within a transaction. */
+/** Runs statements, each in its own transaction or all in the same one. */
 export interface Statements {
   rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]>;
-  /** Runs a statement, and returns how many rows it changed. */
+  /** Runs a statement, and returns the number of changed rows. */
   change(text: string, ...values: readonly unknown[]): Promise<number>;
 }
 
@@ -72,15 +72,15 @@ const FIRST_PAUSE_MS = 10;
 const MAX_PAUSE_MS = 1000;
 /**
  * Begins a transaction. Each statement in it sees everything that was committed before the statement began, so reads
- * under the task's lock are up to date. The timeout frees the locks of a program that stops within its transaction, or
- * whose machine is gone.
+ * under the task's lock are up to date. The timeout frees the locks of a program that stops in the middle of its
+ * transaction, or whose machine is gone.
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** The commit isn't synced: it would hold up the notifications of all others. */
+/** The commit isn't synced, because the sync would delay all other notifications. */
 const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, payload) FROM unnest($2::text[]) payload`;
 
-/** A pool of connections. After a temporary failure, a call is tried again if that is safe, with growing pauses. */
+/** A pool of connections. After a temporary failure, a call is retried with growing pauses, if it is safe to repeat. */
 export class PostgresConnection implements Statements {
   readonly #options: PostgresConnectionOptions;
   #pool: PostgresPool | undefined;
@@ -93,13 +93,13 @@ export class PostgresConnection implements Statements {
   /** Closes the adapter's own pool. A user's pool stays open. */
   async close(): Promise<void> {
     if (this.#pool === undefined) return;
-    // The adapter's own pool keeps its listener, because `end` resolves before the connections close, and the server
-    // may stop in between.
+    // The adapter's own pool keeps its error listener, because `end` resolves before the connections close, and the
+    // server may stop in between.
     if (typeof this.#options.pool === "function") await this.#pool.end();
     else countUser(this.#pool, -1);
   }
 
-  /** Runs the statement by itself, in one round trip. It must be safe to run it twice. */
+  /** Runs a statement in its own transaction, in one round trip. The statement must be safe to repeat. */
   async rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
     return parseRows(await this.#run(this.#makeQuery(text, values)));
   }
@@ -107,7 +107,7 @@ export class PostgresConnection implements Statements {
   /**
    * Like {@link rows}, for a statement that must not run twice.
    *
-   * @throws {StorageError} The connection broke, so nobody knows whether it ran.
+   * @throws {StorageError} The connection broke, so it is unknown whether the statement ran.
    */
   async rowsOnce(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
     const query = this.#makeQuery(text, values);
@@ -122,8 +122,8 @@ export class PostgresConnection implements Statements {
   }
 
   /**
-   * Like {@link rows}, but never prepared. For a statement whose best plan depends on its values, such as the prefix and
-   * how many tasks have it: the server may keep one plan for all values of a prepared statement.
+   * Like {@link rows}, but never prepared. Meant for statements whose best plan depends on their values, for example on
+   * how many tasks have a prefix: the server may use one plan for all values of a prepared statement.
    */
   async rowsUnprepared(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
     return parseRows(await this.#run(this.#makeQuery(text, values, false)));
@@ -135,11 +135,11 @@ export class PostgresConnection implements Statements {
   }
 
   /**
-   * Runs `work` in one transaction, so that all of it is stored, or nothing. If the server undoes the transaction, runs
-   * `work` again.
+   * Runs `work` in one transaction, so that all of its changes are stored or none. If the server undoes the
+   * transaction, runs `work` again.
    *
-   * @param options.twice - True if `work` may also run again when nobody knows whether it was stored.
-   * @throws {StorageError} The connection broke at COMMIT, so nobody knows whether the work was stored.
+   * @param options.twice - True if `work` may also run again when it is unknown whether the first run was committed.
+   * @throws {StorageError} The connection broke at COMMIT, so it is unknown whether the changes were stored.
    */
   atomically<Result>(
     work: (statements: Statements) => Promise<Result>,
@@ -148,7 +148,7 @@ export class PostgresConnection implements Statements {
     return this.#retry(() => this.#tryTransaction(work, twice));
   }
 
-  /** Notifies the channel of each payload, in a transaction of its own that nobody waits for. Tries once. */
+  /** Sends the payloads to the channel, in a separate transaction that isn't synced. Doesn't retry. */
   async notify(channel: string, payloads: readonly string[]): Promise<void> {
     await this.#openPool().query(this.#makeQuery(NOTIFY, [channel, payloads]));
   }
@@ -156,8 +156,9 @@ export class PostgresConnection implements Statements {
   /**
    * Listens to a channel, on a connection that doesn't keep the process alive.
    *
-   * @param on.broke - Called if the connection breaks. Then the next call begins anew.
-   * @returns Ends this, and closes the connection; `undefined` if the pool may have only one connection.
+   * @param on.broke - Called if the connection breaks. To listen again, call this method again.
+   * @returns A function that stops listening and closes the connection; `undefined` if the pool may have only one
+   *   connection.
    */
   async listen(
     channel: string,
@@ -203,7 +204,7 @@ export class PostgresConnection implements Statements {
         const leftMs = deadline - performance.now();
         const isHopeless = isUnreachable(error) && !this.#hasConnected;
         if (!mayPass(error) || isHopeless || leftMs <= 0) throw error;
-        // The pauses are random, so that waiting processes don't meet again and again.
+        // The pauses are random, so that waiting processes don't keep colliding.
         await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
       }
     }
@@ -231,7 +232,7 @@ export class PostgresConnection implements Statements {
       if (isBroken && isCommitting && !twice) {
         throw this.#makeUndecidedError("the commit", error);
       }
-      // If this fails, the first error is thrown, and the connection is closed.
+      // If the rollback fails, the first error is thrown, and the connection is closed.
       if (!isBroken) await run("ROLLBACK").catch(broke);
       throw error;
     } finally {
@@ -255,7 +256,7 @@ export class PostgresConnection implements Statements {
   #connect(broke: () => void): Promise<PostgresClient> {
     return new Promise((resolve, reject) => {
       this.#openPool().connect((error, client) => {
-        // The listener is added at once, because an error may come right after the server's message that it is ready.
+        // The listener is added synchronously, because an error may follow directly after the server's ready message.
         client?.on("error", broke);
         if (client) resolve(client);
         else reject(error ?? new Error("The pool returned no connection."));
@@ -280,12 +281,12 @@ export class PostgresConnection implements Statements {
 
 function ignore(): void {}
 
-/** The number of open adapters that use each pool. They share one listener. */
+/** The number of open adapters per pool. Adapters on one pool share one error listener. */
 const USERS = new WeakMap<PostgresPool, number>();
 
 /**
- * Listens to the pool's errors while it has users. If an idle connection breaks, the pool emits one, which would end the
- * process without a listener.
+ * Listens to the pool's errors while adapters use it. If an idle connection breaks, the pool emits an error, which
+ * would end the process if there were no listener.
  */
 function countUser(pool: PostgresPool, change: 1 | -1): void {
   const users = (USERS.get(pool) ?? 0) + change;
@@ -297,8 +298,8 @@ function countUser(pool: PostgresPool, change: 1 | -1): void {
 const NAMES = new Map<string, string>();
 
 /**
- * Makes a statement's name from its text. Programs of different versions may share a connection through a pooler, and
- * must not use the same name for two statements.
+ * Makes a statement's name from its text. Programs of different versions may share a connection through a pooler, so
+ * two different statements must not have the same name.
  */
 function nameStatement(text: string): string {
   const name = NAMES.get(text) ?? `waymark_${hash("sha256", text, "hex").slice(0, 32)}`;

@@ -1,6 +1,6 @@
 import { CheckpointCorruptError, CheckpointError, isError, readCode, StorageError } from "../../src/contract/errors.js";
 
-/** The code of PgBouncer's own errors. Usually its connection to the server broke. */
+/** The code of PgBouncer's own errors. It usually means that PgBouncer's connection to the server broke. */
 const POOLER = "08P01";
 /** Codes which mean that there is no server at the address (ENOENT: no socket). */
 const ABSENT = ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
@@ -15,25 +15,25 @@ const LOST = [
 ];
 /** Messages of pg's errors about a lost connection that have no code. */
 const LOST_MESSAGE = /^(Connection terminated|Client has encountered a connection error|Query read timeout)/;
-/** The messages of pg's pool and its client if no connection could be made in time. */
+/** The messages of pg's pool and client if no connection could be made in time. */
 const CONNECT_TIMEOUT = /^(timeout exceeded when trying to connect|timeout expired)$/;
 /** Messages of pg's errors about a login or TLS that have no code. */
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** Codes which mean that the server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
-/** The role has no right to the call. */
+/** Codes which mean that the role may not make the call. */
 const DENIED = ["42501"];
-/** A table, column or schema is missing. */
+/** Codes which mean that a table, column or schema is missing. */
 const MISSING = ["42P01", "3F000", "42703"];
 
-/** Whether the connection is lost, so that nobody knows whether a COMMIT was carried out. */
+/** Whether the connection is lost, so that it is unknown whether a COMMIT was carried out. */
 export function isLost(error: unknown): boolean {
   if (LOST.includes(readCode(error))) return true;
   if (!isError(error) || error instanceof CheckpointError) return false;
   return LOST_MESSAGE.test(error.message) || CONNECT_TIMEOUT.test(error.message);
 }
 
-/** Whether the connection is lost after the call may have been carried out. */
+/** Whether the connection was lost at a time when the call may already have been carried out. */
 export function isUndecided(error: unknown): boolean {
   const isTimeout = isError(error) && CONNECT_TIMEOUT.test(error.message);
   return isLost(error) && !isTimeout && !UNCONNECTED.includes(readCode(error));
@@ -41,16 +41,13 @@ export function isUndecided(error: unknown): boolean {
 
 /**
  * Whether the same call may succeed in a moment. The server may be restarting, have too many clients, or be a standby
- * about to be promoted; or another transaction was in the way.
+ * about to be promoted, or another transaction may have been in the way.
  */
 export function mayPass(error: unknown): boolean {
   return isLost(error) || UNDONE.includes(readCode(error));
 }
 
-/**
- * Whether nothing answers at the server's address. If this happens at the first connection, the address is probably
- * wrong.
- */
+/** Whether no server answers at the address. At the first connection, this probably means that the address is wrong. */
 export function isUnreachable(error: unknown): boolean {
   return UNREACHABLE.includes(readCode(error));
 }
@@ -97,7 +94,7 @@ export function explain(error: unknown, location: string): unknown {
   }
   if (REFUSED_MESSAGE.test(reason))
     return failure(`${location} refuses the connection: ${reason}. Nothing was read or written.`);
-  // An error without a PostgreSQL code is a bug in a program, so it is returned as it is.
+  // An error without a PostgreSQL code is a bug in a program, so it is returned unchanged.
   return /^[0-9A-Z]{5}$/.test(code) ? failure(`PostgreSQL failed on ${location}: ${detail}. ${INTACT}`) : error;
 }
 
@@ -125,7 +122,7 @@ const ADVICE: readonly {
     codes: DENIED,
     what: "",
     advice:
-      `${INTACT} docs/postgres.md says which rights each call needs; ` +
+      `${INTACT} docs/postgres.md lists the rights that each call needs; ` +
       "`waymark postgres ddl` prints what an administrator can apply.",
   },
   { codes: ["55P03", "57014"], what: " cancelled the call", advice: `${INTACT} Try again.`, retryable: true },
@@ -138,11 +135,11 @@ const ADVICE: readonly {
   {
     codes: MISSING,
     what: "",
-    advice: `${INTACT} The tables were removed or changed. The next call looks for them again.`,
+    advice: `${INTACT} The tables were removed or changed. The next call checks for them again.`,
   },
   {
     codes: ["26000", "42P05"],
     what: "",
-    advice: `${INTACT} If a pooler in transaction mode doesn't know prepared statements, set \`prepare: false\`.`,
+    advice: `${INTACT} If a pooler in transaction mode doesn't support prepared statements, set \`prepare: false\`.`,
   },
 ];

@@ -9,32 +9,36 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** How long an append waits for the statement before it. After that, that one probably waits for another process. */
+/**
+ * How long an append waits for the running statement, in milliseconds. A slower statement is probably waiting for
+ * another process.
+ */
 const PATIENCE_MS = 50;
 /** The most statements that run at once. */
 const MAX_STATEMENTS = 4;
 const MAX_ROWS = 128;
-/** The most bytes of payloads in a batch. If a single payload is larger, it is a batch by itself. */
+/** The most bytes of payloads in a batch. A larger payload has its own batch. */
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * Combines appends into one statement, and so into one commit. A single append is sent at once. Appends that come while
- * a statement is under way form the next one, which is sent once that one has ended or the new one is full.
+ * Combines appends into one statement with one commit. If no statement is running, an append is sent immediately.
+ * Appends that come while a statement is running form the next batch, which is sent once the statement has finished or
+ * the batch is full.
  */
 export class GroupCommit {
   readonly #appender: PostgresAppender;
   #waiting: Waiting[] = [];
   #underWay = 0;
-  /** The newest statement, while it holds up the next one. */
+  /** The newest statement, while the next one waits for it. */
   #newest: object | undefined;
-  /** Runs while appends wait for the newest statement. */
+  /** The timer that runs while appends wait for the newest statement. */
   #patience: NodeJS.Timeout | undefined;
 
   constructor(appender: PostgresAppender) {
     this.#appender = appender;
   }
 
-  /** Calls for a task must not overlap: the caller must await one before it makes the task's next one. */
+  /** Appends to a task must not overlap: await each call before the next one for the same task. */
   enqueue(append: PreparedAppend): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
@@ -47,7 +51,7 @@ export class GroupCommit {
     while (this.#underWay < MAX_STATEMENTS && this.#waiting.length > 0) {
       const end = this.#findBatchEnd();
       const newest = this.#newest;
-      // A full batch has nothing to gain from waiting.
+      // Wait only if the batch isn't full.
       if (newest !== undefined && end === this.#waiting.length) {
         this.#patience ??= setTimeout(() => this.#startAfter(newest), PATIENCE_MS);
         return;
@@ -67,7 +71,7 @@ export class GroupCommit {
     });
   }
 
-  /** Starts what has waited for a statement. */
+  /** Starts the appends that have waited for a statement. */
   #startAfter(statement: object): void {
     if (this.#newest === statement) {
       this.#newest = undefined;
@@ -81,7 +85,7 @@ export class GroupCommit {
     this.#patience = undefined;
   }
 
-  /** How many of the waiting appends fit into one statement. */
+  /** Returns how many of the waiting appends fit into one statement. */
   #findBatchEnd(): number {
     let bytes = 0;
     const end = this.#waiting.findIndex(({ append }, index) => {
@@ -100,7 +104,8 @@ export class GroupCommit {
         else void this.#appender.insertUnderLock(append).then(resolve, reject);
       }
     } catch (error) {
-      // A statement with records that must not be stored twice wasn't tried again.
+      // If some appends weren't repeatable, the statement wasn't retried, so the repeatable ones are retried
+      // separately.
       const wasRepeated = batch.every(({ append }) => isRepeatable(append));
       for (const { append, resolve, reject } of batch) {
         if (wasRepeated || !isRepeatable(append)) reject(error);

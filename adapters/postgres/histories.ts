@@ -28,12 +28,12 @@ export interface PayloadForm {
   readonly form: number;
   readonly body: string | Uint8Array;
   /**
-   * The name of the task's last text, on which the piece builds. The append fails if this isn't the task's last text any more.
-   * Empty: the task must have none. `undefined`: any text is right.
+   * The name of the task's last text, on which the piece builds. The append fails if the task has another last text by
+   * then. Empty if the task must have no text; `undefined` if any text is allowed.
    */
   readonly after?: Buffer;
   readonly text?: HistoryText;
-  /** The number of the whole text on which a delta builds. `undefined` for a whole text. */
+  /** The number of the whole text on which a delta builds; `undefined` for a whole text. */
   readonly first?: number;
 }
 
@@ -42,18 +42,18 @@ interface TaskText extends CachedText {
   readonly name: Buffer;
   /** The number of the whole text on which this text builds. */
   readonly first: number;
-  /** The number of payloads that were stored outside the history since then. */
+  /** The number of payloads that were stored outside the history after this text. */
   readonly standaloneCount: number;
 }
 
 const NO_TEXT = Buffer.alloc(0);
 
 /**
- * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. If a checkpoint is
- * removed, its piece stays as long as other pieces build on it. The task's row names the last text by the SHA-256 of
- * the text and a part of the SHA-256 of its checkpoint's id. So an append's own statement sees whether another process
- * has added a text. The id is needed because another process may store the same text again, as a delta on a text that
- * this process doesn't know.
+ * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. A removed
+ * checkpoint's piece is kept as long as other pieces build on it. The task's row names the last text by the SHA-256 of
+ * the text and a part of the SHA-256 of its checkpoint's id, so that an append's own statement detects a text that
+ * another process has added. The name includes the id because another process may store the same text again, as a delta
+ * on a text that this process hasn't read.
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
@@ -65,7 +65,9 @@ export class PostgresHistories {
     this.#sql = sql;
   }
 
-  /** Decides in which form a payload is stored. @param isLoaded - True if {@link load} has just read the last text. */
+  /**
+   * Chooses the form in which a payload is stored. @param isLoaded - True if {@link load} has just read the last text.
+   */
   async choosePiece(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
     if (!isCompared(body)) return { form: FORM.standalone, body };
     const bytes = encodeUtf8(body);
@@ -103,7 +105,7 @@ export class PostgresHistories {
     try {
       await this.#connection.atomically(fold, { twice: true });
     } catch (error) {
-      // If the role may only append, the deltas stay single, which takes somewhat more space.
+      // If the role may only append, the deltas stay single and take somewhat more space.
       if (!isDenied(error)) throw error;
     }
     const text = this.#texts.get(taskId);
@@ -149,8 +151,8 @@ export class PostgresHistories {
   }
 
   /**
-   * Like {@link joinText}, for a task's newest checkpoint. Caches the text, since the next payload probably resembles
-   * it.
+   * Like {@link joinText}, but for a task's newest checkpoint. Caches the text, since the next payload probably
+   * resembles it.
    */
   joinNewestText({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = parsePieces(pieces);

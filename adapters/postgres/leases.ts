@@ -16,7 +16,7 @@ import { parseNumber } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** How many due tasks to find beyond `limit`, since other workers may claim the first ones. */
+/** The number of due tasks to find beyond `limit`, since other workers may claim the first ones. */
 const RESERVE = 15;
 
 /**
@@ -45,10 +45,10 @@ export class PostgresLeases {
       const [[token] = []] = await this.#connection.rows(this.#sql.leases.claim, taskId, claimed, ttlMs, force);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
-      // The other lease has expired since, so this claims again.
+      // The other lease has expired in the meantime, so claim again.
       if (held === undefined) continue;
       if (!holderHasEnded(held.holder)) return { ...held, isGranted: false };
-      // The holder was a process of this machine, which has ended. So its lease is released.
+      // The holder was a process on this machine and has ended, so release its lease.
       await this.release(taskId, held.token);
     }
   }
@@ -57,7 +57,7 @@ export class PostgresLeases {
     return (await this.#connection.change(this.#sql.leases.renew, taskId, token, ttlMs)) > 0;
   }
 
-  /** Runs whose last saves shared a statement end together, so their releases share one, too. */
+  /** Runs whose last saves shared a statement end together, so their releases also share a statement. */
   release(taskId: string, token: number): Promise<void> {
     this.#toRelease.push({ taskId, token });
     this.#releasing ??= this.#releaseAll();
@@ -93,7 +93,7 @@ export class PostgresLeases {
   }
 
   /**
-   * Finds some due tasks, then claims the first ones that are still free. If nothing is due, it locks nothing. If an
+   * Finds some due tasks, then claims the first ones that are still free. If no task is due, locks nothing. If an
    * answer is lost, the claim is sent again for the same tasks, and finds its own leases among them.
    */
   async claimNext(query: DueQuery, holder: string, ttlMs: number, limit: number): Promise<readonly ClaimedTask[]> {
@@ -104,7 +104,7 @@ export class PostgresLeases {
         limit + RESERVE,
       );
       const taskIds = due.flat();
-      // If the same tasks are found again, others have locked them, probably to claim them.
+      // If the same tasks are found again, other processes have locked them, probably to claim them.
       if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return [];
       before = JSON.stringify(taskIds);
       const claim = [taskIds, addClaimId(holder), ttlMs, query.dueBy, limit];
@@ -123,7 +123,7 @@ export class PostgresLeases {
   }
 
   /**
-   * Checks the lease. In a transaction, also prevents claims of the task by others until the transaction ends.
+   * Checks the lease. In a transaction, also prevents other claims of the task until the transaction ends.
    *
    * @throws {LeaseLostError} See `checkLease`.
    */
@@ -143,8 +143,8 @@ function toParameters({ prefix, dueBy, except = [] }: DueQuery): readonly unknow
 }
 
 /**
- * The holder with an id of the claim. If a claim's answer is lost, its statement is repeated. By this id it recognises
- * the row that it made itself, and no row of another claim by this holder.
+ * Adds a new id for the claim to the holder. If a claim's answer is lost, its statement is repeated, and recognises by
+ * this id the row that it made itself, as opposed to a row of another claim by the same holder.
  */
 function addClaimId(holder: string): string {
   return `${holder} (claim ${randomUUID()})`;

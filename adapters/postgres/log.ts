@@ -26,11 +26,14 @@ import type { PostgresLeases } from "./leases.js";
 import type { PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** Records are small and many, so a page has more of them than of checkpoints: each page waits for the server. */
+/**
+ * The most rows in a page. Records are small and many, and each page waits for the server, so a page of records has
+ * more rows than a page of checkpoints.
+ */
 export const LOG_PAGE_ROWS = 1024;
 const LOG_PAGE_BYTES = 1024 * 1024;
 const WIDTH = RECORD_COLUMNS.length;
-/** A checkpoint's column in a row of the log: after the record and its body. */
+/** The index of a checkpoint's column in a row of the log, after the record and its body. */
 const CHECKPOINT = WIDTH + 2;
 
 interface LogParts {
@@ -56,7 +59,7 @@ export class PostgresLog implements LogTable {
     const values = toParameters(query, selected);
     const found = await this.#parts.connection.rows(statement, ...values, ...part);
     const items = found.map((row) => this.#parseItem(taskId, row, headersOnly));
-    // Bodies may end a page early, so a short page needn't be the last one.
+    // Large bodies end a page early, so a short page may not be the last one.
     const bytes = headersOnly ? 0 : found.reduce((sum, row) => sum + Number(row[WIDTH - 1] ?? 0), 0);
     const [last] = found.at(-1) ?? [];
     return { items, next: found.length < rows && bytes < LOG_PAGE_BYTES ? undefined : Number(last) };
@@ -109,7 +112,7 @@ export class PostgresLog implements LogTable {
     return true;
   }
 
-  /** The record with this sequence. */
+  /** Returns the record with this sequence. */
   async at(
     run: Statements,
     taskId: string,
@@ -119,7 +122,7 @@ export class PostgresLog implements LogTable {
     return row && this.#parts.reader.parseRecord(taskId, row);
   }
 
-  /** The last sequence if the records are events that are stored: see `matchEventRetry`. */
+  /** If the records are events that are already stored, returns their last sequence: see `matchEventRetry`. */
   async matchEvents(
     run: Statements,
     taskId: string,

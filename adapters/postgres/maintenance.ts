@@ -21,10 +21,10 @@ interface OpenTables {
   readonly sql: PostgresStatements;
 }
 
-/** Gives maintenance access to the tables. If there are none, it resolves to `undefined`. */
+/** Runs work with the tables. Resolves to `undefined` if there are no tables. */
 type Access = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
-/** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
+/** Makes the tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
 export function makeMaintainedTables(location: string, histories: PostgresHistories, access: Access): MaintainedTables {
   const underLock = async (
     taskId: string,
@@ -54,7 +54,7 @@ export function makeMaintainedTables(location: string, histories: PostgresHistor
     },
 
     checkpoints(taskId, quick) {
-      // The texts must be read again, since a cached text may be damaged on the server by now.
+      // Read the texts again, because a cached text may be damaged on the server by now.
       histories.forget(taskId);
       return entriesInPages<CheckpointSummary | StoredCheckpoint>(
         { taskId, order: "oldest" },

@@ -15,7 +15,7 @@ interface Pg {
 /** @throws {StorageError} pg can't be loaded. */
 function loadPg(): Pg {
   try {
-    // The cast is needed, since only pg's own declarations could prove this type.
+    // The type is asserted, since only pg's own declarations could prove it.
     return loadPackage("pg") as Pg;
   } catch (cause) {
     const [reason = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
@@ -39,8 +39,8 @@ export function makePool(url: string): PostgresPool {
     }
 
     /**
-     * Closes the connection if the login fails. If no password is given, pg leaves it open, and the program would run
-     * until the server closes it.
+     * Closes the connection if the login fails. If a password is missing, pg leaves the connection open, and the
+     * program would run until the server closes it.
      */
     override connect(done: (error?: Error) => void): void {
       super.connect((error) => {
@@ -53,13 +53,13 @@ export function makePool(url: string): PostgresPool {
     Client,
     connectionString: url,
     fallback_application_name: "waymark",
-    // In pg's pool, this also limits how long a call waits while all connections are busy.
+    // Also limits how long a call waits in pg's pool while all connections are busy.
     connectionTimeoutMillis: QUERY_MS,
     // Without this limit, the system would report a vanished host only after a quarter of an hour.
     query_timeout: QUERY_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    // With this, a program that doesn't close its storage can still end.
+    // Lets a program exit even if it doesn't close its storage.
     allowExitOnIdle: true,
   });
 }

@@ -45,7 +45,7 @@ export type {
 } from "./connection.js";
 export { postgresDdl } from "./schema.js";
 
-/** The options of {@link PostgresAdapter}: your pool or a URL, and the tables' options. */
+/** The options of {@link PostgresAdapter}: your pool or a URL, and the options of its tables. */
 export type PostgresAdapterOptions = PostgresTablesOptions &
   (
     | {
@@ -63,13 +63,13 @@ export type PostgresAdapterOptions = PostgresTablesOptions &
       }
   );
 
-/** The options that apply with a pool and with a URL. */
+/** The options that apply to a pool as well as to a URL. */
 export interface PostgresTablesOptions {
   /** The schema of the tables. Default `waymark`. */
   readonly schema?: string | undefined;
   /**
-   * Whether the first write may make the schema and tables. Default true. `postgresDdl` gives the statements for making
-   * them by hand.
+   * Whether the first write may create the schema and tables. Default true. `postgresDdl` returns the statements for
+   * creating them by hand.
    */
   readonly migrate?: boolean | undefined;
   /**
@@ -78,8 +78,8 @@ export interface PostgresTablesOptions {
    */
   readonly prepare?: boolean | undefined;
   /**
-   * How long a call is repeated after a temporary failure if that is safe, in milliseconds. Such failures are a broken
-   * connection, a failover, a deadlock, or "too many clients". Default 10,000.
+   * How long a call is retried after a temporary failure (a broken connection, a failover, a deadlock or "too many
+   * clients"), in milliseconds. Calls that aren't safe to repeat aren't retried. Default 10,000.
    */
   readonly retryForMs?: number | undefined;
 }
@@ -97,12 +97,13 @@ export interface PostgresTablesOptions {
  * const manager = new CheckpointManager({ storage: new PostgresAdapter({ url }) });
  * ```
  *
- * A state of 1 KB or more is stored as its changes since the task's last state. So if states change little, a long
- * history takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, and are stored
- * whole. Up to 32 MB of last states are kept in memory, to compare new states with them.
+ * A state of 1 KB or more is stored as its changes since the task's last state. If states change little, a long history
+ * takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, so they are stored
+ * whole. Up to 32 MB of last states are kept in memory for comparison with new ones.
  *
- * Saves of several tasks that come while a statement is under way share the next one and its commit, each with its own
- * outcome. Saves that you don't await queue up in memory. So in a loop, await each save, or a few at a time.
+ * Saves of several tasks that are called while a statement is running share the next statement and its commit, each
+ * with its own outcome. Saves that you don't await queue up in memory, so in a loop, await each save, or a few at a
+ * time.
  *
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.
@@ -171,8 +172,8 @@ export class PostgresAdapter extends SqlAdapter {
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads that begin with the newest checkpoint need only that one, so the first page is small. With a filter it
-    // may be larger, since rows that don't match come without payloads.
+    // Most reads that begin with the newest checkpoint need no other one, so the first page is small. With a filter,
+    // the page may be larger, since rows that don't match come without payloads.
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
@@ -180,7 +181,10 @@ export class PostgresAdapter extends SqlAdapter {
     );
   }
 
-  /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */
+  /**
+   * Whether the schema has Waymark's tables. If it doesn't, there are no checkpoints, and the first save creates the
+   * tables.
+   */
   hasTables(): Promise<boolean> {
     return this.#calls.run(() => this.#checkTables());
   }
@@ -195,7 +199,7 @@ export class PostgresAdapter extends SqlAdapter {
   #enqueue(append: Append | LogAppend): Promise<number> {
     const taskId = getTaskId(append);
     return this.#calls.inTurn(taskId, async () => {
-      // A refused append must not make tables.
+      // A refused append must not create tables.
       const { groupCommit, appender } = await this.#ensureTables(() => firstSequence(append));
       const sequence = await groupCommit.enqueue(await appender.prepare(append));
       const { dueAt } = "draft" in append ? append.draft : append.options;
@@ -212,7 +216,7 @@ export class PostgresAdapter extends SqlAdapter {
     yield* (await this.#withTables(({ leases }) => leases.held())) ?? [];
   }
 
-  /** Whether the tables exist. Once they do, this isn't checked again. */
+  /** Checks whether the tables exist. Once they do, later calls don't ask the server. */
   async #checkTables(): Promise<boolean> {
     if (this.#hasTables) return true;
     const { schema, location } = this.#settings;
@@ -223,7 +227,7 @@ export class PostgresAdapter extends SqlAdapter {
     return this.#hasTables;
   }
 
-  /** The tables. If they are missing, calls `check`, then makes them. */
+  /** Returns the tables. If they are missing, calls `check`, then creates them. */
   async #ensureTables(check?: () => void): Promise<Tables> {
     if (await this.#checkTables()) return this.#tables;
     check?.();
@@ -291,8 +295,8 @@ function findSchema({ schema, url }: PostgresAdapterOptions): string {
 }
 
 /**
- * The host, for messages. For a socket, it is the folder in the parameter `host`. If the URL names no host, the message
- * doesn't either, since pg finds it elsewhere.
+ * Returns " at " and the host, for messages. The host of a socket is the folder in the parameter `host`. If the URL
+ * names no host, returns "", since pg finds the host elsewhere.
  */
 function describeHost(url: string): string {
   const { host, searchParams } = new URL(url);

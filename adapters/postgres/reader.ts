@@ -19,7 +19,7 @@ import type { PostgresStatements } from "./statements.js";
 import type { TransientCheckpoints } from "./transient.js";
 
 const WIDTH = COLUMNS.length;
-/** The most bytes of payloads that are read at a time. If a single payload is larger, it is read by itself. */
+/** The most bytes of payloads that are read at a time. A larger payload is read alone. */
 export const PAGE_BYTES = 256 * 1024;
 
 interface ReaderParts {
@@ -53,7 +53,7 @@ export class PostgresReader {
     return row && this.#parseCheckpoint(taskId, row);
   }
 
-  /** The summary of the checkpoint with this id. Its seal isn't checked. */
+  /** Reads the summary of the checkpoint with this id. The seal isn't checked. */
   async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
     const [row] = await run.rows(this.#parts.sql.reads.byId, taskId, digestId(id));
     return row && this.#parseSealed(taskId, row);
@@ -71,7 +71,9 @@ export class PostgresReader {
     return pageOfSummaries(query, found, (row) => this.parseSummary(query.taskId, row), next);
   }
 
-  /** Like {@link summaries}, for whole checkpoints: the first checkpoint, and more as long as they fit into `bytes`. */
+  /**
+   * Like {@link summaries}, but returns whole checkpoints: the first one, and more as long as they fit into `bytes`.
+   */
   async checkpoints(query: CheckpointQuery, rows: number, bytes: number): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
     if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#readFirst(query);
@@ -93,7 +95,7 @@ export class PostgresReader {
   }
 
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
-    // Tasks with records only have the status ''.
+    // A task that has records only has the status ''.
     const { order, status = [...CHECKPOINT_STATUSES, ""], prefix = "" } = query;
     const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#parts.sql.acrossTasks;
     const part = [status, Number.isFinite(limit) ? limit : null, skip];
@@ -106,7 +108,7 @@ export class PostgresReader {
     return rows.map(([taskId]) => String(taskId));
   }
 
-  /** The tasks among these ids that have checkpoints, in the order of the ids. */
+  /** Reads the tasks with these ids that have checkpoints or records, in the order of the ids. */
   async tasks(taskIds: readonly string[]): Promise<readonly TaskFound[]> {
     const found = await this.#parts.connection.rows(this.#parts.sql.acrossTasks.tasks, taskIds);
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
@@ -125,14 +127,17 @@ export class PostgresReader {
     return checkSummary(this.#parseSealed(taskId, row), () => describeRow(this.#parts.location, taskId, row[0]));
   }
 
-  /** The header of the record in a row of RECORD_COLUMNS. The seal isn't checked. */
+  /** Parses the header of the record in a row of RECORD_COLUMNS. The seal isn't checked. */
   parseRecordHeader(taskId: string, row: SqlRow): RecordHeader | CorruptRecord {
     return parseRecordHeader(taskId, parseRecordValues(row), () =>
       describeRecord(this.#parts.location, taskId, row[0]),
     );
   }
 
-  /** Like {@link parseRecordHeader}, with `is_text` and `body` in the two columns after those of the header. */
+  /**
+   * Like {@link parseRecordHeader}, but for a whole record: the columns `is_text` and `body` follow those of the
+   * header.
+   */
   parseRecord(taskId: string, row: SqlRow): LogRecord | RecordHeader | CorruptRecord {
     const [isText, bytes] = row.slice(RECORD_COLUMNS.length);
     const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : bytes;
@@ -146,7 +151,7 @@ export class PostgresReader {
     );
   }
 
-  /** Reads the first row of the range. If its text is the cached text, only the row is read. */
+  /** Reads the first row of the range. If the row's text is cached, doesn't read the text again. */
   async #readFirst(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
     const known = this.#parts.histories.getCached(taskId);
@@ -191,13 +196,13 @@ function toRange({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery)
   return [taskId, afterSequence + 1, last];
 }
 
-/** The sequence of the last row. The next page begins after it. */
+/** Returns the sequence of the last row, after which the next page begins. */
 function findLastSequence(rows: readonly SqlRow[]): number | undefined {
   const last = rows.at(-1);
   return last && Number(last[0]);
 }
 
-/** The body of a payload. Bytes become a plain Uint8Array, whose memory isn't shared. */
+/** Returns the body of a payload. Bytes become a plain Uint8Array, whose memory isn't shared. */
 function toBody(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }
@@ -214,7 +219,7 @@ const NUMBERS_OF_RECORD: readonly number[] = (["sequence", "size_bytes"] as cons
   RECORD_COLUMNS.indexOf(name),
 );
 
-/** The values of RECORD_COLUMNS, which come first in a row. */
+/** Parses the values of RECORD_COLUMNS, which come first in a row. */
 function parseRecordValues(row: SqlRow): SqlRow {
   const values = row.slice(0, RECORD_COLUMNS.length);
   return values.map((value, column) => (NUMBERS_OF_RECORD.includes(column) ? parseNumber(value) : value));

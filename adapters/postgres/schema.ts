@@ -7,12 +7,12 @@ import { quoteName } from "./statements/tables.js";
 /** The version of the tables. */
 const VERSION = 1;
 const NOTE = "Waymark's checkpoints, version ";
-/** The letters `WYMK` as a number, which no other program should lock. */
+/** The letters `WYMK` as a number, so that other programs don't use the same lock. */
 const ADVISORY_LOCK = 0x57594d4b;
 
 /**
- * The statements that make the tables, to be applied by hand if the adapter has `migrate: false`. They may be applied
- * again.
+ * Returns the statements that create the tables, for applying them by hand if the adapter has `migrate: false`.
+ * Applying them again is safe.
  *
  * @param schema - Default `waymark`.
  */
@@ -22,26 +22,26 @@ export function postgresDdl(schema = "waymark"): string {
 
 /**
  * Small payloads and payloads of bytes are stored in the checkpoint's row. (PostgreSQL itself stores large bytes
- * outside the row.) A text of 1 KB or more is stored as a piece of its task's history (see adapters/sql/history.ts). So
- * lists needn't read over it, and a new status doesn't write it again.
+ * outside the row.) A text of 1 KB or more is stored as a piece of its task's history (see adapters/sql/history.ts), so
+ * that lists don't read it and a new status doesn't rewrite it.
  *
- * Every append writes the task's row, and the row's lock orders the sequences. One look-up of the row gives the task's
- * position. The row also shows if checkpoints are missing.
+ * Every append writes the task's row, and the row's lock orders the sequences. One look-up of the row returns the
+ * task's position. The row also shows whether checkpoints are missing.
  *
- * COLLATE "C" sorts by code point, which is the contract's order. An id is found by its SHA-256, since ids may be
+ * COLLATE "C" sorts by code point, which is the contract's order. An id is looked up by its SHA-256, since ids may be
  * longer than a key.
  */
 function renderTables(schema: string): string {
   const name = quoteName(schema);
   return `CREATE TABLE IF NOT EXISTS ${name}.tasks (
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
-  last_sequence bigint NOT NULL, -- the last one given; it outlives its checkpoint
+  last_sequence bigint NOT NULL, -- the last sequence taken, even if its checkpoint was removed
   count bigint NOT NULL,
   newest_sequence bigint, -- NULL in a task without checkpoints
-  newest_created_at text COLLATE "C", -- in a task that has records only, the last one's
-  newest_status text COLLATE "C", -- '' in a task that has records only; NULL in one that has nothing
+  newest_created_at text COLLATE "C", -- the last record's in a task that has records only
+  newest_status text COLLATE "C", -- '' in a task that has records only; NULL in an empty task
   due_at text COLLATE "C", -- when a worker may continue the task, in ISO 8601 UTC; NULL: no worker may
-  last_text bytea, -- the text that the last piece gives: its SHA-256, and 8 bytes of its id's; NULL: the next one begins anew
+  last_text bytea, -- the last text: its SHA-256, and 8 bytes of its checkpoint id's; NULL: the next text begins a new history
   last_event bigint, -- the sequence of the last event
   lazy_sequence bigint, -- the last sequence that was committed without a sync
   removed_up_to bigint -- the highest sequence of a removed record
@@ -68,29 +68,29 @@ CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
   sha256 text COLLATE "C" NOT NULL,
   seal text COLLATE "C" NOT NULL,
   is_text boolean NOT NULL, -- true: the body is JSON in UTF-8; false: it is what the encoding says
-  body bytea, -- NULL: it is made of pieces
+  body bytea, -- NULL: the body is stored as pieces
   PRIMARY KEY (task_id, sequence)
 );
 CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task_id, id_digest);
 
--- The pieces of a task's texts. A piece outlives its checkpoint for as long as others need it.
+-- The pieces of a task's texts. A removed checkpoint's piece is kept as long as other pieces need it.
 CREATE TABLE IF NOT EXISTS ${name}.pieces (
   task_id text COLLATE "C" NOT NULL,
-  number bigint NOT NULL, -- the sequence of its checkpoint; of a bundle, of the last one
+  number bigint NOT NULL, -- its checkpoint's sequence; for a bundle, the last checkpoint's
   form int NOT NULL, -- 1: a whole text, 2: a whole text, by Brotli, 3: a delta, 4: a bundle of deltas
   body bytea NOT NULL,
   PRIMARY KEY (task_id, number)
 );
-ALTER TABLE ${name}.pieces ALTER COLUMN body SET STORAGE EXTERNAL; -- it is compressed by itself
+ALTER TABLE ${name}.pieces ALTER COLUMN body SET STORAGE EXTERNAL; -- the adapter compresses bodies itself
 
--- The records of a task's log, beside its checkpoints.
+-- The records of a task's log. (Its checkpoints have their own table.)
 CREATE TABLE IF NOT EXISTS ${name}.records (
   task_id text COLLATE "C" NOT NULL,
   sequence bigint NOT NULL,
   kind text COLLATE "C" NOT NULL,
   name text COLLATE "C",
   record_key text COLLATE "C",
-  id text COLLATE "C", -- of an event
+  id text COLLATE "C", -- an event's
   id_digest bytea, -- the SHA-256 of id
   created_at text COLLATE "C" NOT NULL,
   encoding text COLLATE "C" NOT NULL,
@@ -103,17 +103,17 @@ CREATE TABLE IF NOT EXISTS ${name}.records (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS records_by_id ON ${name}.records (task_id, id_digest) WHERE id_digest IS NOT NULL;
 
--- Who runs a task. A row outlives its task, so that tokens only grow.
+-- The runners of tasks. A row is kept after its task is removed, so that tokens only grow.
 CREATE TABLE IF NOT EXISTS ${name}.leases (
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
-  holder text NOT NULL, -- and the id of its claim
+  holder text NOT NULL, -- with the id of its claim
   token bigint NOT NULL,
   expires_at timestamptz NOT NULL
 );
--- The leases that are held, or that ended without a release.
+-- The leases that are held, or that expired without a release.
 CREATE INDEX IF NOT EXISTS leases_unreleased ON ${name}.leases (expires_at, task_id) WHERE expires_at > 'epoch';
 
--- Where repair puts damaged rows. For a task's row, the reason says what it contained.
+-- Repair moves damaged rows here. The reason of a task's row contains its values.
 CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   task_id text COLLATE "C" NOT NULL,
   number bigint GENERATED ALWAYS AS IDENTITY,
@@ -136,7 +136,7 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   sha256 text,
   seal text,
   is_text boolean,
-  kind text, -- of a record; NULL in a checkpoint
+  kind text, -- a record's; NULL for a checkpoint
   name text,
   record_key text,
   form int, -- 0: the body is the payload; otherwise it is a piece
@@ -144,18 +144,20 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   PRIMARY KEY (task_id, number)
 );
 
--- By this the program knows its tables.
+-- The program recognises its tables by this comment.
 COMMENT ON TABLE ${name}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';
 `;
 }
 
-/** What the first columns of {@link LOOK} must be. The driver and the server have settings that change them. */
+/**
+ * The values that the first columns of {@link LOOK} must have. Settings of the driver or the server may change them.
+ */
 const SAMPLES: readonly unknown[] = [Buffer.from([0, 255]), true, 1, "UTF8"];
 /**
  * Returns at least one row, which begins with the samples.
  *
- * This reads the catalogue itself, because `to_regclass` may return a result that the connection cached before it
- * waited for the lock.
+ * Reads the catalogue itself, because `to_regclass` may return a result that the connection cached before it waited for
+ * the lock.
  */
 const LOOK = `
   SELECT decode('00ff', 'hex'), true, 1::bigint, current_setting('client_encoding'),
@@ -187,7 +189,7 @@ export async function hasTables(statements: Statements, schema: string, location
 
 function makeUnreadableError(location: string): StorageError {
   return new StorageError(
-    `The pool of ${location} returns values in another form than the adapter asks for, so intact checkpoints would look ` +
+    `The pool of ${location} doesn't return values in the form that the adapter asks for, so intact checkpoints would look ` +
       "damaged. Nothing was read or written. Set `binary` to false and `client_encoding` to UTF8. A wrapper of the pool " +
       "must pass on a query's `types` and `rowMode`. pg-native ignores `types`, so don't set type parsers with it.",
   );
@@ -207,7 +209,7 @@ export async function makeTables(connection: PostgresConnection, schema: string,
         `The database of ${location} has the encoding ${String(encoding)}. Nothing was created; choose a database with UTF8.`,
       );
     }
-    // If the schema exists, only the tables are made, because the role may not have the right to make schemas.
+    // If the schema exists, only the tables are created, because the role may not have the right to create schemas.
     await statements.change(existing === null ? postgresDdl(schema) : renderTables(schema));
   };
   await connection.atomically(make, { twice: true });

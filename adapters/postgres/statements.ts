@@ -7,8 +7,8 @@ import { makeRecordStatements } from "./statements/records.js";
 import { nameTables } from "./statements/tables.js";
 
 /**
- * All statements on a schema's tables. Each names the task's id as $1, except the statements across tasks. So a database
- * that distributes tables by this id asks only one machine.
+ * Makes all statements on a schema's tables. Except for the statements across tasks, $1 is the task's id, so that a
+ * database that distributes tables by this id asks only one machine.
  */
 export function makeStatements(schema: string) {
   const tables = nameTables(schema);

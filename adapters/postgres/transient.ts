@@ -7,12 +7,12 @@ export interface Replaced {
   readonly seals: readonly string[];
 }
 
-/** The most tasks that are remembered. A task that was forgotten costs a statement. */
+/** The most tasks in the cache. A task that isn't in the cache costs a statement. */
 const MAX_TASKS = 1000;
 
 /**
- * The transient checkpoints that this adapter stored or read last, by task. The next append to the task can replace them
- * without reading them first. If another process has changed the status meanwhile, the checkpoint isn't replaced and stays.
+ * Caches each task's transient checkpoint that this adapter stored or read last, so that the next append can replace it
+ * without reading it first. A checkpoint whose status another process has changed in the meantime isn't replaced.
  */
 export class TransientCheckpoints {
   readonly #byTask = new Map<string, Replaced & Pick<SealedSummary, "id">>();
@@ -27,7 +27,7 @@ export class TransientCheckpoints {
     const { taskId, id, sequence, status, seal } = newest;
     this.#byTask.delete(taskId);
     if (!isTransient(newest)) return;
-    // If it is paused, it may be set to running, to wake its run.
+    // A paused checkpoint may be set to running to wake its run, so the seal of that status also counts.
     const mayWake = status === "paused" && brokenSeal(newest) === undefined;
     const woken = mayWake ? [withStatus(newest, { status: "running" }).seal] : [];
     this.#byTask.set(taskId, { id, sequence, seals: [seal, ...woken] });

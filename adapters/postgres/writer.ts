@@ -112,7 +112,8 @@ export class PostgresWriter {
       if (removed.some(([, hasPiece]) => hasPiece === true)) await run.change(this.#parts.sql.pieces.trim, taskId);
       return removed.length;
     });
-    // A removed task ends its followers. Removed checkpoints change nothing for anyone, and policies remove many.
+    // Followers of a removed task end. For other removals no notification is sent: no watcher needs it, and retention
+    // policies remove many checkpoints.
     if (ids === "all") this.#parts.changes.note(taskId, false);
     return count;
   }
@@ -121,7 +122,7 @@ export class PostgresWriter {
     const { lockTasks, newestOfTasks, removePrefix } = this.#parts.sql.acrossTasks;
     let taskIds: readonly string[] = [];
     const count = await this.#parts.connection.atomically(async (run) => {
-      // Only these tasks are changed, since a task that begins after this isn't locked.
+      // Only the locked tasks are removed, not tasks that begin later.
       const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
       if (expected !== undefined) {
         const rows = await run.rows(newestOfTasks, prefix, prefix + HIGHEST);
@@ -152,14 +153,14 @@ export class PostgresWriter {
   }
 
   /**
-   * Locks the task's row. Returns `undefined` if there is no such task. Then the caller must not change the task, because
-   * others may begin it, and it isn't locked.
+   * Locks the task's row. Returns `undefined` if there is no such task. The caller must then not change the task,
+   * because it isn't locked, and another process may begin it.
    */
   async #lock(run: Statements, taskId: string): Promise<Position | undefined> {
     const [row] = await run.rows(this.#parts.sql.changes.lock, taskId);
     if (row !== undefined) return { lastEvent: Number(row[2]) };
-    // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
-    // others have just begun would have both.
+    // A statement sees a single snapshot. If it finds checkpoints but no row, the task is damaged: a task that another
+    // process has just begun would have both.
     const [[last, , , , , , checkpoints] = []] = await run.rows(this.#parts.sql.maintenance.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw makeDamageError(taskId);
     return undefined;
@@ -193,11 +194,10 @@ export async function shortenTask(
 }
 
 /**
- * Brings a task's `due_at` up to date, in the transaction that has changed the newest checkpoint. Otherwise a time that
- * a record has set still holds.
+ * Updates a task's `due_at` in the transaction that has changed its newest checkpoint. Until then, a time that a record
+ * has set still holds.
  *
- * @param rows - The values of the task's row that decide it, as the change returned them. Without a row, nothing was
- *   changed.
+ * @param rows - The values that determine `due_at`, as the change returned them. No row means that nothing was changed.
  */
 async function updateDueAt(
   run: Statements,

@@ -43,13 +43,13 @@ export interface Append {
   readonly options: AppendOptions;
 }
 
-/** @internal The task that the append is for. */
+/** @internal Returns the id of the task to which the append belongs. */
 export function getTaskId(append: Append | LogAppend): string {
   return "draft" in append ? append.draft.taskId : append.taskId;
 }
 
 /**
- * @internal The sequence of an append if nothing is stored yet.
+ * @internal Returns the sequence of an append to an empty task.
  *
  * @throws {CheckpointError} A condition of the append doesn't hold.
  */
@@ -59,9 +59,9 @@ export function firstSequence(append: Append | LogAppend): number {
 }
 
 /**
- * @internal The sequence of the checkpoint, or of the first record. See `nextSequence`.
+ * @internal Returns the sequence of the checkpoint or of the first record. See `nextSequence`.
  *
- * @throws {CheckpointError} A condition of the append doesn't hold, except that of the lease, which isn't checked.
+ * @throws {CheckpointError} A condition of the append doesn't hold. The lease isn't checked.
  */
 export function requireSequence(append: Append | LogAppend, position: TaskPosition): number {
   const { condition, options } = append;
@@ -92,10 +92,10 @@ export interface SqlStore {
   };
 }
 
-/** @internal An adapter's calls, in order. */
+/** @internal Runs an adapter's calls in order. */
 export interface TableCalls {
   enqueue(append: Append | LogAppend): Promise<number>;
-  /** Runs `work` with the tables. Resolves to `undefined` if there are none. */
+  /** Runs `work` with the tables. Resolves to `undefined` if there are no tables. */
   read<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
   /** Like `read`, for work that changes the tables. */
   change<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
@@ -103,9 +103,7 @@ export interface TableCalls {
   watch(changed: Changed, taskId: string | undefined): () => void;
 }
 
-/**
- * The base of the adapters on SQL. It copies arguments at once, since a caller may change them while its call waits.
- */
+/** The base of the adapters on SQL. Copies arguments at once, since a caller may change them while its call waits. */
 export abstract class SqlAdapter implements StorageAdapter {
   abstract readonly name: string;
   readonly capabilities = { durable: true, multiProcess: true } as const;

@@ -2,7 +2,7 @@ import { brokenSeal, type CheckpointSummary, type SealedSummary, toSummary } fro
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { damagedRow, nextDueAtIn, numberOr0, type SqlRow } from "./rows.js";
 
-/** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
+/** Checks a summary's seal. Lists return summaries without the seal, so it can't be checked later. */
 export function checkSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,
@@ -13,12 +13,12 @@ export function checkSummary(
 }
 
 /**
- * Says how a task's row differs from the task's checkpoints. Returns `undefined` if it doesn't differ.
+ * Describes how a task's row differs from the task's checkpoints. Returns `undefined` if it doesn't differ.
  *
- * @param row - The last sequence; then from the row: the count, the newest checkpoint's sequence, time and status, and
- *   the time when the task is due; then from the checkpoints: the same four values, and the newest one's `due_at`. A
- *   task that has records only has the last one's time, and the status ''. Last, the sequence of the last record, if the
- *   row must count it.
+ * @param row - First the last sequence. Then five values from the row: the count, the newest checkpoint's sequence,
+ *   time and status, and the task's `due_at`. Then the same five values as read from the checkpoints (for a task with
+ *   records only, the last record's time and the status ''). Finally the last record's sequence, if `last_sequence`
+ *   must include it.
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(6, 10)];
@@ -28,7 +28,7 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
     Number.isSafeInteger(last) && numberOr0(last) >= Math.max(numberOr0(actual[1]), numberOr0(row[11]));
   if (isNumbered && said.every((value, column) => value === actual[column])) return damageInDueAt(row);
   const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
-  return `its row says ${told(said)}, the last sequence ${String(last)}; there are ${told(actual)}`;
+  return `its row shows ${told(said)}, the last sequence ${String(last)}; there are ${told(actual)}`;
 }
 
 function damageInDueAt(row: SqlRow): string | undefined {
@@ -36,10 +36,10 @@ function damageInDueAt(row: SqlRow): string | undefined {
   const dueAt = rebuildDueAt(row);
   if (said === dueAt) return undefined;
   const told = (time: unknown) => (time === null ? "it isn't due" : `it is due at ${String(time)}`);
-  return `its row says that ${told(said)}; by its newest checkpoint, ${told(dueAt)}`;
+  return `according to its row, ${told(said)}; by its newest checkpoint, ${told(dueAt)}`;
 }
 
-/** The time of the newest checkpoint, or the row's if that is earlier: a record may have set it. */
+/** Returns the newest checkpoint's due time, or the row's if it is earlier, since a record may have set it. */
 function rebuildDueAt(row: SqlRow): string | null {
   const said = row[5];
   const dueAt = nextDueAtIn(row.slice(8, 11), said);
@@ -47,7 +47,7 @@ function rebuildDueAt(row: SqlRow): string | null {
 }
 
 /**
- * The values, without the id, for a task's row that agrees with its checkpoints. @param row - As for
+ * Returns the values, without the id, of a task's row that agrees with its checkpoints. @param row - As for
  * {@link damageInTaskRow}.
  */
 export function rebuildTaskRow(row: SqlRow): SqlRow {

@@ -1,4 +1,4 @@
-/** One of the edits that turn a base into a similar text. The edits are in the order of the text. */
+/** One of the edits that turn a base into a similar text. Edits follow the order of the text. */
 interface Edit {
   /** The distance in the base from the end of the previous edit's kept bytes to the start of this edit's kept bytes. */
   readonly skip: number;
@@ -8,9 +8,9 @@ interface Edit {
   readonly insert: Uint8Array;
 }
 
-/** The length of a match, in bytes, that marks a common place of two texts. Shorter matches are coincidences. */
+/** The length in bytes of a match that marks a common place of two texts. Shorter matches are coincidences. */
 const ANCHOR = 32;
-/** The length of a match, in bytes, that surely isn't a coincidence. */
+/** The length in bytes of a match that certainly isn't a coincidence. */
 const SURELY = 512;
 /** The number of anchors that are searched for in a window before a wider window is used. */
 const TRIES = 16;
@@ -20,19 +20,19 @@ const WIDEST_WINDOW = 16 * 1024;
 /** The fixed cost of a search for an anchor, in bytes, added to the bytes searched. */
 const TRY_BYTES = 1024;
 /**
- * The most bytes that may be searched. `inAll` takes 2 ms. `aByte` is added for each byte of the text, and takes about
- * as long as JSON.stringify.
+ * The most bytes that are searched: `inAll`, which takes 2 ms, plus `aByte` for each byte of the text, which takes
+ * about as long as JSON.stringify.
  */
 const MAX_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
-/** A change of at most so many bytes, and of this share of the text, isn't searched: that takes longer than storing it. */
+/** If the rest of the text is below both limits, it is stored without a search, which would take longer. */
 const SMALL_CHANGE = { bytes: 1024, share: 1 / 8 };
-/** A power of 8. */
+/** The largest block that is compared at once, in bytes. Must be a power of 8. */
 const BLOCK = 4096;
 
 /**
  * Makes the delta that turns `base` into `text`. The delta is small if most of the text occurs in the base, at any
- * place and any number of times. It contains the base's length, the number of edits, three numbers for each edit, and
- * all inserted bytes. Returns `undefined` if it would have more than `most` bytes.
+ * place and any number of times. The delta contains the base's length, the number of edits, three numbers for each
+ * edit, and all inserted bytes. Returns `undefined` if the delta would have more than `most` bytes.
  */
 export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer | undefined {
   const edits = editsBetween(base, text, most);
@@ -46,8 +46,8 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
 }
 
 /**
- * Returns the text that results from applying the deltas to their base, one after another. It works backwards from the
- * last delta, and copies each byte of the text once, from an insert or the base. So the texts in between take no
+ * Applies the deltas to their base, one after another, and returns the resulting text. Works backwards from the last
+ * delta and copies each byte of the text once, from an insert or the base. The texts in between therefore take no
  * memory, even if a damaged delta makes them huge.
  *
  * @param mostBytes - The most bytes that the text may have.
@@ -70,8 +70,8 @@ export function withDeltas(base: Buffer, deltas: readonly Buffer[], mostBytes: n
 }
 
 /**
- * Bytes that are still missing in the last text. Their place there is `at`; in the text that the current delta makes it
- * is `from`.
+ * Bytes that are still missing in the last text. They go to `at` in the last text, and come from `from` in the text
+ * that the current delta makes.
  */
 interface Span {
   readonly at: number;
@@ -79,7 +79,7 @@ interface Span {
   readonly length: number;
 }
 
-/** Copies the delta's inserts to the missing spans. Returns the spans that are in the delta's base. */
+/** Copies the delta's inserts to the missing spans. Returns the spans that come from the delta's base. */
 function afterInserts(text: Buffer, missing: readonly Span[], { parts, inserts }: DeltaParts): readonly Span[] {
   const left: Span[] = [];
   for (const span of missing) {
@@ -103,7 +103,7 @@ function addTo(spans: Span[], span: Span): void {
   else spans.push(span);
 }
 
-/** The part that has the byte at `position`. */
+/** Returns the part that contains the byte at `position`. */
 function partAt(parts: readonly Part[], position: number): Part {
   let [low, high] = [0, parts.length - 1];
   while (low < high) {
@@ -111,7 +111,7 @@ function partAt(parts: readonly Part[], position: number): Part {
     if ((parts[middle]?.start ?? 0) <= position) low = middle;
     else high = middle - 1;
   }
-  // The parts cover the whole text.
+  // There is always a part, because the parts cover the whole text.
   return parts[low] as Part;
 }
 
@@ -161,8 +161,8 @@ function partsIn(bytes: Buffer): DeltaParts {
 }
 
 /**
- * Encodes numbers of at most 53 bits. Each byte has seven bits of the number, the lowest first. Its eighth bit says
- * whether more bytes follow.
+ * Encodes numbers of at most 53 bits. Each byte has seven bits of the number, the lowest first. Its eighth bit is set
+ * if more bytes follow.
  */
 export function encodeNumbers(numbers: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(8 * numbers.length);
@@ -202,7 +202,10 @@ export class NumberReader {
   }
 }
 
-/** The edits that turn `base` into `text`, unless they insert more than `most` bytes. Their inserts are views of `text`. */
+/**
+ * Returns the edits that turn `base` into `text`; `undefined` if they insert more than `most` bytes. The inserts are
+ * views of `text`.
+ */
 function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[] | undefined {
   const edits: Edit[] = [];
   const tail = sameAtEnd(base, text);
@@ -231,10 +234,7 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   return edits;
 }
 
-/**
- * The place from which a base and a text are alike again. It is at the offset `skip` in the base and `insert` in the
- * text.
- */
+/** The place from which a base and a text match again: at the offset `skip` in the base and `insert` in the text. */
 interface Meeting {
   readonly skip: number;
   readonly insert: number;
@@ -252,7 +252,7 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
       if (effort.left < 0) return best;
       const found = near.indexOf(text.subarray(insert, insert + ANCHOR));
       if (found < 0) continue;
-      // Among similar rows, an anchor occurs in the wrong rows too, so the longest match wins.
+      // Among similar rows, an anchor also occurs in wrong rows, so the longest match wins.
       const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
       if (alike <= longest) continue;
       longest = alike;
@@ -265,9 +265,9 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
 }
 
 /**
- * Looks anywhere in the base for a long stretch of the text. Short stretches are inserted instead, since a text with
- * many edits takes long to read. Anchors are searched for at doubling distances, so a stretch is found if it is about
- * as long as the part of the text before it.
+ * Searches the whole base for a long stretch of the text. Short stretches are inserted instead, since a text with many
+ * edits takes long to read. Anchors are taken at doubling distances, so a stretch is found if it is about as long as
+ * the text before it.
  */
 function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: number }): Meeting | undefined {
   for (let insert = 0; insert + SURELY <= text.length; insert = Math.max(ANCHOR, insert * 2)) {
@@ -282,7 +282,7 @@ function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: nu
   return undefined;
 }
 
-/** The beginning of the common stretch around a common place. */
+/** Returns the beginning of the common stretch around a common place. */
 function findBeginning(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
   const back = sameAtEnd(base.subarray(0, found), text.subarray(0, insert));
   return { skip: found - back, insert: insert - back };
@@ -303,7 +303,9 @@ function sameAtEnd(left: Buffer, right: Buffer): number {
   return same;
 }
 
-/** Counts the same bytes in blocks, up to `most`. The callers count the last few one by one, which is faster. */
+/**
+ * Counts equal bytes block by block, up to `most`. The callers count the last few bytes one by one, which is faster.
+ */
 function countSameBlocks(most: number, isSame: (from: number, to: number) => boolean): number {
   let same = 0;
   for (let size = BLOCK; size > 32; size /= 8) {

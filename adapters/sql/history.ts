@@ -12,8 +12,8 @@ import { isError } from "../../src/contract/errors.js";
 import { deltaBetween, encodeNumbers, NumberReader, withDeltas } from "./delta.js";
 
 /**
- * The most payloads of a history. A history is a run of payloads. The first is stored whole, and each later one as a
- * delta, its changes since the one before. Every {@link FOLD} deltas become one bundle, which takes less space and a
+ * The most payloads of a history. A history is a run of payloads. The first payload is stored whole, and each later one
+ * as a delta from the previous payload. Every {@link FOLD} deltas become one bundle, which takes less space and a
  * single read. A bundle has the number of its last delta.
  */
 export const PLACES = 1024;
@@ -26,7 +26,7 @@ export const FORM = {
   plain: 1,
   /** A text that others build on, compressed by Brotli. */
   packed: 2,
-  /** The changes since the text before. */
+  /** The changes since the previous text. */
   delta: 3,
   /** Several deltas, deflated. */
   bundle: 4,
@@ -45,17 +45,17 @@ export interface Piece {
 /** A text of a history, and the cost of reading it. */
 export interface HistoryText {
   readonly text: Buffer;
-  /** The sum of the bytes of the whole text on which it builds, and of all deltas since. */
+  /** The bytes to decode for this text: those of the whole text on which it builds, and of all deltas since. */
   readonly decoded: number;
-  /** The number of deltas after the last bundle. They have `singleBytes` bytes. */
+  /** The number of deltas after the last bundle. They have `singleBytes` bytes in total. */
   readonly singles: number;
   readonly singleBytes: number;
 }
 
-/** A piece is damaged or missing, so no text after it can be read. */
+/** A piece is damaged or missing, so no text that builds on it can be read. */
 export class BrokenHistoryError extends Error {}
 
-/** The smallest text that is compared with others. For smaller texts, comparing costs more than it saves. */
+/** The size from which texts are compared with others. For smaller texts, a comparison costs more than it saves. */
 const MIN_COMPARED_BYTES = 1024;
 
 /** Whether a payload is a text that is compared with others. */
@@ -64,31 +64,31 @@ export function isCompared(body: string | Uint8Array): body is string {
 }
 
 /**
- * This many single deltas become a bundle, or fewer if they have {@link FOLD_BYTES}. Making a bundle takes some 5 ms.
+ * This many single deltas become a bundle, or fewer if they have {@link FOLD_BYTES}. Making a bundle takes about 5 ms.
  */
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
 /**
- * The most texts in a row that are stored standalone, outside the history. After them, the next text that doesn't become a
+ * The most texts in a row that are stored standalone, outside the history. Then the next text that doesn't become a
  * delta begins a new history.
  */
 export const MAX_STANDALONE = 8;
 /** Texts smaller than this aren't compressed. */
 const MIN_PACKED = 32 * 1024;
-/** Larger texts aren't compressed on the event loop: 1 MB takes some 4 ms. */
+/** Larger texts aren't compressed on the event loop: 1 MB takes about 4 ms. */
 const MAX_PACKED_ON_LOOP = 8 * 1024 * 1024;
 /**
- * Brotli's quality. With this one, the result is as small as deflate's in a third of the time, and states that repeat
- * in the text are found.
+ * Brotli's quality. At this quality, the result is as small as deflate's in a third of the time, and repeated states in
+ * a text are found.
  */
 const QUALITY = 3;
 
 /** To read a text, at most this many times its size may be decoded, not counting later texts in its bundle. */
 const MAX_DECODED = 2;
 /**
- * The maximum size of a bundle in bytes. It may contain the deltas that its texts need, {@link FOLD_BYTES}, and one more delta
- * that is no larger than the text before it. On PostgreSQL it may contain several more deltas, if several processes
- * save before one of them makes the bundle.
+ * The maximum size of a bundle: `bytes` plus `times` the size of its text. A bundle may contain the deltas that its
+ * texts need, {@link FOLD_BYTES}, and one more delta that is no larger than the previous text. On PostgreSQL, it may
+ * contain several more deltas if several processes save before one of them makes the bundle.
  */
 const MAX_BUNDLED = { times: 16, bytes: 16 * FOLD_BYTES };
 
@@ -99,7 +99,7 @@ export interface TextPiece {
   readonly text: HistoryText;
 }
 
-/** The piece of a whole text, which begins a history. */
+/** Makes the piece of a whole text, which begins a history. */
 export function makeWhole(bytes: Buffer): TextPiece {
   const isPacked = bytes.length >= MIN_PACKED && bytes.length <= MAX_PACKED_ON_LOOP;
   return isPacked
@@ -117,7 +117,7 @@ function wholeIn(form: number, body: Buffer, bytes: Buffer): TextPiece {
   return { form, body, text: { text: bytes, decoded: bytes.length, singles: 0, singleBytes: 0 } };
 }
 
-/** Brotli's options. The window is as large as the text, which limits the memory. */
+/** Returns Brotli's options. The window is as large as the text, which limits the memory. */
 function brotliOptions({ length }: Buffer): BrotliOptions {
   const window = Math.min(Math.ceil(Math.log2(length)), constants.BROTLI_MAX_WINDOW_BITS);
   const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
@@ -127,8 +127,8 @@ function brotliOptions({ length }: Buffer): BrotliOptions {
 }
 
 /**
- * The delta for a text after `before`. Returns `undefined` if a delta saves too little, or if reading the text would
- * decode more than {@link MAX_DECODED} times its size.
+ * Makes the delta for a text after `before`. Returns `undefined` if a delta saves too little, or if reading the text
+ * would decode more than {@link MAX_DECODED} times its size.
  */
 export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | undefined {
   const most = Math.min(bytes.length / 2, bytes.length * MAX_DECODED - before.decoded);
@@ -147,9 +147,9 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
 }
 
 /**
- * Whether a text that doesn't become a delta is stored standalone, instead of beginning a new history. If it is much smaller
- * than `text`, it may be of another kind, and the next text may resemble `text` again. But if a delta can turn the
- * smaller text into `text`, the next text may build on the smaller one, so that one begins a history.
+ * Whether a text that doesn't become a delta is stored standalone, instead of beginning a new history. A text much
+ * smaller than `text` may be of another kind, and the next text may resemble `text` again. But if a delta can turn the
+ * smaller text into `text`, the next text may build on the smaller text, so the smaller text begins a history.
  *
  * @param standaloneCount - The number of payloads that were stored standalone since the history's last text.
  */
@@ -163,7 +163,7 @@ export function isFoldDue({ singles, singleBytes }: HistoryText): boolean {
   return singles >= FOLD || singleBytes >= FOLD_BYTES;
 }
 
-/** The same text after its single deltas became a bundle. */
+/** Returns the text as it is after its single deltas became a bundle. */
 export function folded<Text extends HistoryText>(text: Text): Text {
   return { ...text, singles: 0, singleBytes: 0 };
 }
@@ -216,10 +216,10 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
 }
 
 /**
- * The last text of a history, with which the next text is compared; `undefined` if it can't be read.
+ * Returns the last text of a history, with which the next text is compared; `undefined` if it can't be read.
  *
- * @param sizeBytes - The text's size according to its checkpoint. If it isn't known, the text is only read up to twice
- *   the next text's size, since a larger one would be useless.
+ * @param sizeBytes - The text's size according to its checkpoint. If it isn't known, the text may have at most twice
+ *   the next text's size, since a larger text would be useless.
  */
 export function lastTextAt(
   number: number,
@@ -246,7 +246,7 @@ function sumLengths(deltas: readonly Buffer[]): number {
 
 const MISSING = "a piece of its payload is missing";
 
-/** The deltas of a bundle. */
+/** Returns the deltas of a bundle. */
 function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] {
   const bytes = inflateRawSync(toBuffer(body), {
     maxOutputLength: sizeBytes * MAX_BUNDLED.times + MAX_BUNDLED.bytes,
@@ -263,7 +263,7 @@ function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] 
   });
 }
 
-/** The bytes of a piece. @throws {RangeError} The body isn't bytes. */
+/** Returns the bytes of a piece. @throws {RangeError} The body isn't bytes. */
 export function toBuffer(body: unknown): Buffer {
   if (types.isUint8Array(body)) return Buffer.from(body.buffer, body.byteOffset, body.length);
   throw new RangeError("it isn't bytes");
@@ -272,15 +272,15 @@ export function toBuffer(body: unknown): Buffer {
 /** The most bytes of cached texts. A single text is cached even if it is larger. */
 const MAX_CACHED_BYTES = 32 * 1024 * 1024;
 
-/** A text, and the number and digest of its checkpoint. */
+/** A text with the number and digest of its checkpoint. */
 export interface CachedText extends HistoryText {
   readonly number: number;
   readonly sha256: string;
 }
 
 /**
- * Caches the last text of each history, so that the next one can be compared with it. The key is the adapter's key
- * for the history. The least recently used text is dropped first.
+ * Caches the last text of each history, for comparison with the next text. The key is the adapter's key for the
+ * history. The least recently used text is dropped first.
  */
 export class TextCache<Key, Text extends CachedText = CachedText> {
   readonly #texts = new Map<Key, Text>();

@@ -13,7 +13,7 @@ import {
 import { requireAbsent, type TableCalls } from "./adapter.js";
 import { logInPages } from "./records.js";
 
-/** The log of an adapter on SQL. It copies arguments at once, since a caller may change them while its call waits. */
+/** The log of an adapter on SQL. Copies arguments at once, since a caller may change them while its call waits. */
 export class SqlLog implements TaskLog {
   readonly watch?: NonNullable<TaskLog["watch"]>;
   readonly #calls: TableCalls;
@@ -39,7 +39,7 @@ export class SqlLog implements TaskLog {
   read(query: RecordQuery): AsyncIterable<LogItem> {
     return logInPages(query, this.#pageRows, async (rest, rows) => {
       const page = await this.#calls.read(({ log }) => log.read(rest, rows));
-      // The sync follows the read, since what was committed between them would be yielded without a sync.
+      // The sync follows the read, because records committed after a sync would be yielded unsynced.
       if (query.durableOnly && page?.items.length) await this.#calls.change(({ log }) => log.sync(query.taskId));
       return page;
     });

@@ -18,30 +18,33 @@ import { damageInTaskRow } from "./damage.js";
 import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
 
-/** Gives maintenance access to a database's tables. If there are no tables, the methods find nothing. */
+/** Gives maintenance access to a database's tables. The methods find nothing if there are no tables. */
 export interface MaintainedTables {
   readonly location: string;
   readonly names: { readonly tasks: string; readonly quarantine: string };
   /** Advice for a database that is damaged as a whole. */
   readonly advice: string;
-  /** Returns the damage that the database's own check finds. If there is any, nothing else is checked. */
+  /** Returns the damage that the database's own check finds. If it finds any, nothing else is checked. */
   integrity?(quick: boolean): Promise<readonly string[]>;
   taskIds(): AsyncIterable<string>;
-  /** The task's checkpoints, the oldest first; with `quick`, without payloads. */
+  /** Yields the task's checkpoints, the oldest first; with `quick`, without payloads. */
   checkpoints(taskId: string, quick: boolean): AsyncIterable<PageRow<CheckpointSummary | StoredCheckpoint>>;
   locate(taskId: string, key: unknown): string;
-  /** The task's records and damaged ones; with `quick`, without bodies. */
+  /** Yields the task's records, including damaged ones; with `quick`, without bodies. */
   records(taskId: string, quick: boolean): AsyncIterable<LogItem>;
   locateRecord(taskId: string, sequence: number): string;
   taskRow(taskId: string): Promise<SqlRow | undefined>;
   /**
-   * Moves a damaged row into quarantine, in one transaction. Returns false if another process has moved or removed it
-   * since it was read.
+   * Moves a damaged checkpoint's row into quarantine, in one transaction. Returns false if another process has moved or
+   * removed the row since it was read.
    */
   moveCheckpoint(taskId: string, key: unknown): Promise<boolean>;
-  /** Likewise for a record. */
+  /** Like {@link moveCheckpoint}, for a record's row. */
   moveRecord(taskId: string, sequence: number): Promise<boolean>;
-  /** Makes the task's row agree with its checkpoints and records, in one transaction. Returns false if it already agrees. */
+  /**
+   * Makes the task's row agree with its checkpoints and records, in one transaction. Returns false if the row already
+   * agrees.
+   */
   rewriteTaskRow(taskId: string): Promise<boolean>;
 }
 
@@ -88,7 +91,7 @@ export class SqlMaintenance implements StorageMaintenance {
       if (reasons.length > 0) return;
       for await (const taskId of tables.taskIds()) {
         yield* this.#inspectTask(taskId, quick);
-        // SQLite answers synchronously. Without this turn, timers and `close` would wait until the last task is done.
+        // SQLite answers synchronously, so without this turn, timers and `close` would wait for the last task.
         await setImmediate();
       }
     } catch (error) {
@@ -122,8 +125,8 @@ export class SqlMaintenance implements StorageMaintenance {
       isIntact = false;
       yield sequence === undefined ? { finding } : { finding, move: () => tables.moveRecord(taskId, sequence) };
     }
-    // The row is only checked if everything else is intact. A damaged row of another table can make it differ.
-    // Moving it away rewrites the row.
+    // The task's row is only checked if everything else is intact. A damaged row of another table can make the task's
+    // row differ, and moving the damaged row away rewrites the task's row.
     const row = isIntact ? await tables.taskRow(taskId) : undefined;
     const reason = row && damageInTaskRow(row);
     if (reason === undefined) return;

@@ -9,14 +9,14 @@ import { damagedRow, HIGHEST, numberOr0, type SqlRow } from "./rows.js";
 /** The most rows that are read at a time. Other work can run between two reads. */
 export const PAGE_ROWS = 256;
 
-/** A row's key for maintenance, and its content. If the row can't be read, the content is a CorruptRecord. */
+/** A row's key for maintenance, and its content: a CorruptRecord if the row can't be read. */
 export interface PageRow<Found> {
   readonly key: unknown;
   readonly found: Found | CorruptRecord;
 }
 
 /**
- * A part of a longer answer. If more may follow, `next` is the sequence after which the next page begins, in the
+ * A part of a longer result. If more may follow, `next` is the sequence after which the next page begins, in the
  * query's order.
  */
 export interface Page<Found> {
@@ -24,10 +24,10 @@ export interface Page<Found> {
   readonly next: number | undefined;
 }
 
-/** Reads at most `rows` rows of the rest of a query. Resolves to `undefined` if there is no storage. */
+/** Reads at most `rows` rows of what is left of a query. Resolves to `undefined` if there is no storage. */
 type ReadPage<Found> = (rest: CheckpointQuery, rows: number) => Promise<Page<Found> | undefined>;
 
-/** Yields the query's entries page by page, ignoring its limit. Pages after the first have more rows. */
+/** Yields the query's entries page by page, and ignores its limit. Pages after the first have more rows. */
 export async function* entriesInPages<Found>(
   query: CheckpointQuery,
   firstRows: number,
@@ -59,18 +59,18 @@ export async function* inPages<Found extends CheckpointSummary>(
   }
 }
 
-/** The range of task ids that may match a query, from `from` up to but without `below`. */
+/** Returns the range of task ids that may match a query. The range includes `from`, but not `below`. */
 export function idRange({ prefix = "", after }: TaskQuery): readonly [from: string, below: string] {
   // The first text after an id is the id followed by the lowest character.
   const from = after === undefined || compareTaskIds(after, prefix) < 0 ? prefix : `${after}\0`;
   return [from, prefix + HIGHEST];
 }
 
-/** A task whose row says that it has checkpoints or records. */
+/** A task that has checkpoints or records according to its row. */
 export interface TaskFound extends Omit<StoredTask, "newest"> {
-  /** 0 if it has no checkpoints. */
+  /** The newest checkpoint's sequence; 0 if the task has no checkpoints. */
   readonly newestSequence: number;
-  /** The checkpoint with that sequence, or damage. */
+  /** The checkpoint with the sequence `newestSequence`, or damage. */
   readonly newest?: CheckpointSummary | CorruptRecord | undefined;
 }
 
@@ -83,10 +83,10 @@ interface TaskRowReader {
 }
 
 /**
- * The task of a row, unless it has neither checkpoints nor records: they may have been removed after its id was read.
+ * Returns the task of a row, or nothing if the task no longer has checkpoints or records.
  *
- * @param row - The count, the newest and the last sequence, `due_at`, `removed_up_to`, the last record's columns, and the newest
- *   checkpoint's.
+ * @param row - The count, the newest and the last sequence, `due_at`, `removed_up_to`, the last record's columns, and
+ *   the newest checkpoint's columns.
  */
 export function findTask(
   taskId: string,
@@ -107,7 +107,7 @@ export function findTask(
     {
       taskId,
       count: Number(count),
-      // An append of records to SQLite leaves the row as it is.
+      // In SQLite, an append of records doesn't update the row.
       lastSequence: Math.max(Number(lastSequence), newestSequence, numberOr0(record[0])),
       newestSequence,
       newest: newestSequence > 0 ? newest : last && isCorrupt(last) ? last : undefined,
@@ -118,7 +118,7 @@ export function findTask(
   ];
 }
 
-/** The page of the summaries in these rows that match the query, and of damaged ones. */
+/** Returns a page of the summaries in these rows that match the query, and of damaged ones. */
 export function pageOfSummaries(
   query: CheckpointQuery,
   rows: readonly SqlRow[],
@@ -133,8 +133,8 @@ export function pageOfSummaries(
  * Yields the tasks whose newest intact checkpoint matches the query. If newer checkpoints are damaged, these come
  * before their task.
  *
- * @param read - `ids` gives at most `limit` ids after the first `skip`, according to the tasks' rows. `tasks` gives
- *   those tasks of the ids that have checkpoints, in the order of the ids.
+ * @param read - `ids` returns at most `limit` ids after the first `skip`, according to the tasks' rows. `tasks` returns
+ *   the tasks with these ids that still have checkpoints or records, in the order of the ids.
  */
 export async function* tasksInPages(
   query: TaskQuery,
@@ -150,8 +150,8 @@ export async function* tasksInPages(
   let passed = 0;
   let wanted = query.limit ?? Number.POSITIVE_INFINITY;
   do {
-    // In the order `recent`, all wanted ids are read at once, because a task that is saved between two pages would
-    // change its place.
+    // In the order `recent`, all wanted ids are read at once, because a save between two pages would move its task in
+    // the order.
     const asked = isById ? Math.min(wanted, PAGE_ROWS) : wanted;
     const ids = await read.ids(rest, asked, isById ? 0 : passed);
     for (let at = 0; at < ids.length; at += PAGE_ROWS) {

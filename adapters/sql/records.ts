@@ -27,18 +27,18 @@ export interface LogAppend {
   readonly options: LogOptions;
 }
 
-/** The bytes of a log append's payloads. */
+/** Counts the bytes of a log append's payloads. */
 export function sizeOfRecords(records: readonly RecordDraft[]): number {
   return records.reduce((bytes, { payload }) => bytes + payload.body.length, 0);
 }
 
-/** A record's columns except `task_id`, `body` at the end, in the order of {@link parseRecord}. */
+/** A record's columns except `task_id` and the final `body`, in the order of {@link parseRecord}. */
 export const RECORD_COLUMNS = [
   ...["sequence", "kind", "name", "record_key", "id", "created_at", "encoding", "sha256", "seal", "size_bytes"],
 ] as const;
 
 /**
- * Reads a record's header from its columns, and checks their types, but not the seal.
+ * Reads a record's header from its columns. Checks their types, but not the seal.
  *
  * @param row - The values of {@link RECORD_COLUMNS}, the digests as text.
  */
@@ -56,7 +56,7 @@ export function parseRecordHeader(taskId: string, row: SqlRow, locate: () => str
   return header;
 }
 
-/** Like {@link parseRecordHeader}, with the body: `null` for an event whose body was removed. */
+/** Like {@link parseRecordHeader}, but with the body, which is `null` for an event whose body was removed. */
 export function parseRecord(
   taskId: string,
   row: SqlRow,
@@ -80,7 +80,7 @@ export function requireIntactRecord<Found extends LogRecord | RecordHeader>(
   const damage = isCorrupt(found) ? found.reason : findRecordDamage(found);
   if (!isCorrupt(found) && damage === undefined) return found;
   throw new CheckpointCorruptError(
-    `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${damage}. Nothing was changed, and it was left untouched.`,
+    `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${damage}. Nothing was changed.`,
   );
 }
 
@@ -92,7 +92,10 @@ function isTextOrNull(value: unknown): value is string | null {
   return value === null || isText(value);
 }
 
-/** A part of a log. If more may follow, `next` is the sequence after which the next page begins, in the query's order. */
+/**
+ * A part of a log. If more may follow, `next` is the sequence after which the next page begins, in the order of the
+ * query.
+ */
 export interface LogPage {
   readonly items: readonly LogItem[];
   readonly next: number | undefined;
@@ -101,13 +104,15 @@ export interface LogPage {
 /** The object that works with a database's table of records. */
 export interface LogTable {
   read(query: RecordQuery, rows: number): LogPage | Promise<LogPage>;
-  /** Makes what was committed before survive a power cut. */
+  /** Makes earlier commits survive a power cut. */
   sync(taskId: string): void | Promise<void>;
   remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): number | Promise<number>;
   replacePayloads(taskId: string, changes: readonly PayloadChange[]): readonly number[] | Promise<readonly number[]>;
 }
 
-/** The statement's value for a list of kinds: `null` for each of {@link RECORD_KINDS} that isn't selected. */
+/**
+ * Returns a statement's parameters for a list of kinds: `null` for each of {@link RECORD_KINDS} that isn't selected.
+ */
 export function kindColumns(kinds: RecordSelection["kinds"] | RecordQuery["kinds"]): readonly (string | null)[] {
   return RECORD_KINDS.map((kind) => (kinds?.includes(kind) === false ? null : kind));
 }
@@ -118,7 +123,7 @@ export function selectsCheckpoints({ kinds, name }: RecordQuery): boolean {
 }
 
 /**
- * The items of a query, read page by page. Corrupt ones don't count towards its limit.
+ * Yields the items of a query, which are read page by page. Corrupt items don't count towards its limit.
  *
  * @param pageRows - The most rows that are read at a time.
  */
@@ -126,7 +131,7 @@ export function logInPages(query: RecordQuery, pageRows: number, read: ReadLogPa
   return new PagedItems(readLogPages(query, pageRows, read));
 }
 
-/** Reads at most `rows` rows of the rest of a query. Resolves to `undefined` if there is no storage. */
+/** Reads at most `rows` rows of what is left of a query. Resolves to `undefined` if there is no storage. */
 type ReadLogPage = (rest: RecordQuery, rows: number) => Promise<LogPage | undefined>;
 
 async function* readLogPages(

@@ -10,7 +10,7 @@ import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { parseSummary } from "../../src/contract/parse-summary.js";
 import { findDueTime } from "../../src/contract/transient.js";
 
-/** One row, its values in the order of the statement's columns. */
+/** One row, with its values in the order of the statement's columns. */
 export type SqlRow = readonly unknown[];
 
 const DRAFT_FIELDS = SUMMARY_FIELDS.filter((field) => field !== "taskId" && field !== "sequence");
@@ -22,7 +22,7 @@ export const COLUMNS: readonly string[] = [
   ...["encoding", "sha256", "seal"],
 ];
 
-/** A new checkpoint's values for all columns between `sequence` and `seal`. */
+/** Lists a new checkpoint's values for all columns between `sequence` and `seal`. */
 export function listColumns(draft: CheckpointDraft): readonly unknown[] {
   const { encoding, sha256 } = draft.payload;
   const described = DRAFT_FIELDS.map((field) => {
@@ -33,7 +33,7 @@ export function listColumns(draft: CheckpointDraft): readonly unknown[] {
 }
 
 /**
- * The summary in a row of {@link COLUMNS}. The seal isn't checked.
+ * Parses the summary in a row of {@link COLUMNS}. The seal isn't checked.
  *
  * @param locate - Returns the row's place. Called if the row is damaged.
  * @param first - The index of the first of these columns. Default: 0.
@@ -59,7 +59,7 @@ function isJson(field: keyof CheckpointDraft): boolean {
   return field === "metadata" || field === "error";
 }
 
-/** The CorruptRecord for a checkpoint that can't be read, wholly or in part. */
+/** Makes the CorruptRecord for a checkpoint of which at least a part can't be read. */
 export function damagedRow(
   location: string,
   { taskId, id, sequence }: { readonly taskId: string; readonly id?: unknown; readonly sequence?: unknown },
@@ -77,10 +77,10 @@ export function damagedRow(
   };
 }
 
-/** The end of a prefix range: every task id that starts with `prefix` sorts before `prefix + HIGHEST`. */
+/** The end of a prefix range. Every task id that starts with `prefix` sorts before `prefix + HIGHEST`. */
 export const HIGHEST = "\u{10ffff}".repeat(257);
 
-/** The value of a column as a number; 0 if it isn't a number. */
+/** Returns a column's value if it is a number, else 0. */
 export function numberOr0(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }
@@ -100,10 +100,10 @@ function parseJson(json: unknown): JsonValue {
 }
 
 /**
- * The value of a task's column `due_at`: `findDueTime` of its newest checkpoint. But a running task keeps an earlier time.
- * So it keeps its place among the due tasks, and its many saves don't change an index.
+ * Returns the value of a task's column `due_at`: `findDueTime` of its newest checkpoint. A running task keeps an
+ * earlier time, so that it keeps its place among the due tasks, and its many saves don't change an index.
  *
- * @param current - The value now.
+ * @param current - The column's current value.
  */
 export function nextDueAt(
   newest: Pick<CheckpointSummary, "status" | "createdAt" | "dueAt">,
@@ -115,8 +115,8 @@ export function nextDueAt(
 }
 
 /**
- * Like {@link nextDueAt}, by the columns `created_at`, `status` and `due_at` of the newest checkpoint. `null` if there
- * is none, or if they are damaged.
+ * Like {@link nextDueAt}, but takes the columns `created_at`, `status` and `due_at` of the newest checkpoint. Returns
+ * `null` if there is no checkpoint, or if the columns are damaged.
  */
 export function nextDueAtIn([createdAt, status, dueAt]: SqlRow, current: unknown): string | null {
   const known = CHECKPOINT_STATUSES.find((one) => one === status);
@@ -124,7 +124,7 @@ export function nextDueAtIn([createdAt, status, dueAt]: SqlRow, current: unknown
   return nextDueAt({ createdAt, status: known, ...(typeof dueAt === "string" && { dueAt }) }, current);
 }
 
-/** A digest as bytes, which take half the space of its text in a column. */
+/** Converts a digest to bytes, which take half the space of its text in a column. */
 export function parseHex(hex: string): Buffer {
   return Buffer.from(hex, "hex");
 }

@@ -3,7 +3,7 @@ export type Changed = (isOwn?: boolean) => void;
 
 /** The watchers of one adapter. */
 export class Watchers {
-  /** By key; those of `undefined` wait for any due task. */
+  /** The watchers by key. Those under `undefined` wait for any due task. */
   readonly #byKey = new Map<string | undefined, Set<Changed>>();
 
   get isEmpty(): boolean {
@@ -19,9 +19,9 @@ export class Watchers {
     return this.#byKey.has(key);
   }
 
-  /** @returns Removes the watcher. */
+  /** @returns A function that removes the watcher. */
   add(changed: Changed, key: string | undefined): () => void {
-    // Each call has a watcher of its own, even if the same function is passed twice.
+    // Each call adds its own watcher, even if the same function is passed twice.
     const watcher: Changed = (isOwn) => changed(isOwn);
     const watchers = this.#byKey.get(key) ?? new Set();
     this.#byKey.set(key, watchers.add(watcher));

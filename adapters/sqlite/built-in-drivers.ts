@@ -2,16 +2,16 @@ import { pathToFileURL } from "node:url";
 import { isError } from "../../src/contract/errors.js";
 import type { SqliteDatabase, SqliteDriver, SqliteDriverName, SqliteStatement } from "./driver.js";
 
-/** A SQLite that a runtime brings along, by the name of its module. */
+/** The module name of an SQLite that is built into a runtime. */
 type BuiltInDriver = Exclude<SqliteDriverName, "better-sqlite3">;
 
-/** How a database is opened, as by better-sqlite3. */
+/** The options for opening a database, as in better-sqlite3. */
 interface OpenOptions {
   readonly fileMustExist: boolean;
   readonly timeout: number;
 }
 
-/** The part of `node:sqlite` that is used here. Its types aren't those of the oldest Node that is supported. */
+/** The part of `node:sqlite` that is used here. Node's own types don't fit the oldest supported Node. */
 interface NodeDatabase {
   readonly isTransaction: boolean;
   prepare(sql: string): NodeStatement;
@@ -40,12 +40,13 @@ interface BunStatement {
   values(...values: readonly unknown[]): unknown[][];
 }
 
-/** The driver of a runtime's own SQLite; `undefined` if this runtime has none, or an older one. */
+/** Returns the driver of a runtime's own SQLite; `undefined` if this runtime has none, or too old a version. */
 export function builtInDriver(name: BuiltInDriver): SqliteDriver | undefined {
   const loaded = loadQuietly(name);
   if (loaded === undefined) return undefined;
   if (name === "bun:sqlite" && "Database" in loaded) {
-    // Unchecked, since Bun's declarations aren't here; likewise Node's below.
+    // The type is asserted, since Bun's declarations aren't installed. Node's type is asserted below for the same
+    // reason.
     return bunDriver(loaded.Database as new (path: string, options: object) => BunDatabase);
   }
   // Node 22.13 to 22.15 can't return rows as arrays.
@@ -111,8 +112,9 @@ function nodeDriver(open: new (path: URL | string) => NodeDatabase): SqliteDrive
 }
 
 /**
- * Its errors have SQLite's codes already. It has no rows as arrays one at a time, so they are read at once, and a transaction
- * keeps other reads at their moment until the iteration has finished.
+ * Makes a driver of `bun:sqlite`, whose errors already have SQLite's codes. It can't return rows as arrays one at a
+ * time, so all rows are read at once, and a transaction keeps other reads at the same snapshot until the iteration has
+ * finished.
  */
 function bunDriver(open: new (path: string, options: object) => BunDatabase): SqliteDriver {
   return class implements SqliteDatabase {
@@ -164,19 +166,19 @@ function* inTransaction(database: SqliteDatabase, read: () => readonly unknown[]
   }
 }
 
-/** A URL that opens the file, but doesn't create it. */
+/** Returns a URL that opens the file but doesn't create it. */
 function existingFile(path: string): URL {
   const url = pathToFileURL(path);
   url.searchParams.set("mode", "rw");
   return url;
 }
 
-/** better-sqlite3 takes `undefined` as NULL, and so does the adapter. */
+/** Turns `undefined` into NULL, as better-sqlite3 does and the adapter expects. */
 function orNull(value: unknown): unknown {
   return value === undefined ? null : value;
 }
 
-/** The names of SQLite's result codes that the adapter tells apart, as better-sqlite3 has them. */
+/** Better-sqlite3's names for the SQLite result codes that the adapter tells apart. */
 const CODES: Readonly<Record<number, string>> = {
   5: "SQLITE_BUSY",
   6: "SQLITE_LOCKED",
@@ -191,7 +193,7 @@ const CODES: Readonly<Record<number, string>> = {
   4874: "SQLITE_IOERR_SHMSIZE",
 };
 
-/** Runs a call of `node:sqlite`. Its errors get SQLite's name of their code. */
+/** Runs a call of `node:sqlite`, and adds SQLite's name of the code to its errors. */
 function coded<Result>(call: () => Result): Result {
   try {
     return call();

@@ -31,18 +31,18 @@ export function storeIn(database: SqliteConnection, path: string): SqliteStore {
 const FIRST_PAUSE_MS = 1;
 const MAX_PAUSE_MS = 20;
 /**
- * Calls may end without a turn of the event loop. A program that awaits nothing else would keep it from timers, and a sync from
- * its end. So after so long, a call ends with the next turn.
+ * Calls may finish without a turn of the event loop. A program that awaits nothing else would then starve timers and
+ * keep a sync from finishing. So after this many milliseconds without a turn, a call finishes in the next turn.
  */
 const MOST_HELD_MS = 10;
 /**
- * The most appends of one transaction. Its payloads have at most about {@link MAX_BYTES}. Both limit the memory of
- * waiting appends.
+ * The most appends in one transaction. Together with {@link MAX_BYTES}, the approximate limit of their payloads, this
+ * limits the memory of waiting appends.
  */
 const MAX_APPENDS = 256;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-/** Its `then` takes less than Node's `queueMicrotask`. */
+/** A resolved promise, whose `then` is faster than Node's `queueMicrotask`. */
 const NOW = Promise.resolve();
 
 interface WaitingAppend {
@@ -51,24 +51,23 @@ interface WaitingAppend {
   readonly reject: (error: unknown) => void;
 }
 
-/** What a change stores: the bytes of its payloads, and whether nobody waits until it survives a power cut. */
+/** The bytes of a change's payloads, and whether the change is acknowledged before it survives a power cut. */
 interface Written {
   readonly bytes: number;
   readonly isLazy: boolean;
 }
 
-/** A change that is committed. */
+/** A committed change. */
 interface Change<Result> {
   readonly result: Result;
-  /** Resolves once it survives a power cut. `undefined` if nobody waits for that. */
+  /** Resolves once the change survives a power cut; `undefined` if the call doesn't wait for a sync. */
   readonly synced: Promise<void> | undefined;
 }
 
 /**
- * Puts an adapter's calls in order. Appends that are called in one microtask share a transaction. All that is
- * committed while the log is being synced shares the next sync. While another process has locked the database, calls are
- * tried again without blocking this
- * process.
+ * Puts an adapter's calls in order. Appends that are called in one microtask share a transaction. Changes that are
+ * committed during a sync of the log share the next sync. While another process has locked the database, calls are
+ * retried without blocking this process.
  */
 export class CallQueue {
   readonly #file: DatabaseFile<SqliteStore>;
@@ -80,13 +79,13 @@ export class CallQueue {
   #bytes = 0;
   #pendingWrites = 0;
   #isClosed = false;
-  /** When the first call of this turn of the event loop ended. */
+  /** The time when this turn's first call finished; `undefined` if no call has. */
   #heldSinceMs: number | undefined;
   #lastSuccessMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param busyTimeoutMs - How long a call is tried again. The time counts from the call, or if it is later, from the
-   *   last success of another call.
+   * @param busyTimeoutMs - How long a call is retried, counted from the call or the last success of another call,
+   *   whichever is later.
    */
   constructor(file: DatabaseFile<SqliteStore>, path: string, busyTimeoutMs: number) {
     this.#file = file;
@@ -100,7 +99,7 @@ export class CallQueue {
     return this.#changes.add(changed, taskId);
   }
 
-  /** Queues an append. It is committed in the next microtask, with all others that are queued until then. */
+  /** Queues an append. The append is committed in the next microtask, with all others that are queued by then. */
   enqueue(append: Append | LogAppend): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
@@ -110,7 +109,7 @@ export class CallQueue {
     });
   }
 
-  /** Reads the store at once, or as soon as it isn't locked. Resolves to `undefined` if there is no store. */
+  /** Reads the store, immediately or as soon as it isn't locked. Resolves to `undefined` if there is no store. */
   read<Result>(work: (store: SqliteStore) => Result | Promise<Result>): Promise<Result | undefined> {
     this.#flush();
     const read = () => {
@@ -125,8 +124,8 @@ export class CallQueue {
   }
 
   /**
-   * Changes the store once all earlier changes are done and the database is free; at once if they are. Resolves to
-   * `undefined` if there is no store.
+   * Changes the store once all earlier changes are done and the database isn't locked. Resolves to `undefined` if there
+   * is no store.
    */
   change<Result>(work: (store: SqliteStore) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#write((store) => store && work(store));
@@ -148,7 +147,7 @@ export class CallQueue {
     });
   }
 
-  /** Starts the waiting appends at once, so that other calls come after them. Never throws. */
+  /** Starts the waiting appends immediately, so that later calls come after them. Never throws. */
   #flush(): void {
     const batch = this.#waiting;
     const bytes = this.#bytes;
@@ -172,7 +171,7 @@ export class CallQueue {
     }
   }
 
-  /** Settles the appends of a batch, after the sync if they wait for one. */
+  /** Settles the appends of a batch, after their sync if there is one. */
   #answer(
     batch: readonly WaitingAppend[],
     { result: outcomes, synced }: Change<readonly Outcome[]>,
@@ -209,7 +208,7 @@ export class CallQueue {
     }
   }
 
-  /** The event loop's next turn, if it hasn't turned for {@link MOST_HELD_MS}. */
+  /** Returns a promise for the event loop's next turn, if the current turn has lasted {@link MOST_HELD_MS}. */
   #turn(): Promise<void> | undefined {
     const nowMs = performance.now();
     if (this.#heldSinceMs !== undefined) return nowMs - this.#heldSinceMs < MOST_HELD_MS ? undefined : nextTurn();
@@ -240,7 +239,7 @@ export class CallQueue {
     return result;
   }
 
-  /** Changes the store after the changes before it. The next one needn't wait for the sync. */
+  /** Changes the store after all earlier changes. The next change doesn't wait for the sync of this one. */
   #inTurn<Result>(
     work: (store: SqliteStore | undefined) => Result | Promise<Result>,
     { bytes, isLazy }: Written = { bytes: 0, isLazy: false },
@@ -268,7 +267,7 @@ export class CallQueue {
       } catch (error) {
         const leftMs = this.#busyTimeoutMs - (performance.now() - Math.max(calledMs, this.#lastSuccessMs));
         if (!isBusy(error) || leftMs <= 0) throw error;
-        // The pauses are random, so that waiting processes don't meet again and again.
+        // The pauses are random, so that waiting processes don't keep colliding.
         await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
       }
     }
@@ -281,7 +280,7 @@ export class CallQueue {
   }
 }
 
-/** The outcome of an append to a store that doesn't exist yet. */
+/** Returns the outcome of an append to a store that doesn't exist yet. */
 function tryFirst(append: Append | LogAppend): Outcome {
   try {
     return { sequence: firstSequence(append) };

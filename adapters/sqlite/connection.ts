@@ -12,7 +12,7 @@ export class SqliteConnection {
   readonly #statements = new Map<string, SqliteStatement>();
 
   /**
-   * @param timeoutMs - How long SQLite itself waits for a lock. This wait blocks the process.
+   * @param timeoutMs - How long SQLite itself waits for a lock, in milliseconds. The wait blocks the process.
    * @throws {StorageError} The driver can't be loaded.
    */
   constructor(driver: SqliteDriver, path: string, timeoutMs: number) {
@@ -21,7 +21,7 @@ export class SqliteConnection {
     } catch (error) {
       throw readCode(error).startsWith("SQLITE_") ? error : driverFailure(error, "The driver");
     }
-    // The application's class may have turned it on, and then every row would look damaged.
+    // The application's class may have turned on safe integers, which would make every row look damaged.
     this.database.defaultSafeIntegers?.(false);
   }
 
@@ -29,16 +29,16 @@ export class SqliteConnection {
     this.database.close();
   }
 
-  /** From now on, each commit syncs the log. Otherwise, it is synced when it is copied into the database. */
+  /** Makes each later commit sync the log. Without this call, the log is synced when it is copied into the database. */
   syncCommits(): void {
     this.pragma("synchronous = FULL");
-    // On macOS, fsync alone leaves data in the drive's cache, so this is needed. On other systems it does nothing.
+    // On macOS, fsync alone leaves data in the drive's cache. On other systems, this setting does nothing.
     this.pragma("fullfsync = ON");
   }
 
-  /** Runs `work` in one transaction, so that all of it is stored, or nothing. */
+  /** Runs `work` in one transaction, so that all of its changes are stored or none. */
   atomically<Result>(work: () => Result): Result {
-    // IMMEDIATE takes the lock at once. If a transaction read first and then found the database locked, it could only
+    // IMMEDIATE takes the lock at once. A transaction that reads first and then finds the database locked can only
     // fail.
     this.run("BEGIN IMMEDIATE");
     try {
@@ -52,7 +52,7 @@ export class SqliteConnection {
     }
   }
 
-  /** Runs a statement. Returns the number of changed rows. */
+  /** Runs a statement, and returns the number of changed rows. */
   run(sql: string, ...values: readonly unknown[]): number {
     return this.#statement(sql, false).run(...values).changes;
   }
@@ -67,7 +67,7 @@ export class SqliteConnection {
 
   /**
    * Streams rows. Until the iteration has finished, this connection can't write, and its other reads see the same
-   * moment.
+   * snapshot.
    */
   each(sql: string, ...values: readonly unknown[]): Iterable<SqlRow> {
     return this.#statement(sql, true).iterate(...values) as Iterable<SqlRow>;
@@ -87,18 +87,18 @@ export class SqliteConnection {
   }
 }
 
-/** A driver, and what a thread requires to load the same one. */
+/** A driver, and the module that a thread requires to load the same driver. */
 export interface LoadedDriver {
   readonly driver: SqliteDriver;
   readonly module: string;
 }
 
 /**
- * Loads a driver. Default: better-sqlite3 if it can be loaded, else the runtime's own SQLite. All copies of this package in a
- * process use the one that was loaded first: two SQLite libraries in one process free each other's locks, and the first
- * that closes a database removes the log that the other writes to.
+ * Loads a driver. Default: better-sqlite3 if it can be loaded, else the runtime's own SQLite. All copies of this
+ * package in a process use the driver that was loaded first, because two SQLite libraries in one process free each
+ * other's locks, and the first one that closes a database removes the log that the other writes to.
  *
- * @throws {StorageError} It can't be loaded.
+ * @throws {StorageError} The driver can't be loaded.
  */
 export function loadDriver(name?: SqliteDriverName): LoadedDriver {
   if (name === undefined) return processState("sqlite-driver.1", loadFirst);
@@ -121,9 +121,9 @@ function loadFirst(): LoadedDriver {
 
 function loadBetterSqlite(): LoadedDriver {
   try {
-    // The cast is needed, since only better-sqlite3's own declarations could prove this type.
+    // The type is asserted, since only better-sqlite3's own declarations could prove it.
     const driver = loadPackage("better-sqlite3") as SqliteDriver;
-    // The native part is loaded with the first database.
+    // The driver loads its native part with the first database, so open one now.
     new driver(":memory:", { fileMustExist: false, timeout: 0 }).close();
     return { driver, module: resolvePackage("better-sqlite3") };
   } catch (cause) {

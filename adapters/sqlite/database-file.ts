@@ -7,11 +7,14 @@ import { LogCopier } from "./log-copier.js";
 import { OpenFiles } from "./open-files.js";
 import { type DatabaseFileOptions, LOG_BYTES, openDatabase } from "./opening.js";
 
-/** Calls check this often whether the files were removed or replaced. Each sync checks whether the log was deleted. */
+/**
+ * The interval at which calls check whether the files were removed or replaced. Each sync also checks whether the log
+ * was deleted.
+ */
 const CHECK_AGAIN_MS = 100;
 /**
- * Connections to databases that were removed or replaced. They stay open, since SQLite would delete the log that has the
- * name now, perhaps that of another process.
+ * Connections to databases that were removed or replaced. They stay open, because closing them would make SQLite delete
+ * the log that now has the name, perhaps another process's.
  */
 const ABANDONED = new Set<unknown>();
 /** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
@@ -21,20 +24,20 @@ interface OpenDatabase<Store> {
   readonly store: Store;
   readonly database: SqliteConnection;
   readonly files: OpenFiles;
-  /** `undefined` if SQLite itself copies the log. */
+  /** Copies the log into the database; `undefined` if SQLite itself does. */
   readonly copier: LogCopier | undefined;
 }
 
 /**
- * The database at a path. It is opened at its first use. If its files are removed or replaced, it is closed, and the
- * next call opens what is there.
+ * The database at a path, opened at its first use. If its files are removed or replaced, the database is closed, and
+ * the next call opens the files that are there then.
  */
 export class DatabaseFile<Store> {
   readonly #options: DatabaseFileOptions<Store>;
   readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
   #open: OpenDatabase<Store> | undefined;
   #checkAgainAtMs = 0;
-  /** A sync of the log has failed, and the log wasn't copied into the database since. */
+  /** Whether a sync of the log has failed, and the log hasn't been copied into the database since. */
   #isSuspect = false;
 
   constructor(options: DatabaseFileOptions<Store>) {
@@ -42,20 +45,19 @@ export class DatabaseFile<Store> {
   }
 
   /**
-   * The store, if there is one. Creates nothing.
+   * Returns the store, if there is one. Creates nothing.
    *
-   * @throws There is no database, and none could be made. This is thrown now, since the first save may come an hour
-   *   later.
+   * @throws There is no database, and none could be made. Thrown here, because the first save may come an hour later.
    */
   existing(): Store | undefined {
     if (!this.#hasItsFiles()) this.#closeAll();
     if (this.#open !== undefined) return this.#open.store;
     const { path } = this.#options;
     const file = unlessAbsent(() => statSync(path));
-    // A file of one byte counts as empty too, as in SQLite.
+    // A file of one byte also counts as empty, as in SQLite.
     const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
     if (!isEmpty) return this.#connect({ mayCreate: false });
-    // So a driver that can't be loaded is reported now.
+    // Load the driver now, so that a missing one is reported.
     const { driver } = this.#options;
     if (typeof driver === "function") new SqliteConnection(driver, ":memory:", 0).close();
     else loadDriver(driver);
@@ -63,16 +65,16 @@ export class DatabaseFile<Store> {
     return undefined;
   }
 
-  /** The store. If there is none, creates it and the folders above it, so that only their owner can read them. */
+  /** Returns the store. If there is none, creates it and the folders above it, readable by their owner only. */
   orNew(): Store {
     return this.existing() ?? this.#connect({ mayCreate: true });
   }
 
   /**
-   * Changes the store, which is undefined if there is none.
+   * Changes the store. If there is none, passes `undefined` to `work`.
    *
-   * @param isLazy - Doesn't look at the files: the task's next durable change does.
-   * @throws {StorageError} The files were removed or replaced meanwhile.
+   * @param isLazy - True to skip the check of the files, which the task's next durable change makes.
+   * @throws {StorageError} The files were removed or replaced during the change.
    */
   change<Result>(work: (store: Store | undefined) => Result, isLazy = false): Result {
     const result = work(this.#open?.store ?? this.existing());
@@ -81,32 +83,33 @@ export class DatabaseFile<Store> {
   }
 
   /**
-   * Call it in the turn of the change. With `syncs: "later"`, returns a promise that resolves once the changes so far survive a
-   * power cut.
+   * With `syncs: "later"`, returns a promise that resolves once all changes so far survive a power cut. Call it in the
+   * same turn as the change.
    *
-   * @throws {StorageError} Or the promise rejects: the sync failed, or the files were removed or replaced meanwhile.
+   * @throws {StorageError} The sync failed, or the files were removed or replaced in the meantime. The promise may also
+   *   reject with this error.
    */
   synced(): Promise<void> | undefined {
     const { files } = this.#open ?? {};
     return files !== undefined && this.#syncsLater ? this.#sync(files) : undefined;
   }
 
-  /** Resolves once no sync is under way. */
+  /** Resolves once no sync is running. */
   async idle(): Promise<void> {
     await this.#open?.files.idle();
   }
 
-  /** Given while the log is full: changes should wait for it. It never rejects. */
+  /** A promise, while the log is full, for which changes should wait. It never rejects. */
   get room(): Promise<void> | undefined {
     return this.#open?.copier?.room;
   }
 
-  /** Call it after each change. @param bytes - Of the payloads that it stored. */
+  /** Call it after each change. @param bytes - The bytes of the change's payloads. */
   wrote(bytes: number): void {
     this.#open?.copier?.wrote(bytes);
   }
 
-  /** Closes the connection. Its thread, if it has one, has ended once the result has resolved. */
+  /** Closes the connection. The returned promise resolves once the connection's thread, if it has one, has ended. */
   close(): Promise<void> | undefined {
     OPEN.delete(this.#self);
     const { database, files, copier } = this.#open ?? {};
@@ -132,7 +135,7 @@ export class DatabaseFile<Store> {
     );
   }
 
-  /** Closes the database, since a later sync wouldn't include what this one has lost. */
+  /** Closes the database, because a later sync wouldn't include the pages that this sync lost, and throws. */
   #failSync(files: OpenFiles, cause: unknown): never {
     this.#isSuspect = true;
     if (this.#open?.files === files) this.#closeAll();
@@ -148,13 +151,13 @@ export class DatabaseFile<Store> {
     this.#closeAll();
     throw new StorageError(
       `The database ${this.#options.path}, or the log beside it, was deleted or replaced while it was open. This change, and ` +
-        "earlier ones that were in the log alone, may be lost. Find the program that does that. The next call opens what is " +
-        "there now; `waymark verify` shows whether it is whole.",
+        "earlier ones that were in the log alone, may be lost. Find the program that did this. The next call opens the " +
+        "current files; `waymark verify` checks them.",
       { retryable: true },
     );
   }
 
-  /** Whether the files that are open are those at the path. They aren't looked up at each call. */
+  /** Whether the open files are still the files at the path. To save time, not every call looks them up. */
   #hasItsFiles(): boolean {
     const nowMs = performance.now();
     if (this.#open === undefined || nowMs < this.#checkAgainAtMs) return true;
@@ -162,7 +165,10 @@ export class DatabaseFile<Store> {
     return this.#open.files.areNamed;
   }
 
-  /** Closes all connections of this process to the file: an open one would pass its view of the old log on to the next. */
+  /**
+   * Closes all connections of this process to the file, because an open one would pass its view of the old log on to a
+   * new connection.
+   */
   #closeAll(): void {
     const { files } = this.#open ?? {};
     const connected = [...opened()];
@@ -176,13 +182,13 @@ export class DatabaseFile<Store> {
     const { path, store, syncs } = this.#options;
     if (mayCreate) {
       makeFoldersSync(dirname(path));
-      // "a" keeps the content that another process may have written by now. The file is only opened if it is missing,
-      // because closing a file that SQLite has open in this process would free SQLite's locks.
+      // The flag "a" keeps content that another process may have written by now. An existing file isn't opened, because
+      // closing a file that SQLite has open in this process would free SQLite's locks.
       if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
     }
     const file = statSync(path);
-    // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
-    // an outdated view are closed first.
+    // SQLite passes the view of the log from this process's other connections to a new one, so first close connections
+    // with an outdated view.
     for (const other of opened()) if (other.#open?.files.isOf(file) && !other.#open.files.areNamed) void other.close();
     const database = openDatabase(this.#options, { mayCreate, isSuspect: this.#isSuspect });
     if (database === undefined) return undefined;
@@ -201,7 +207,7 @@ export class DatabaseFile<Store> {
     return this.#open.store;
   }
 
-  /** Returns undefined for a driver's class, which can't be passed to a thread. */
+  /** Returns `undefined` if the driver is a class, which can't be passed to a thread. */
   #makeCopier(database: SqliteConnection): LogCopier | undefined {
     const { path, driver } = this.#options;
     if (typeof driver === "function") return undefined;

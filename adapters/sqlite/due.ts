@@ -6,13 +6,13 @@ import { HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { leaseIn, storeLease, toLease } from "./leases.js";
 
-/** The tasks whose leases weren't released. They are few: those that a process runs, and those whose runner has died. */
+/** Finds the tasks whose leases weren't released. They are few: running tasks, and tasks whose runner has died. */
 const UNRELEASED = `
   SELECT l.task_id, t.due_at, l.holder, l.token, l.renewed_at_ms, l.expires_at_ms
   FROM waymark_leases l INDEXED BY waymark_leases_unreleased CROSS JOIN waymark_tasks t ON t.task_id = l.task_id
   WHERE l.expires_at_ms <> l.renewed_at_ms AND l.task_id >= ? AND l.task_id < ? AND t.due_at IS NOT NULL`;
 const DUE_AT = "SELECT due_at FROM waymark_tasks WHERE task_id = ?";
-/** All other tasks that are due. */
+/** Finds all other tasks that are due. */
 const DUE = `
   FROM waymark_tasks t INDEXED BY waymark_tasks_due WHERE t.due_at <= ? AND t.task_id >= ? AND t.task_id < ?
   AND t.task_id NOT IN (SELECT value FROM json_each(?)) AND NOT EXISTS (
@@ -20,7 +20,7 @@ const DUE = `
 const NEXT_DUE = `SELECT t.task_id ${DUE} ORDER BY t.due_at LIMIT ?`;
 const COUNT_DUE = `SELECT count(*), min(t.due_at) ${DUE}`;
 
-/** The next tasks that are due. Tasks whose runner has died come first. */
+/** Returns the next tasks that are due. Tasks whose runner has died come first. */
 export function nextDue(database: SqliteConnection, query: DueQuery, limit: number): readonly string[] {
   const lapsed = lapsedTasks(database, query).toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
   const others = lapsed.length < limit ? database.all(NEXT_DUE, ...toParameters(query), limit - lapsed.length) : [];
@@ -28,9 +28,10 @@ export function nextDue(database: SqliteConnection, query: DueQuery, limit: numb
 }
 
 /**
- * Claims tasks, in one transaction, or if none of them is due any more, the next ones that are.
+ * Claims tasks in one transaction. If none of the found tasks is due any more, claims the next due ones.
  *
- * @param found - The tasks that {@link nextDue} gave. They are found before the transaction, which keeps others waiting.
+ * @param found - The tasks that {@link nextDue} returned. They are found before the transaction, because it makes other
+ *   processes wait.
  */
 export function claimDue(
   database: SqliteConnection,
@@ -41,7 +42,7 @@ export function claimDue(
 ): readonly ClaimedTask[] {
   return database.atomically(() => {
     const claim = (taskId: string) => {
-      // One whose lease was released between the two reads that found it is there twice.
+      // A task whose lease was released between the two reads of `nextDue` is in the list twice.
       if (!isDue(database, taskId, query)) return [];
       const lease = nextLease(leaseIn(database, taskId), holder, ttlMs);
       storeLease(database, taskId, lease);
@@ -66,7 +67,7 @@ function isDue(database: SqliteConnection, taskId: string, { dueBy }: DueQuery):
   return leaseStatus === "unreleased" || (leaseStatus === "free" && dueAt <= dueBy);
 }
 
-/** The tasks whose last lease ended without a release. They are due whatever their time. */
+/** Returns the tasks whose last lease expired without a release. They are due regardless of their time. */
 function lapsedTasks(
   database: SqliteConnection,
   { prefix, except }: DueQuery,

@@ -1,6 +1,6 @@
 import { CheckpointCorruptError, CheckpointError, isError, readCode, StorageError } from "../../src/contract/errors.js";
 
-/** Whether another connection holds a lock. The same call may succeed in a moment. */
+/** Whether another connection holds a lock, so that the same call may succeed in a moment. */
 export function isBusy(error: unknown): boolean {
   const code = readCode(error);
   return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
@@ -16,13 +16,16 @@ export function isDamaged(error: unknown): boolean {
   return readCode(error).startsWith("SQLITE_CORRUPT");
 }
 
-/** The error for a driver that can't be loaded, or whose native part can't be. @param name - Of the driver. */
+/**
+ * Makes the error for a driver that can't be loaded, or whose native part can't be loaded. @param name - The driver's
+ * name.
+ */
 export function driverFailure(cause: unknown, name: string): StorageError {
   const { version, platform, arch } = process;
   const [reason = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
   return new StorageError(
     `${name} can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.replace(/[.:]?$/, ".")} Nothing was read or ` +
-      "written. Node 22.16 and newer has an SQLite of its own. For an older one, run `npm install better-sqlite3`; if it is installed, " +
+      "written. Node 22.16 and newer has a built-in SQLite. For an older Node, run `npm install better-sqlite3`; if it is installed, " +
       "its native build is missing or was made for another Node: run `npm rebuild better-sqlite3`, with install scripts allowed. For " +
       "a bundle, install it where the bundle runs, or mark it as external and pass it as `driver`.",
     { cause },
@@ -51,7 +54,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
       true,
     );
   }
-  // SHMSIZE means that there is no space for the file -shm, 32 KiB, which SQLite needs beside an open database.
+  // SHMSIZE means that there is no space for the 32 KiB -shm file, which SQLite needs next to an open database.
   if (["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"].includes(code)) {
     return failure(`There is no space left for ${path}. ${intact} Free some space, then try again.`, true);
   }

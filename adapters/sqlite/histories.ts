@@ -38,7 +38,7 @@ const PIECES = `
 const INSERT = "INSERT INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
 const REMOVE = "DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?";
 /**
- * Removes all pieces that are newer than the newest one still needed. That one may be a bundle whose own number belongs
+ * Removes all pieces that are newer than the newest piece still needed, which may be a bundle whose own number belongs
  * to a text that isn't needed.
  */
 const REMOVE_AFTER = `
@@ -59,7 +59,7 @@ interface NumberedText extends HistoryText {
  */
 type NamedText = CachedText & Pick<CheckpointSummary, "id">;
 
-/** The checkpoint that has a text. */
+/** The checkpoint to which a text belongs. */
 interface Named extends Pick<CheckpointSummary, "id"> {
   readonly payload: Pick<Payload, "sha256">;
 }
@@ -80,8 +80,8 @@ export class SqliteHistories {
   }
 
   /**
-   * Chooses a place for a new payload. The place is in the history of the checkpoint that it follows, in the newest
-   * history (whose checkpoints may be other forks of the same state), or in a new history.
+   * Chooses a place for a new payload. The place is in the history of the preceding checkpoint, in the newest history
+   * (whose checkpoints may be other forks of the same state), or in a new history.
    *
    * @param nearBy - The number of the checkpoint that the payload follows, if there is one.
    */
@@ -110,7 +110,7 @@ export class SqliteHistories {
   }
 
   /**
-   * The payload of a checkpoint that is stored as part of a history. @throws {BrokenHistoryError} The payload can't be
+   * Reads a checkpoint's payload that is stored as part of a history. @throws {BrokenHistoryError} The payload can't be
    * read.
    */
   readText(number: number, checkpoint: SealedSummary): string {
@@ -124,15 +124,14 @@ export class SqliteHistories {
   }
 
   /**
-   * Call it after the checkpoints with these numbers were removed. It removes the pieces that no checkpoint needs any
-   * more.
+   * Removes the pieces that no checkpoint needs any more. Call it after removing the checkpoints with these numbers.
    */
   trim(numbers: readonly number[]): void {
     // No text builds on a payload that is stored standalone, so it can be removed at once.
     this.trimTexts(numbers.filter((number) => this.#database.run(REMOVE_STANDALONE, number) === 0));
   }
 
-  /** Like {@link trim}, for checkpoints that have no standalone payload. */
+  /** Like {@link trim}, but only for checkpoints without standalone payloads. */
   trimTexts(numbers: readonly number[]): void {
     for (const history of new Set(numbers.map(findHistory))) {
       const [first, last] = toRowids(history);
@@ -159,7 +158,7 @@ export class SqliteHistories {
     return newest.next === next ? undefined : deltaAt(newest.next, newest.before, bytes);
   }
 
-  /** The highest number in use in a range; 0 if no number is in use. */
+  /** Returns the highest number in use in a range; 0 if no number is in use. */
   #last([first, last]: Range): number {
     return numberOr0(this.#database.one(LAST, first, last, first, last)?.[0]);
   }
@@ -180,7 +179,7 @@ export class SqliteHistories {
     const next = numberAfter(numberOr0(last));
     if (next === undefined || typeof number !== "number") return { next };
     const cached = this.#texts.get(findHistory(near));
-    // The cached text is compared, because another process may have replaced the stored one.
+    // The cached text's id and digest are compared, because another process may have replaced the stored text.
     if (cached?.number === number && cached.id === id && cached.sha256 === toHex(sha256)) {
       return { next, before: cached };
     }
@@ -218,17 +217,19 @@ function deltaAt(number: number | undefined, before: HistoryText | undefined, by
 /** The first and the last number of a range. */
 type Range = readonly [first: number, last: number];
 
-/** The next number in the same history; `undefined` if the history is full. */
+/** Returns the next number in the same history; `undefined` if the history is full. */
 function numberAfter(last: number): number | undefined {
   return last % PLACES > 0 ? last + 1 : undefined;
 }
 
-/** The first number of this number's history. The first history has the numbers 1 to {@link PLACES}, and so on. */
+/**
+ * Returns the first number of this number's history. The first history has the numbers 1 to {@link PLACES}, and so on.
+ */
 function findHistory(number: number): number {
   return number - ((number - 1) % PLACES);
 }
 
-/** The range of this number's history. */
+/** Returns the range of this number's history. */
 export function toRowids(number: number): Range {
   const first = findHistory(number);
   return [first, first + PLACES - 1];

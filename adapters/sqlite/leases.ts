@@ -23,7 +23,7 @@ export function leaseIn(database: SqliteConnection, taskId: string): TimedLease 
   );
 }
 
-/** At most `limit` leases of the tasks whose ids come after `after`, without damaged rows. */
+/** Returns at most `limit` leases of tasks whose ids come after `after`, without damaged rows. */
 export function leasesAfter(
   database: SqliteConnection,
   after: string,

@@ -1,28 +1,33 @@
 import { Worker } from "node:worker_threads";
 
-/** After so many pages, the log is copied into the database. */
+/** The number of pages after which the log is copied into the database. */
 const COPY_AT_PAGES = 1000;
-/** If the log has so many pages, writes wait until all of it is copied, so that SQLite begins it anew. */
+/**
+ * The number of pages from which writes wait until the whole log is copied, so that SQLite restarts the log from its
+ * beginning.
+ */
 export const FULL_AT_PAGES = 4000;
-/** About the pages that a small change writes. */
+/** The approximate number of pages that a small change writes. */
 const PAGES_OF_A_CHANGE = 5;
 const PAGE_BYTES = 4096;
 
 interface LogCopierParts {
-  /** Of the database. */
+  /** The path of the database. */
   readonly path: string;
-  /** What the thread requires: the file of better-sqlite3 that the process uses, or the runtime's own module. */
+  /**
+   * The module that the thread requires: the file of better-sqlite3 that the process uses, or the runtime's own module.
+   */
   readonly module: string;
   /** The size to which the log shrinks. */
   readonly limitBytes: number;
 }
 
 /**
- * The thread's program. A passive copy takes no lock that another connection waits for; it syncs the log first, and the
- * database afterwards.
+ * The thread's program. A passive copy takes no lock for which another connection would wait. It first syncs the log,
+ * and then the database.
  */
 const PROGRAM = `
-// Of an SQLite that is experimental: the program has been told.
+// Suppresses Node's warning that its SQLite is experimental.
 process.emitWarning = () => undefined;
 const { parentPort, workerData } = require("node:worker_threads");
 const { pathToFileURL } = require("node:url");
@@ -45,14 +50,14 @@ parentPort.on("message", (message) => {
   try {
     pages = copy.get().log;
   } catch {
-    // The log stays as it is. If the disk is full, the saves that follow say so.
+    // The log isn't changed. If the disk is full, the next saves report it.
   }
   parentPort.postMessage(pages);
 });`;
 
 /**
- * Copies SQLite's log into the database (in SQLite's word: a checkpoint) in a thread, since that takes milliseconds, and
- * syncs. The thread starts when the log is first long enough.
+ * Copies SQLite's log into the database (SQLite calls this a checkpoint). Works in a thread, because a copy takes
+ * milliseconds and syncs. The thread starts when the log is long enough for the first time.
  */
 export class LogCopier {
   readonly #parts: LogCopierParts;
@@ -60,31 +65,34 @@ export class LogCopier {
   #thread: Worker | undefined;
   #exited: Promise<unknown> | undefined;
   #answered: ((pages: number) => void) | undefined;
-  /** The pages, by estimate, that were written since the last copy began. */
+  /** The estimated number of pages written since the last copy began. */
   #pages = 0;
   #copying: Promise<void> | undefined;
   #isFull = false;
   #isEnded = false;
 
-  /** @param failed - Called if the thread can't copy. From then on, this class does nothing. */
+  /** @param failed - Called if the thread can't copy. After that, this class does nothing. */
   constructor(parts: LogCopierParts, failed: () => void) {
     this.#parts = parts;
     this.#failed = failed;
   }
 
-  /** Given while the log is full, or the thread hasn't answered for long: writes wait for it. It never rejects. */
+  /** A promise for which writes wait while the log is full or the thread hasn't answered for long. It never rejects. */
   get room(): Promise<void> | undefined {
     return this.#isFull || this.#pages >= FULL_AT_PAGES ? this.#copying : undefined;
   }
 
-  /** Call it after each change. @param bytes - Of the payloads that it stored. */
+  /** Call it after each change. @param bytes - The bytes of the change's payloads. */
   wrote(bytes: number): void {
     this.#pages += PAGES_OF_A_CHANGE + bytes / PAGE_BYTES;
     if (this.#pages < COPY_AT_PAGES || this.#isEnded) return;
     this.#copying ??= this.#copy();
   }
 
-  /** Resolves once the thread has closed its connection, the last one, and so has copied what is left. */
+  /**
+   * Resolves once the thread has closed its connection. Since it is the last connection, closing it copies the rest of
+   * the log.
+   */
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#thread?.ref();
@@ -99,7 +107,7 @@ export class LogCopier {
     this.#copying = undefined;
   }
 
-  /** Copies what is in the log now. Resolves to the log's pages; 0 if nothing could be copied. */
+  /** Copies the current content of the log. Resolves to the log's pages; 0 if nothing could be copied. */
   #ask(): Promise<number> {
     this.#pages = 0;
     return new Promise((resolve) => {
@@ -132,7 +140,7 @@ export class LogCopier {
     return thread;
   }
 
-  /** The thread can't be started, or has ended. */
+  /** Handles a thread that can't be started or has ended. */
   #fail(): void {
     if (!this.#isEnded) this.#failed();
     this.#isEnded = true;

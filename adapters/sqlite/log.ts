@@ -27,7 +27,10 @@ import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
 import { minuteOf, parseRecord, parseRecordHeader, selectRecord, toHex } from "./rows.js";
 
-/** The numbering of a task. The highest sequences come from the tables, since the task's row isn't written by a record. */
+/**
+ * Reads the numbering of a task. The highest sequences come from the tables, because records don't update the task's
+ * row.
+ */
 const POSITION = `
   SELECT (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_records WHERE task_id = ?),
@@ -37,13 +40,13 @@ const LAST_EVENT = `SELECT max(sequence) FROM waymark_records INDEXED BY waymark
 const EVENT = "SELECT sequence, name, sha256 FROM waymark_records WHERE task_id = ? AND id = ?";
 const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", ")}, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-/** Records alone make a task, with the status '' and the time of its last record. */
+/** Describes a task that has records only, with the status '' and the time of its last record. */
 const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_created_at, newest_minute, newest_status)
   SELECT ?, 0, 0, created_at, ${minuteOf("created_at")}, '' FROM (SELECT ? AS created_at) WHERE true
   ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_minute = excluded.newest_minute,
     newest_status = ''`;
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at > ?";
-/** A damaged kind is in every range of kinds. */
+/** Rows with a damaged kind match every selection of kinds, so that they are reported. */
 const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
   AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
 const SELECTED = `task_id = ? AND sequence > ? AND sequence < ? AND kind IN (?, ?, ?, ?, ?) AND (? IS NULL OR name = ?)`;
@@ -65,14 +68,14 @@ const REMOVE = "DELETE FROM waymark_records WHERE task_id = ? AND sequence = ?";
 const EMPTY_EVENT = "UPDATE waymark_records SET body = NULL, size_bytes = 0 WHERE task_id = ? AND sequence = ?";
 const NOTE_REMOVAL = `UPDATE waymark_tasks SET last_sequence = max(last_sequence, ?),
   removed_up_to = nullif(max(coalesce(removed_up_to, 0), ?), 0) WHERE task_id = ?`;
-/** Describes a task without checkpoints by its last record; without records, it isn't listed. */
+/** Describes a task without checkpoints by its last record. If it has no records either, it isn't listed. */
 const DESCRIBE_BY_RECORDS = `UPDATE waymark_tasks SET (newest_created_at, newest_minute, newest_status) = (
   SELECT created_at, ${minuteOf("created_at")}, '' FROM waymark_records r WHERE r.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1)
   WHERE task_id = ? AND newest_sequence IS NULL`;
 
 /** The most bytes of a page. */
 const PAGE_BYTES = 256 * 1024;
-/** Above and below every sequence. */
+/** Numbers above and below every sequence. */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 
 /** A task's numbering, as a log append sees it. */
@@ -87,7 +90,9 @@ interface LogParts {
   readonly path: string;
 }
 
-/** The table of records in Waymark's open database. Every method is synchronous and lets SQLite's errors through. */
+/**
+ * The table of records in Waymark's open database. Every method is synchronous and throws SQLite's errors unchanged.
+ */
 export class SqliteLog {
   readonly #parts: LogParts;
 
@@ -95,7 +100,7 @@ export class SqliteLog {
     this.#parts = parts;
   }
 
-  /** Inserts records after the last one, in the caller's transaction, and returns the last one's sequence. */
+  /** Inserts records at the end of the log, in the caller's transaction, and returns the last one's sequence. */
   insertNext({ taskId, records, condition, options: { firstSequence, dueAt } }: LogAppend): number {
     const stored = this.matchEvents(taskId, records);
     if (stored !== undefined) return stored;
@@ -110,7 +115,7 @@ export class SqliteLog {
     return first + records.length - 1;
   }
 
-  /** The last sequence if the records are events that are stored: see `matchEventRetry`. */
+  /** If the records are events that are already stored, returns their last sequence: see `matchEventRetry`. */
   matchEvents(taskId: string, records: readonly RecordDraft[], isWithCheckpoint = false): number | undefined {
     if (records.every(({ id }) => id === undefined)) return undefined;
     return matchEventRetry(taskId, records, (id) => this.#findEvent(taskId, id), isWithCheckpoint);
@@ -166,7 +171,7 @@ export class SqliteLog {
     return { items, next: undefined };
   }
 
-  /** Changes nothing: the sync that follows each change serves what was committed before. */
+  /** Does nothing, because the sync after each change includes all earlier commits. */
   sync(): void {}
 
   remove(taskId: string, selection: RecordSelection, condition: AppendCondition | undefined): number {
@@ -189,20 +194,20 @@ export class SqliteLog {
     });
   }
 
-  /** The record with this sequence. */
+  /** Returns the record with this sequence. */
   at(taskId: string, sequence: number): LogRecord | RecordHeader | CorruptRecord | undefined {
     const row = this.#parts.database.one(AT, taskId, sequence);
     return row && parseRecord(taskId, row.slice(0, -1), row.at(-1), this.#parts.path);
   }
 
-  /** Removes a record, whatever it is, in the caller's transaction. Its sequence isn't used again. */
+  /** Removes a record of any kind, in the caller's transaction. Its sequence isn't used again. */
   removeAt(taskId: string, sequence: number): void {
     this.#parts.database.run(NOTE_REMOVAL, sequence, 0, taskId);
     this.#parts.database.run(REMOVE, taskId, sequence);
     this.describe(taskId);
   }
 
-  /** Keeps the listing of a task without checkpoints right. */
+  /** Updates the row of a task without checkpoints, so that lists show it correctly. */
   describe(taskId: string): void {
     this.#parts.database.run(DESCRIBE_BY_RECORDS, taskId);
   }

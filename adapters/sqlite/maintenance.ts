@@ -14,8 +14,8 @@ import { COLUMNS, describeRecord, describeRow, minuteOf } from "./rows.js";
 const TASK_IDS = `SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints
   UNION SELECT task_id FROM waymark_records ORDER BY task_id`;
 /**
- * Reads a task's row and the values that it must have. This is one statement, because other processes may write between
- * two.
+ * Reads a task's row and the values that it must have, in one statement, because other processes may write between two
+ * statements.
  */
 const TASK_ROW = `
   SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
@@ -42,8 +42,8 @@ const QUARANTINE_RECORD = `
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 
 /**
- * The tables for SqlMaintenance. SQLite's own check reads the whole database and blocks this process; with `quick` it
- * takes less time.
+ * Makes the tables for SqlMaintenance. SQLite's own check reads the whole database and blocks this process; `quick`
+ * shortens it.
  */
 export function maintainedTables(queue: CallQueue, path: string): MaintainedTables {
   const atomically = async (work: (store: SqliteStore) => boolean): Promise<boolean> =>
@@ -57,7 +57,7 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
 
     integrity: async (quick) =>
       (await queue.read(({ database, histories }) => {
-        // The texts must be read again, since a cached text may be damaged on the disk by now.
+        // Read the texts again, because a cached text may be damaged on the disk by now.
         histories.forget();
         const rows = database.all(`PRAGMA ${quick ? "quick_check" : "integrity_check"}`);
         return rows.map(([message]) => String(message)).filter((message) => message !== "ok");

@@ -3,26 +3,29 @@ import { unlessAbsent } from "../files/file-io.js";
 
 /**
  * The files that a connection has open. A person or a script may delete or replace them. Another SQLite library in this
- * process may close the database, which frees this library's locks and removes the log. SQLite doesn't notice it, and a
- * new process wouldn't see later writes.
+ * process may close the database, which frees this library's locks and removes the log. SQLite doesn't notice any of
+ * this, and new processes wouldn't see later writes.
  */
 export class OpenFiles {
   readonly #path: string;
   readonly #database: Stats;
-  /** A descriptor of the log. (One of the database would free SQLite's locks when it is closed.) */
+  /** A descriptor of the log. (Closing a descriptor of the database would free SQLite's locks.) */
   readonly #log: number | undefined;
-  /** The sync under way. */
+  /** The running sync. */
   #sync: Sync | undefined;
-  /** The sync after it. */
+  /** The sync after the running one. */
   #nextSync: Sync | undefined;
-  /** Why a sync failed. All later ones fail, too: the system would report success without the pages that were lost. */
+  /**
+   * The error of a failed sync. All later syncs also fail, because the system would report success without the lost
+   * pages.
+   */
   #failure: Error | undefined;
 
-  /** @param hasLog - False for a copy, which nobody writes to. */
+  /** @param hasLog - False for a copy, which is never written. */
   constructor(path: string, hasLog: boolean) {
     this.#path = path;
     this.#database = statSync(path);
-    // If the path is a link, SQLite puts the log beside the link's target.
+    // If the path is a link, SQLite puts the log next to the link's target.
     this.#log = hasLog ? unlessAbsent(() => openSync(`${realpathSync(path)}-wal`, "r+")) : undefined;
   }
 
@@ -31,8 +34,8 @@ export class OpenFiles {
   }
 
   /**
-   * Syncs the log off the event loop. The sync begins after this call, and serves every commit before it, also those of
-   * other processes. Resolves to false if the log was deleted meanwhile.
+   * Syncs the log off the event loop. The sync begins after this call and includes all earlier commits, even those of
+   * other processes. Resolves to false if the log was deleted.
    */
   syncLog(): Promise<boolean> {
     this.#nextSync ??= new Sync();
@@ -43,7 +46,7 @@ export class OpenFiles {
 
   /** Resolves once no sync is left. */
   async idle(): Promise<void> {
-    // Whoever waits for a sync gets its failure.
+    // A sync's failure is reported to the calls that wait for it.
     for (let last = this.#last; last !== undefined; last = this.#last) await Promise.allSettled([last.done]);
   }
 
@@ -75,7 +78,7 @@ export class OpenFiles {
     return this.#nextSync ?? this.#sync;
   }
 
-  /** What was committed until now shares the sync. */
+  /** Starts the next sync, if there is one. It includes everything committed so far. */
   #syncNext(): void {
     const sync = this.#nextSync;
     this.#sync = sync;
@@ -100,7 +103,7 @@ export class OpenFiles {
   }
 }
 
-/** One sync, for all who wait for it. It has callbacks, since each promise of a save costs a microsecond. */
+/** One sync, for all calls that wait for it. It has callbacks, since each promise in a save costs a microsecond. */
 class Sync {
   resolve: (isNamed: boolean) => void = () => undefined;
   reject: (error: unknown) => void = () => undefined;

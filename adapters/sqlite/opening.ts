@@ -11,19 +11,19 @@ import { FULL_AT_PAGES } from "./log-copier.js";
 
 /** A database's path, its settings and its tables. */
 export interface DatabaseFileOptions<Store> {
-  /** Absolute. */
+  /** The absolute path of the database. */
   readonly path: string;
   /**
-   * When the log is synced: by each commit, on the event loop; by `DatabaseFile.synced`, off it; or only when SQLite
-   * copies it into the database.
+   * When the log is synced: in each commit, on the event loop; by `DatabaseFile.synced`, off the event loop; or only
+   * when the log is copied into the database.
    */
   readonly syncs: "by-commit" | "later" | "never";
-  /** How long SQLite itself waits for a lock, in milliseconds. This wait blocks the process. */
+  /** How long SQLite itself waits for a lock, in milliseconds. The wait blocks the process. */
   readonly lockWaitMs: number;
-  /** Default: see {@link loadDriver}. It is loaded when a database is opened. */
+  /** The driver, loaded when a database is opened. Default: see {@link loadDriver}. */
   readonly driver: SqliteDriver | SqliteDriverName | undefined;
   /**
-   * Whether the database has Waymark's tables. If not, they may be added.
+   * Whether the database has Waymark's tables. If it doesn't, they may be added.
    *
    * @throws {UnsupportedFormatError} A newer program made the tables, or the database belongs to another program.
    */
@@ -34,15 +34,15 @@ export interface DatabaseFileOptions<Store> {
 }
 
 /**
- * The size to which the log shrinks, a page of which has 4,096 bytes and 24 of a header. With a smaller limit, SQLite would
- * shorten the log each time, and the next saves would have to extend it again.
+ * The size to which the log shrinks. A page takes 4,096 bytes and a header of 24 bytes. With a smaller limit, SQLite
+ * would shorten the log after each copy, and the next saves would have to extend it again.
  */
 export const LOG_BYTES = (FULL_AT_PAGES + 100) * (4096 + 24);
 
 /**
- * Opens the database, or a copy that can only be read. Returns `undefined` if it has no tables and `mayCreate` is false.
+ * Opens the database, or a read-only copy. Returns `undefined` if the database has no tables and `mayCreate` is false.
  *
- * @param how - `isSuspect`: a sync of the log has failed, so the log is emptied first.
+ * @param how - `isSuspect` is true if a sync of the log has failed, so that the log is emptied first.
  */
 export function openDatabase<Store>(
   options: DatabaseFileOptions<Store>,
@@ -51,18 +51,18 @@ export function openDatabase<Store>(
   const { path, syncs, isPresent, makeTables } = options;
   try {
     return connect(options, path, (database) => {
-      // This check must come before any write, since it refuses a database of another program.
+      // This check must come before any write, because it refuses another program's database.
       if (!isPresent(database, path) && !mayCreate) return false;
-      // The process that made the file may have died before syncing its name. The name is synced before the log is
-      // made, so that a power loss can't leave a log without its database.
+      // The process that made the file may have died before syncing its name. Sync the name before making the log, so
+      // that a power loss can't leave a log without its database.
       syncFolderSync(dirname(path));
       writeAhead(database, path);
       database.pragma("synchronous = NORMAL");
-      // As in SqliteConnection.syncCommits, for the syncs when the log is copied.
+      // Does for copies of the log what `fullfsync` in SqliteConnection.syncCommits does for commits.
       database.pragma("checkpoint_fullfsync = ON");
       if (syncs === "by-commit") database.syncCommits();
       if (isSuspect) emptyLog(database, path);
-      // If many saves have made the log large, it shrinks to this size once it is copied.
+      // A log that many saves have made large shrinks to this size once it is copied.
       database.pragma(`journal_size_limit = ${LOG_BYTES}`);
       makeTables(database, path);
       syncFolderSync(dirname(path));
@@ -75,8 +75,8 @@ export function openDatabase<Store>(
 }
 
 /**
- * Opens a copy for reading. It is needed because SQLite must make a file beside an open database, and can't do so in
- * this folder. Writes to the copy fail.
+ * Opens a copy for reading, because SQLite must make a file next to an open database and can't do so in this folder.
+ * Writes to the copy fail.
  */
 function openCopy<Store>(options: DatabaseFileOptions<Store>): SqliteConnection | undefined {
   const { path, isPresent } = options;
@@ -90,12 +90,12 @@ function openCopy<Store>(options: DatabaseFileOptions<Store>): SqliteConnection 
       return isPresent(database, path);
     });
   } finally {
-    // The copy is open, so it stays readable after its name is removed.
+    // The open copy stays readable after its name is removed.
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** @param prepare - Returns true if the connection is wanted. If not, it is closed. */
+/** @param prepare - Returns true to keep the connection; otherwise it is closed. */
 function connect<Store>(
   { lockWaitMs, driver }: DatabaseFileOptions<Store>,
   path: string,
@@ -142,13 +142,13 @@ function isDriver(driver: unknown): boolean {
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {
-  // This uses `exec`, since `pragma` stops at the first row and would hide a later failure of fsync.
+  // Uses `exec`, because `pragma` stops at the first row and would hide a later failure of fsync.
   const enable = () => database.database.exec("PRAGMA journal_mode = WAL");
   try {
     enable();
   } catch (error) {
     if (!isBusy(error)) throw error;
-    // Another process is switching the mode, too. SQLite waits for that process in BEGIN IMMEDIATE, but not in the
+    // Another process is also switching the mode. SQLite waits for that process in BEGIN IMMEDIATE, but not in the
     // pragma.
     database.atomically(() => undefined);
     enable();
@@ -162,8 +162,8 @@ function writeAhead(database: SqliteConnection, path: string): void {
 }
 
 /**
- * Copies the log into the database, with syncs, and empties it. After a failed sync the log may have a hole that no later
- * sync would fill.
+ * Copies the log into the database, with syncs, and empties it. After a failed sync, the log may have a hole that no
+ * later sync would fill.
  */
 function emptyLog(database: SqliteConnection, path: string): void {
   if (database.pragma("wal_checkpoint(TRUNCATE)") === 0) return;

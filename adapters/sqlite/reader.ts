@@ -17,9 +17,7 @@ import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { BY_ID, describeRow, parseRecordHeader, parseSealedSummary, SELECTED, selectRecord } from "./rows.js";
 
-/**
- * The limits are expressions, because SQLite would plan the statement again at each call if they were bare variables.
- */
+/** The limits are expressions, because SQLite would replan a statement with bare variables at each call. */
 const PART = "LIMIT (? + 0) OFFSET (? + 0)";
 const IN_RANGE = "c.task_id = ? AND c.sequence < ? AND c.sequence > ?";
 const inOrder = (select: string) => ({
@@ -32,13 +30,13 @@ const CHECKPOINTS = inOrder(
 );
 const SUMMARY_AT = `SELECT ${SELECTED} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form = 0";
-/** The fifth status is '' for tasks that have records only. */
+/** The fifth status is '', which marks tasks that have records only. */
 const IN_TASKS = "newest_status IN (?, ?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const RECENT = `FROM waymark_tasks INDEXED BY waymark_tasks_by_recency WHERE ${IN_TASKS}`;
 const TASK_IDS = {
   // The unary + makes SQLite use the primary key, which has the wanted order.
   taskId: `SELECT task_id FROM waymark_tasks WHERE +${IN_TASKS} ORDER BY task_id ${PART}`,
-  // The index finds the minute of the last wanted task; only the tasks since then are sorted.
+  // The index finds the minute of the last wanted task; only tasks from that minute on are sorted.
   recent: `SELECT task_id ${RECENT} AND newest_minute >= coalesce(
       (SELECT newest_minute ${RECENT} ORDER BY newest_minute DESC, task_id LIMIT 1 OFFSET (? + ? - 1)), '')
     ORDER BY newest_created_at DESC, task_id ${PART}`,
@@ -64,8 +62,8 @@ interface ReaderParts {
 }
 
 /**
- * Reads Waymark's open database. Every method is synchronous and lets SQLite's errors through. A damaged row, or a row
- * whose payload SQLite can't read, becomes a CorruptRecord, and the other rows are still returned.
+ * Reads Waymark's open database. Every method is synchronous and throws SQLite's errors unchanged. A damaged row, or a
+ * row whose payload SQLite can't read, becomes a CorruptRecord, and the other rows are still returned.
  */
 export class SqliteReader {
   readonly #parts: ReaderParts;
@@ -75,18 +73,18 @@ export class SqliteReader {
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
-    // This uses `each` instead of `one`, so that the payload's pieces are read at the same moment as the row.
+    // Uses `each` instead of `one`, so that the payload's pieces are read from the same snapshot as the row.
     for (const row of this.#parts.database.each(BY_ID, taskId, id)) return this.#parseCheckpoint(taskId, row);
     return undefined;
   }
 
-  /** The summary of the checkpoint with this number. */
+  /** Reads the summary of the checkpoint with this number. */
   summaryAt(taskId: string, number: unknown): CheckpointSummary | CorruptRecord | undefined {
     const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
     return row && this.#parseSummary(taskId, row);
   }
 
-  /** The checkpoint with this number. Call it in a transaction. */
+  /** Reads the checkpoint with this number. Call it in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
     const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
     return row && this.#parseCheckpoint(taskId, row);
@@ -99,7 +97,7 @@ export class SqliteReader {
     return pageOfSummaries(query, rows, (row) => this.#parseSummary(query.taskId, row), next);
   }
 
-  /** Like {@link summaries}, for whole checkpoints, within a budget of bytes. */
+  /** Like {@link summaries}, but returns whole checkpoints, within a budget of bytes. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = toParameters(query, size);
     try {
@@ -108,7 +106,7 @@ export class SqliteReader {
       );
     } catch (error) {
       if (!isDamaged(error)) throw error;
-      // SQLite doesn't say which payload it can't read, so each is read by itself.
+      // SQLite doesn't report which payload it can't read, so each one is read separately.
       const rows = this.#parts.database.each(SUMMARIES[query.order], ...values);
       return this.#page(query, size, rows, ([number]) => this.#standaloneAt(number));
     }
@@ -116,7 +114,7 @@ export class SqliteReader {
 
   taskIds(query: TaskQuery, limit: number, skip: number): readonly string[] {
     const { order, status = [...CHECKPOINT_STATUSES, ""] } = query;
-    // The statement has five variables for statuses. An unused one is NULL, which equals no status.
+    // The statement has five variables for statuses. An unused variable is NULL, which equals no status.
     const statuses = [...CHECKPOINT_STATUSES, ""].map((one) => (status.some((asked) => asked === one) ? one : null));
     const selected = [...statuses, ...idRange(query)];
     const part = [Math.min(limit, Number.MAX_SAFE_INTEGER - skip), skip];
@@ -168,7 +166,7 @@ export class SqliteReader {
     return this.#parts.database.one(BODY, number) ?? [];
   }
 
-  /** @param standalone - The form and the body, if the payload is stored standalone. */
+  /** @param standalone - The payload's form and body if it is stored standalone. */
   #withBody(summary: SealedSummary, row: SqlRow, [form, body]: SqlRow): StoredCheckpoint | CorruptRecord {
     try {
       const value = typeof form === "number" ? body : this.#parts.histories.readText(numberOr0(row[0]), summary);
@@ -187,9 +185,9 @@ export class SqliteReader {
 }
 
 /**
- * The sequence of the row. The next page begins after it.
+ * Returns the sequence of the row, after which the next page begins.
  *
- * @throws {CheckpointCorruptError} The sequence isn't beyond the start of the page. A damaged index may give the same
+ * @throws {CheckpointCorruptError} The sequence isn't beyond the start of the page: a damaged index may return the same
  *   rows forever.
  */
 function boundAfter(row: SqlRow, { taskId, order, beforeSequence, afterSequence }: CheckpointQuery): number {

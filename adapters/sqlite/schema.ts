@@ -7,12 +7,12 @@ export const APPLICATION_ID = 0x57594d4b;
 const VERSION = 1;
 
 /**
- * A checkpoint and its payload are in two tables, under the same number. So a list needn't read over payloads. A new
- * status doesn't write the payload again, as it would in one table, where SQLite writes the whole row. Each 1,024
+ * A checkpoint and its payload are in two tables, under the same number, so that lists don't read payloads. A new
+ * status also doesn't rewrite the payload, as it would in one table, because SQLite rewrites whole rows. Each 1,024
  * numbers are a history (see adapters/sql/history.ts).
  *
- * Every append writes the task's row. One look-up of the row gives the task's position. The row also shows if
- * checkpoints are missing.
+ * Every append of a checkpoint writes the task's row, so that one look-up returns the task's position. The row also
+ * shows whether checkpoints are missing.
  */
 const SCHEMA: Readonly<Record<string, string>> = {
   waymark_tasks: `CREATE TABLE waymark_tasks (
@@ -73,7 +73,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
   ) STRICT`,
   waymark_records_by_id:
     "CREATE UNIQUE INDEX waymark_records_by_id ON waymark_records (task_id, id) WHERE id IS NOT NULL",
-  // The last event is found without a look at the records after it.
+  // Finds the last event without reading the records after it.
   waymark_records_events:
     "CREATE INDEX waymark_records_events ON waymark_records (task_id, sequence) WHERE id IS NOT NULL",
   waymark_leases: `CREATE TABLE waymark_leases (
@@ -83,10 +83,11 @@ const SCHEMA: Readonly<Record<string, string>> = {
     renewed_at_ms INTEGER NOT NULL, -- by the machine's monotonic clock, as the next one
     expires_at_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID`,
-  // The leases that are held, or that ended without a release.
+  // Indexes the leases that are held, or that expired without a release.
   waymark_leases_unreleased:
     "CREATE INDEX waymark_leases_unreleased ON waymark_leases (task_id) WHERE expires_at_ms <> renewed_at_ms",
-  // The columns have no types, so that a damaged value stays as it is. A damaged row of waymark_tasks is stored as text in `reason`.
+  // The columns have no types, so that damaged values are stored unchanged. A damaged row of waymark_tasks is stored as
+  // text in `reason`.
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, due_at, state_version,
@@ -95,14 +96,14 @@ const SCHEMA: Readonly<Record<string, string>> = {
   )`,
 };
 
-/** This is one statement, since another process may be making the tables. */
+/** A single statement, because another process may be making the tables. */
 const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql, encoding
   FROM pragma_user_version, pragma_application_id, pragma_encoding
   LEFT JOIN sqlite_schema s ON s.name >= 'waymark_' AND s.name < 'waymark\`'`;
 
 /**
- * Whether the database has Waymark's tables. If not, they may be added, since the database contains no tables of
- * another program.
+ * Whether the database has Waymark's tables. If it doesn't, they may be added, because the database contains no other
+ * program's tables.
  *
  * @throws {UnsupportedFormatError} A newer program or another program made the database.
  * @throws {CheckpointCorruptError} The database's header is damaged, or one of Waymark's tables or indexes is missing
@@ -144,7 +145,7 @@ export function isWaymarkDatabase(database: SqliteConnection, path: string): boo
 
 /** Makes the tables in one transaction. Changes nothing if another process has already made them. */
 export function makeTables(database: SqliteConnection, path: string): void {
-  // This looks first without a lock, since another process may hold the lock for long.
+  // Look without a lock first, because another process may hold the lock for long.
   if (isWaymarkDatabase(database, path)) return;
   database.atomically(() => {
     if (isWaymarkDatabase(database, path)) return;

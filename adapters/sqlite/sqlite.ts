@@ -28,9 +28,9 @@ export interface SqliteAdapterOptions {
    */
   readonly path: string;
   /**
-   * The durability that `save` waits for. With `full`, the default, the checkpoint survives a power loss: SQLite's log is
-   * synced, off the event loop. With `normal`, it survives a killed process; a power loss may take the last checkpoints,
-   * but never the database.
+   * The durability that `save` waits for. With `full`, the default, the checkpoint survives a power loss: SQLite's log
+   * is synced, off the event loop. With `normal`, the checkpoint survives a killed process, but a power loss may lose
+   * the last checkpoints. The database stays intact.
    */
   readonly durability?: "full" | "normal" | undefined;
   /**
@@ -39,18 +39,19 @@ export interface SqliteAdapterOptions {
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
-   * The SQLite to use: `better-sqlite3`, `node:sqlite` (Node 22.16 and newer), `bun:sqlite`, or better-sqlite3's `Database`, or a
-   * class that works like it. Default: better-sqlite3 if it is installed, else the runtime's own. Pass the class if Waymark
-   * can't find the package, in a bundle for example: `import Database from "better-sqlite3"`. With a class, SQLite copies its
-   * log into the database on the event loop, every 1,000 pages, instead of in a thread.
+   * The SQLite to use: `better-sqlite3`, `node:sqlite` (Node 22.16 and newer), `bun:sqlite`, or a class:
+   * better-sqlite3's `Database`, or one that works like it. Default: better-sqlite3 if it is installed, else the
+   * runtime's own. Pass the class if Waymark can't find the package, for example in a bundle:
+   * `import Database from "better-sqlite3"`. With a class, SQLite copies its log into the database on the event loop,
+   * every 1,000 pages, instead of in a thread.
    */
   readonly driver?: SqliteDriver | SqliteDriverName | undefined;
 }
 
 /**
  * Stores checkpoints in one SQLite database, for one machine. Many processes may use it at once. Acknowledged
- * checkpoints survive killed processes and power losses. Uses the
- * package better-sqlite3 if it is installed, else the SQLite of Node (22.16 and newer) or Bun.
+ * checkpoints survive killed processes and power losses. Uses the package better-sqlite3 if it is installed, else the
+ * SQLite of Node (22.16 and newer) or Bun.
  *
  * @example
  * ```ts
@@ -60,12 +61,12 @@ export interface SqliteAdapterOptions {
  * const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ".waymark/checkpoints.db" }) });
  * ```
  *
- * A state of 1 KB or more is stored as its changes since the task's last state. So if states change little, a long
- * history takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, and are stored
- * whole. Up to 32 MB of last states are kept in memory, to compare new states with them.
+ * A state of 1 KB or more is stored as its changes since the task's last state. If states change little, a long history
+ * takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, so they are stored
+ * whole. Up to 32 MB of last states are kept in memory for comparison with new ones.
  *
  * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. While
- * another process has locked the database, saves wait in memory. So in a loop, await each save, or a few at a time.
+ * another process has locked the database, saves wait in memory, so in a loop, await each save, or a few at a time.
  *
  * Put the database on a local disk. On a network share, locks and shared memory don't work as SQLite needs them. New
  * checkpoints reuse the space of removed ones; only `VACUUM` shrinks the file.
@@ -89,7 +90,7 @@ export class SqliteAdapter extends SqlAdapter {
   override readonly queue: TaskQueue = {
     claimNext: async (query, holder, ttlMs, limit) => {
       const asked = { ...query };
-      // Most looks of an idle worker find nothing, so the first look takes no lock.
+      // An idle worker mostly finds no due task, so the first query takes no lock.
       const found = (await this.tableCalls.read(({ database }) => nextDue(database, asked, limit))) ?? [];
       if (found.length === 0) return [];
       return (await this.tableCalls.change(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
@@ -115,7 +116,7 @@ export class SqliteAdapter extends SqlAdapter {
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads that begin with the newest checkpoint need only that one.
+    // Most reads that begin with the newest checkpoint need no other one.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
     return inPages(query, rows, (rest, size) => this.tableCalls.read(({ reader }) => reader.checkpoints(rest, size)));
   }

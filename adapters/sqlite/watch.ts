@@ -1,35 +1,35 @@
 import { type Changed, Watchers } from "../sql/watchers.js";
 import type { SqliteConnection } from "./connection.js";
 
-/** How often the database is asked whether another connection has changed it. A poll takes some 40 µs. */
+/** The interval of polls for changes by other connections. A poll takes about 40 µs. */
 const POLL_MS = 20;
-/** After a look at all watched tasks, the next one is at least so many times as long away as the look took. */
+/** After all watched tasks are read, the next read waits at least this many times as long as the read took. */
 const IDLE_TIMES = 20;
 /**
- * The states of tasks, by their places in a JSON list of ids: a state changes with each change of the task, except of its
- * lease. For a thousand tasks, one statement takes a tenth of the time of a thousand.
+ * Reads the states of tasks, by their places in a JSON list of ids. A state changes with each change of the task,
+ * except of its lease. For a thousand tasks, one statement takes a tenth of the time of a thousand statements.
  */
 const STATES = `SELECT group_concat(j.key || ':' || ifnull((SELECT max(sequence) FROM waymark_records r WHERE r.task_id = j.value), '') ||
     ' ' || ifnull(last_sequence || ' ' || count || ' ' || newest_status || ifnull(' ' || removed_up_to, ''), ''))
   FROM json_each(?) j LEFT JOIN waymark_tasks t ON t.task_id = j.value`;
 
 /**
- * Tells watchers what may have changed in a database: at once after appends of this instance, and by polling after all
- * other changes. There is one timer for all watchers, and none without watchers.
+ * Notifies watchers of possible changes in a database: immediately after this instance's appends, and by polling after
+ * all other changes. All watchers share one timer, which stops when there are no watchers.
  */
 export class ChangeWatch {
   readonly #read: (work: (database: SqliteConnection) => void) => Promise<unknown>;
   readonly #watchers = new Watchers();
-  /** The watched tasks as they were when they were looked at last. */
+  /** The states of the watched tasks when they were last read. */
   readonly #seen = new Map<string, string>();
-  /** The watched tasks to which this instance has appended since. */
+  /** The watched tasks to which this instance has appended since their last read. */
   readonly #appended = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #isAsking = false;
   #version: unknown;
-  /** Whether any task may have changed, whatever the version is. */
+  /** Whether any task may have changed, even if the version hasn't. */
   #isUnsure = false;
-  /** By `performance.now()`. */
+  /** The earliest time of the next read of all watched tasks, by `performance.now()`. */
   #nextLookMs = 0;
 
   /** @param read - Calls `work` with the database, if there is one. */
@@ -40,7 +40,7 @@ export class ChangeWatch {
   /** See `TaskLog.watch`. */
   add(changed: Changed, taskId: string | undefined): () => void {
     const remove = this.#watchers.add(changed, taskId);
-    // The next poll tells it, since a change may have come before the watch.
+    // The next poll notifies the new watcher, because a change may have come before the watch.
     this.#version = undefined;
     if (taskId !== undefined) this.#forget(taskId);
     this.#timer ??= setInterval(() => void this.#poll(), POLL_MS).unref();
@@ -87,7 +87,7 @@ export class ChangeWatch {
     try {
       await this.#read((database) => this.#look(database));
     } catch {
-      // A database that can't be read is reported by the watchers' own reads.
+      // If the database can't be read, the watchers' own reads report it.
       this.#watchers.tellAll(false);
     } finally {
       this.#isAsking = false;
@@ -108,11 +108,11 @@ export class ChangeWatch {
     this.#isUnsure = false;
     this.#appended.clear();
     this.#nextLookMs = performance.now() + IDLE_TIMES * (performance.now() - startMs);
-    // The watchers of this instance's own appends were told.
+    // After appends of this instance only, the watchers were already notified.
     if (isUnsure) for (const taskId of changed) this.#watchers.tell(taskId, false);
   }
 
-  /** Those of the tasks that have changed since they were looked at last. */
+  /** Returns the tasks that have changed since their last read. */
   #readChanged(database: SqliteConnection, taskIds: readonly string[]): readonly string[] {
     if (taskIds.length === 0) return [];
     const [states] = database.one(STATES, JSON.stringify(taskIds)) ?? [];

@@ -31,8 +31,8 @@ import type { SqliteReader } from "./reader.js";
 import { BY_ID, COLUMNS, MINUTE_LENGTH, minuteOf, parseSealedSummary } from "./rows.js";
 
 /**
- * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
- * be damaged.
+ * Reads everything that an append needs, in one row. The newest sequence comes from the index, because the task's row
+ * may be damaged.
  */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = asked.id AND id = ?), t.last_sequence, t.due_at,
@@ -49,7 +49,7 @@ const BEGIN_TASK = `INSERT INTO waymark_tasks (task_id, last_sequence, count, ne
   VALUES (?, ?, 1, ?, ?)`;
 const ADVANCE_TASK = `UPDATE waymark_tasks
   SET last_sequence = ?, count = count + ?, newest_sequence = ?, newest_created_at = ? WHERE task_id = ?`;
-/** These are only used if the values change, since they are in an index. */
+/** Used only if the values change, because they are in an index. */
 const SET_STATUS = "UPDATE waymark_tasks SET newest_status = ?, newest_minute = ? WHERE task_id = ?";
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ?";
 const NEWEST_COLUMNS = `
@@ -61,13 +61,16 @@ const UPDATE_PAYLOAD =
   "UPDATE waymark_checkpoints SET number = ?, size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
 const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?";
 const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
-/** The subselect uses LIMIT 1 instead of max(), so that it returns no row if no checkpoint is left. */
+/** Uses LIMIT 1 instead of max() in the subselect, so that it returns no row if no checkpoint is left. */
 const SHORTEN_TASK = `
   UPDATE waymark_tasks SET count = count - ?, (newest_sequence, newest_created_at, newest_minute, newest_status) = (
     SELECT sequence, created_at, ${minuteOf("created_at")}, status FROM waymark_checkpoints c
     WHERE c.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1) WHERE task_id = ?`;
 const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
-/** The numbers of checkpoints whose payloads are parts of histories. {@link REMOVE_STANDALONE_IN_RANGE} removes the other payloads. */
+/**
+ * Selects the numbers of checkpoints whose payloads are parts of histories. {@link REMOVE_STANDALONE_IN_RANGE} removes
+ * the other payloads.
+ */
 const NUMBERS = `SELECT number FROM waymark_checkpoints c ${IN_RANGE}
   AND NOT EXISTS (SELECT 1 FROM waymark_payloads p WHERE p.number = c.number AND p.form = 0)`;
 const REMOVE_STANDALONE_IN_RANGE = `DELETE FROM waymark_payloads
@@ -90,7 +93,7 @@ interface WriterParts {
 
 /**
  * Changes Waymark's open database. Each call is one transaction, which also checks the call's condition. Every method
- * is synchronous and lets SQLite's errors through.
+ * is synchronous and throws SQLite's errors unchanged.
  */
 export class SqliteWriter {
   readonly #parts: WriterParts;
@@ -100,8 +103,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Makes all appends in one transaction. If that fails, makes each in a transaction of its own. Each append has its
-   * own outcome. So if one is refused, it writes nothing, and the others are stored.
+   * Makes all appends in one transaction. If it fails, makes each append in its own transaction. Each append has its
+   * own outcome: a refused append writes nothing, and the others are stored.
    */
   commit(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
     const { database } = this.#parts;
@@ -121,7 +124,10 @@ export class SqliteWriter {
     }
   }
 
-  /** Any error but a CheckpointError undoes the whole transaction. That one comes before anything is written. */
+  /**
+   * Returns a CheckpointError as an outcome, because it is thrown before anything is written. Any other error undoes
+   * the whole transaction.
+   */
   #insert(append: Append | LogAppend): Outcome {
     try {
       return { sequence: "draft" in append ? this.#insertCheckpoint(append) : this.#parts.log.insertNext(append) };
@@ -170,7 +176,7 @@ export class SqliteWriter {
       checkLeaseIn(this.#parts.database, taskId, condition);
       requireNewest(taskId, this.#newestSequence(taskId), condition);
       this.#parts.log.requireNoEvent(taskId, condition);
-      // There is no other id between this id and this id followed by the lowest character.
+      // No other id lies between this id and this id followed by the lowest character.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
       const numbers = ids.flatMap((id) => this.#parts.database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
       return this.removeRows(taskId, numbers.map(numberOr0));
@@ -190,8 +196,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Removes checkpoints of one task in the caller's transaction, and returns their number. The task's last sequence
-   * stays.
+   * Removes checkpoints of one task in the caller's transaction, and returns their number. Keeps the task's last
+   * sequence.
    */
   removeRows(taskId: string, numbers: readonly number[]): number {
     const newest = this.#newestSequence(taskId);
@@ -244,9 +250,9 @@ export class SqliteWriter {
   }
 
   /**
-   * The number of the checkpoint whose payload the new one shares. If it isn't in this database, the newest checkpoint
-   * may be another fork of it, so that one's history is used. A small payload has nothing to share, and would only fill
-   * the source's history.
+   * Returns the number of the checkpoint with which the new payload shares content. If it isn't in this database,
+   * returns the newest checkpoint, which may be another fork of it. A small payload has nothing to share, and would
+   * only fill the source's history.
    */
   #findSource({ body }: Payload, { sharesWith }: AppendOptions): unknown {
     if (sharesWith === undefined || !isCompared(body)) return undefined;
@@ -255,14 +261,17 @@ export class SqliteWriter {
     );
   }
 
-  /** After the newest checkpoint has changed. Otherwise a time that a record has set still holds. */
+  /**
+   * Updates the task's due time after its newest checkpoint has changed. Until then, a time that a record has set still
+   * holds.
+   */
   #updateDueAt(taskId: string): void {
     const [due, ...newest] = this.#parts.database.one(NEWEST_COLUMNS, taskId) ?? [];
     const nextDue = nextDueAtIn(newest, due);
     if (nextDue !== due) this.#parts.database.run(SET_DUE_AT, nextDue, taskId);
   }
 
-  /** The number of the transient checkpoint with this id, if there is one that can be read. */
+  /** Returns the number of the transient checkpoint with this id, if it can be read. */
   #findTransient(taskId: string, id: string): number | undefined {
     const row = this.#parts.database.one(BY_ID, taskId, id);
     const found = row && parseSealedSummary(taskId, row, this.#parts.path);

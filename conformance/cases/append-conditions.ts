@@ -29,7 +29,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.expected-sequence",
-    promise: "stores only if the newest checkpoint has the expected sequence; 0 means none",
+    promise: "stores only if the newest checkpoint has the expected sequence; 0 means that there is no checkpoint",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -49,12 +49,12 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       await refuses(second + 1, `the newest is ${second}`);
       const third = await adapter.append(draft("t", "c3"), { expectedSequence: second });
 
-      // The condition concerns the newest existing checkpoint, not the last sequence that was given.
+      // The condition concerns the newest existing checkpoint, not the last sequence taken.
       await adapter.remove("t", ["c3"]);
       await refuses(third, `the newest was removed, and now it is ${second}`);
       const fourth = await adapter.append(draft("t", "c4"), { expectedSequence: second });
       const fifth = await adapter.append(draft("t", "c5"), { expectedSequence: undefined });
-      ascending([first, second, third, fourth, fifth], "append MUST give ascending sequences, also under a condition");
+      ascending([first, second, third, fourth, fifth], "append MUST assign ascending sequences under a condition");
       same(
         await listIds(adapter.list({ taskId: "t", order: "oldest" })),
         ["c1", "c2", "c4", "c5"],
@@ -80,7 +80,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.exact-sequence",
-    promise: "takes an exact sequence above the last one, and assigns higher ones afterwards",
+    promise: "takes an exact sequence above the last one, and assigns higher sequences afterwards",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -114,7 +114,8 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.shares-with",
-    promise: "stores a payload unchanged if `sharesWith` names another checkpoint, whatever happens to the other",
+    promise:
+      "stores a payload unchanged if `sharesWith` names another checkpoint, even if that checkpoint is removed or missing",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -22,7 +22,7 @@ export const appendIdCases: readonly ConformanceCase[] = [
       const before = `${obligation}, before the condition is checked`;
       same(await adapter.append(lost, { expectedSequence: 0 }), sequence, before);
       same(await adapter.append(lost, {}, { sequence: sequence + 40 }), sequence, before);
-      const { status } = intact(await adapter.get("t", "lost"), "get MUST give the checkpoint");
+      const { status } = intact(await adapter.get("t", "lost"), "get MUST return the checkpoint");
       same(status, "paused", "appending the same draft again MUST change nothing, not even the status");
 
       const later = { ...lost, createdAt: "2026-11-22T12:00:00.000Z", status: "failed" as const };

@@ -29,13 +29,13 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       same(intact(await adapter.get("t", "p1"), obligation).sequence, first, obligation);
       const second = await replace(adapter, "p1", "p2");
       adapter = await store.carryOn(adapter);
-      ascending([first, kept.at(-1)?.sequence ?? 0, second.sequence], "append MUST give ascending sequences");
+      ascending([first, kept.at(-1)?.sequence ?? 0, second.sequence], "append MUST assign ascending sequences");
       await expectStored(adapter, [...kept, second]);
       same(await adapter.get("t", "p1"), undefined, "a replaced checkpoint MUST be gone");
       const again = adapter.append(transient("t", "p2", "p1"), {}, { replaces: "p1" });
       same(await again, second.sequence, "appending the same draft again MUST return its stored sequence");
 
-      // Many replacements in a row, where each state is similar to the one before.
+      // Makes many replacements in a row. Each state is similar to the previous one.
       let newest = second;
       for (let number = 3; number <= 80; number++) newest = await replace(adapter, `p${number - 1}`, `p${number}`);
       adapter = await store.carryOn(adapter);
@@ -102,12 +102,13 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.replaces-killed",
-    promise: "leaves at least one of the two transient checkpoints if it is killed, and the next append removes both",
+    promise:
+      "keeps at least one of the two transient checkpoints if it is killed midway, and removes both with the next append",
     needs: "durable",
     async run(store) {
       const kept = await withOpen(store, (adapter) => appendAll(adapter, [...drafts("t", 2), transient("t", "p")]));
       let last = kept.pop()?.id ?? "";
-      // Tries every second number only, because each try starts a process. "append.killed-midway" tries them all.
+      // Tries only every second number, because each try starts a process. "append.killed-midway" tries all numbers.
       for (const turns of TURNS.filter((_, index) => index % 2 === 0)) {
         const [id, next] = [`p${turns}`, `after-${turns}`];
         const one = transient("t", id, last);
@@ -120,7 +121,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
           holds(!answered || found !== undefined, "append MUST be stored once it has resolved");
           holds(!answered || former === undefined, "the replaced checkpoint MUST be gone once append has resolved");
           if (found !== undefined) {
-            const { sequence } = intact(found, "append MUST be all or nothing, also with `replaces`");
+            const { sequence } = intact(found, "append MUST be all or nothing, even with `replaces`");
             sameAsAppended(found, { ...one, sequence }, "get, after a kill midway,");
             if (answered) same(sequence, answer, "append MUST return the sequence that is stored");
           } else intact(former, "if a kill stops the append, the checkpoint to replace MUST stay");
@@ -134,7 +135,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** The draft of a transient checkpoint. The states of these drafts are similar. */
+/** Makes the draft of a transient checkpoint. The states of these drafts are similar. */
 function transient(taskId: string, id: string, replaces?: string) {
   return draft(taskId, id, { metadata: transientMetadata(replaces), body: makeBody(id) });
 }
@@ -144,7 +145,7 @@ function makeBody(...texts: readonly string[]): string {
   return JSON.stringify({ messages: [...messages, ...texts] });
 }
 
-/** Appends a transient checkpoint of task `t` that replaces another. */
+/** Appends a transient checkpoint of task `t` that replaces another checkpoint. */
 async function replace(adapter: StorageAdapter, former: string, id: string): Promise<Appended> {
   const one = transient("t", id, former);
   return { ...one, sequence: await adapter.append(one, {}, { replaces: former }) };

@@ -19,13 +19,13 @@ export const appendCases: readonly ConformanceCase[] = [
       const after = await appendAll(adapter, [draft("t", "c5")]);
 
       const sequences = listSequences([...before, ...after]);
-      same(sequences[0], 1, "append MUST give a new task's first checkpoint the sequence 1");
-      ascending(sequences, "append MUST give ascending sequences");
+      same(sequences[0], 1, "append MUST assign the sequence 1 to a new task's first checkpoint");
+      ascending(sequences, "append MUST assign ascending sequences");
       const listed = await collect(adapter.list({ taskId: "t", order: "oldest" }));
       same(
         listed.map(({ sequence }) => sequence),
         sequences,
-        "list MUST give the sequences that append returned",
+        "list MUST yield the sequences that append returned",
       );
     },
   },
@@ -39,10 +39,10 @@ export const appendCases: readonly ConformanceCase[] = [
       same(
         await listIds(adapter.list({ taskId: "u", order: "oldest" })),
         ["c1"],
-        "a task MUST hold only its own checkpoints",
+        "a task MUST contain only its own checkpoints",
       );
       const next = await adapter.append(draft("t", "c4"));
-      ascending([...listSequences(own), next], "a task's numbering MUST continue, whatever other tasks do");
+      ascending([...listSequences(own), next], "a task's numbering MUST continue, regardless of other tasks");
     },
   },
   {
@@ -59,7 +59,7 @@ export const appendCases: readonly ConformanceCase[] = [
         adapter = await store.carryOn(adapter);
         for (const task of await collect(adapter.tasks({ order: "taskId" }))) {
           const { lastSequence } = intact(task, "a removed checkpoint isn't damage");
-          same(lastSequence, given.at(-1), "tasks MUST yield the last sequence, also if its checkpoint was removed");
+          same(lastSequence, given.at(-1), "tasks MUST yield the last sequence, even if its checkpoint was removed");
         }
         given.push(await adapter.append(draft("t", `next-${given.length - 3}`)));
         ascending(given, "a removed checkpoint's sequence MUST never be used again while the task exists");
@@ -71,7 +71,7 @@ export const appendCases: readonly ConformanceCase[] = [
     promise: "assigns concurrent appends of one task their sequences in call order",
     async run(store) {
       const adapter = await store.open();
-      // Large checkpoints take longest to write. Without a queue, small ones would overtake them.
+      // Large checkpoints take longest to write. Without a queue, small checkpoints would overtake them.
       const many = Array.from({ length: 24 }, (_, index) =>
         draft("t", `c${index}`, { body: JSON.stringify(`${index}`.repeat(index % 3 === 0 ? 100_000 : 1)) }),
       );
@@ -88,7 +88,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.concurrent",
-    promise: "accepts concurrent calls for many tasks, also as the first calls",
+    promise: "accepts concurrent calls for many tasks, even as the first calls",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -100,7 +100,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.clock-is-not-order",
-    promise: "orders checkpoints by sequence, also if the clock went backwards",
+    promise: "orders checkpoints by sequence, even if the clock went backwards",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -109,13 +109,13 @@ export const appendCases: readonly ConformanceCase[] = [
       const sequences = listSequences(await appendAll(adapter, backwards));
       adapter = await store.carryOn(adapter);
 
-      const obligation = "a task's checkpoints MUST be ordered by sequence, whatever createdAt says";
+      const obligation = "a task's checkpoints MUST be ordered by sequence, regardless of createdAt";
       same(await listIds(adapter.list({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
       same(await listIds(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c2", "c3"], obligation);
       same(await listIds(adapter.read({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
       const [task] = await collect(adapter.tasks({ order: "recent" }));
       same(
-        intact(task, "tasks MUST give the task").newest?.id,
+        intact(task, "tasks MUST yield the task").newest?.id,
         "c3",
         `${obligation}, so the newest one has the highest sequence`,
       );

@@ -10,9 +10,10 @@ import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, listIds, listSequences, withOpen } from "../steps.js";
 
 /**
- * The cases of durable adapters after a disk error. An adapter may let the manager check payloads. So `get` and `read`
- * may give a damaged checkpoint as a record whose seal or digest doesn't hold. `list`, which doesn't read payloads, may
- * give its summary. A damaged checkpoint must never be missing, or look like another, intact checkpoint.
+ * The cases of durable adapters after a disk error. An adapter may let the manager check payloads, so `get` and `read`
+ * may return a damaged checkpoint as a record whose seal or digest doesn't match. `list`, which doesn't read payloads,
+ * may yield the checkpoint's summary. A damaged checkpoint must never be missing, or look like another, intact
+ * checkpoint.
  */
 export const corruptCases: readonly ConformanceCase[] = [
   {
@@ -31,7 +32,8 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.any-filter",
-    promise: "reports a damaged checkpoint whatever stage and status say, and doesn't count it toward the limit",
+    promise:
+      "reports a damaged checkpoint regardless of the query's stage and status, and doesn't count it toward the limit",
     needs: "durable",
     async run(store) {
       const { adapter } = await damagedTask(store, { taskId: "t", count: 5, damaged: ["c4"], part: "summary" });
@@ -85,7 +87,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         const { adapter } = await damagedTask(store, { taskId: part, count: 2, damaged, part });
         for (const id of damaged) {
           const found = await adapter.get(part, id);
-          holds(isReported(found), `get MUST report the damaged ${id}; it gave ${show(found)}`);
+          holds(isReported(found), `get MUST report the damaged ${id}; it returned ${show(found)}`);
         }
         const read = await collect(adapter.read({ taskId: part, order: "newest" }));
         same(read.map(isReported), [true, true], "read MUST report each checkpoint that can't be read");
@@ -95,14 +97,14 @@ export const corruptCases: readonly ConformanceCase[] = [
           same(
             listed.map(isCorrupt),
             [true, true],
-            "list MUST give a CorruptRecord for each summary that can't be read",
+            "list MUST yield a CorruptRecord for each summary that can't be read",
           );
 
         const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
         const own = tasks.filter((task) => isCorrupt(task) || task.taskId === part);
         holds(own.length > 0, "tasks MUST report a task that has no readable checkpoint");
         const others = tasks.filter((task) => !isCorrupt(task) && task.taskId === `${part}-beside`);
-        same(others.length, 1, "tasks MUST still give the other tasks");
+        same(others.length, 1, "tasks MUST still yield the other tasks");
         await adapter.close();
       }
     },
@@ -150,7 +152,7 @@ export const corruptCases: readonly ConformanceCase[] = [
           await refused("CHECKPOINT_CORRUPT", adapter.append(again), obligation);
         }
         const found = await adapter.get(part, "c1");
-        holds(isReported(found), `get MUST still report the damaged c1 after appends; it gave ${show(found)}`);
+        holds(isReported(found), `get MUST still report the damaged c1 after appends; it returned ${show(found)}`);
         same(
           (await collect(adapter.list({ taskId: part, order: "newest" }))).length,
           2,
@@ -175,7 +177,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         const found = await adapter.get(part, "c2");
         holds(
           isReported(found),
-          `get MUST still report the damaged checkpoint after setStatus; it gave ${show(found)}`,
+          `get MUST still report the damaged checkpoint after setStatus; it returned ${show(found)}`,
         );
         for (const one of all.filter(({ id }) => id !== "c2")) {
           sameAsAppended(await adapter.get(part, one.id), one, "get, after setStatus of a damaged checkpoint,");
@@ -228,7 +230,7 @@ export const corruptCases: readonly ConformanceCase[] = [
 
 interface DamagedTask {
   readonly taskId: string;
-  /** The number of the task's checkpoints `c1`, `c2`, … */
+  /** The number of checkpoints in the task: `c1`, `c2`, … */
   readonly count: number;
   /** The ids of the damaged checkpoints. */
   readonly damaged: readonly string[];
@@ -242,7 +244,7 @@ async function damagedTask(store: ConformanceStore, task: DamagedTask) {
   return { adapter, all };
 }
 
-/** Throws unless `get`, `read` and `list` give all intact checkpoints, and report the damaged one in its place. */
+/** Throws unless `get`, `read` and `list` return all intact checkpoints, and report the damaged one in its place. */
 async function expectReported(
   adapter: StorageAdapter,
   all: readonly Appended[],
@@ -253,12 +255,12 @@ async function expectReported(
   for (const one of all) {
     const found = await adapter.get(taskId, one.id);
     if (one.id !== damaged) sameAsAppended(found, one, `get, with ${damaged} damaged,`);
-    else holds(isReported(found), `get MUST report the damaged ${damaged}; it gave ${show(found)}`);
+    else holds(isReported(found), `get MUST report the damaged ${damaged}; it returned ${show(found)}`);
   }
   for (const order of ["oldest", "newest"] as const) {
     const ordered = order === "oldest" ? all : all.toReversed();
     const expected = ordered.map(({ id }) => (id === damaged ? "corrupt" : id));
-    const obligation = `MUST report the damaged ${damaged} in its place, and still give all other checkpoints`;
+    const obligation = `MUST report the damaged ${damaged} in its place, and still yield all other checkpoints`;
     const read = await collect(adapter.read({ taskId, order }));
     sameIds(read, expected, `read ${obligation}`);
 
@@ -270,7 +272,7 @@ async function expectReported(
     sameIds(listed, seen, `list ${obligation}`);
     for (const record of [...read, ...listed].filter(isCorrupt)) {
       const says = record.location !== "" && record.reason !== "";
-      holds(says, "a CorruptRecord MUST say where it is and what is wrong with it");
+      holds(says, "a CorruptRecord MUST tell where it is and what is wrong with it");
     }
   }
 }

@@ -7,7 +7,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft } from "../drafts.js";
 import { appendAll, requireLeases, untilFree } from "../steps.js";
 
-/** Longer than any case takes. */
+/** A time longer than any case takes. */
 const LONG_MS = 600_000;
 const SHORT_MS = 200;
 
@@ -15,7 +15,7 @@ const SHORT_MS = 200;
 export const dueCases: readonly ConformanceCase[] = [
   {
     name: "due.only-due",
-    promise: "hands workers the tasks of their prefix that are due by `dueAt`, and that nobody holds",
+    promise: "returns the tasks with the prefix that are due by `dueAt` and have no holder",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -46,19 +46,19 @@ export const dueCases: readonly ConformanceCase[] = [
         "count MUST count the due tasks of the prefix",
       );
       const given = await allDue(adapter);
-      same(given.map(({ taskId }) => taskId).toSorted(), due, "claimNext MUST give each due task of the prefix once");
+      same(given.map(({ taskId }) => taskId).toSorted(), due, "claimNext MUST return each due task of the prefix once");
       for (const { taskId, token } of given) {
         same(token, 1, "claimNext MUST return the token of its claim");
         const held = await requireLeases(adapter).current(taskId);
         same([held?.holder, held?.token], ["worker", 1], "claimNext MUST claim the task for its caller");
       }
       await requireLeases(adapter).release("q/due", 1);
-      same(await next(adapter), { taskId: "q/due", token: 2 }, "a released task that is still due MUST be given again");
+      same(await next(adapter), { taskId: "q/due", token: 2 }, "a task that is still due MUST be returned again");
     },
   },
   {
     name: "due.changes",
-    promise: "looks at a task's newest checkpoint as it is now",
+    promise: "decides by a task's current newest checkpoint",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -79,7 +79,7 @@ export const dueCases: readonly ConformanceCase[] = [
       await adapter.setStatus("q/t", "c1", { status: "paused" });
       await is(false, "a task that is paused again MUST wait for its time again");
       await adapter.append(ofRun("q/t", "c2", { status: "paused", dueAt: at(5) }));
-      await is(true, "the newest checkpoint MUST decide");
+      await is(true, "the newest checkpoint MUST decide whether a task is due");
       await adapter.append(draft("q/t", "c3"));
       await is(false, "a task whose newest checkpoint has no `dueAt` MUST NOT be due");
       await adapter.remove("q/t", ["c3"]);
@@ -87,7 +87,7 @@ export const dueCases: readonly ConformanceCase[] = [
       await adapter.remove("q/t", ["c2"]);
       await is(false, "if the newest checkpoint is removed, the one before it MUST decide");
       await adapter.append(ofRun("q/t", "c4", { status: "running" }), {}, { replaces: "c1" });
-      await is(true, "a running task that nobody holds MUST be due");
+      await is(true, "a running task without a holder MUST be due");
       await adapter.remove("q/t", "all");
       await is(false, "a removed task MUST NOT be due");
     },
@@ -108,20 +108,20 @@ export const dueCases: readonly ConformanceCase[] = [
       same(
         await requireQueue(adapter).count(QUERY),
         { tasks: times.length, oldestDueAt: at(2) },
-        "count MUST give the earliest time",
+        "count MUST return the earliest time",
       );
       const order = times.toSorted((a, b) => a - b).map((second) => `q/${second}`);
       same(
         (await allDue(adapter)).map(({ taskId }) => taskId),
         order,
-        "claimNext MUST give the task first that is due first",
+        "claimNext MUST return the task first that is due first",
       );
       same(await requireQueue(adapter).count(QUERY), NOTHING, "count MUST leave out held tasks");
     },
   },
   {
     name: "due.limit",
-    promise: "returns no more tasks at once than asked for",
+    promise: "returns no more tasks at once than `limit`",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -140,7 +140,7 @@ export const dueCases: readonly ConformanceCase[] = [
       for (;;) {
         const tasks = await requireQueue(adapter).claimNext(QUERY, "worker", LONG_MS, 2);
         if (tasks.length === 0) break;
-        same(tasks.length <= 2, true, "claimNext MUST give at most `limit` tasks");
+        same(tasks.length <= 2, true, "claimNext MUST return at most `limit` tasks");
         for (const { taskId, token } of tasks) {
           same(
             (await requireLeases(adapter).current(taskId))?.token,
@@ -150,12 +150,12 @@ export const dueCases: readonly ConformanceCase[] = [
           given.push(taskId);
         }
       }
-      same(given.toSorted(), taskIds, "claimNext MUST give each due task once");
+      same(given.toSorted(), taskIds, "claimNext MUST return each due task once");
     },
   },
   {
     name: "due.except",
-    promise: "leaves out the excepted tasks, also those whose runner has died, and hands them to others",
+    promise: "leaves out the excepted tasks, even those whose runner has died, and returns them to other queries",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -182,13 +182,13 @@ export const dueCases: readonly ConformanceCase[] = [
       same(
         (await allDue(adapter)).map(({ taskId }) => taskId).toSorted(),
         ["q/a", "q/died", 'q/it\'s "q"'],
-        "a query that doesn't except them MUST give them",
+        "a query that doesn't except the tasks MUST return them",
       );
     },
   },
   {
     name: "due.one-holder",
-    promise: "hands each due task to one of several callers at once",
+    promise: "returns each due task to only one of several concurrent callers",
     about: "queue",
     async run(store) {
       const adapter = await store.open();
@@ -203,13 +203,13 @@ export const dueCases: readonly ConformanceCase[] = [
       same(
         given.map(({ taskId }) => taskId).toSorted(),
         Array.from({ length: 10 }, (_, n) => `q/${n}`),
-        "each due task MUST be given once",
+        "each due task MUST be returned once",
       );
     },
   },
   {
     name: "due.many-processes",
-    promise: "hands each due task to one of many processes",
+    promise: "returns each due task to only one of many processes",
     about: "queue",
     needs: "multiProcess",
     async run(store) {
@@ -224,7 +224,7 @@ export const dueCases: readonly ConformanceCase[] = [
       same(
         given.toSorted(),
         Array.from({ length: 24 }, (_, n) => `q/${n}`).toSorted(),
-        "each due task MUST be given once",
+        "each due task MUST be returned once",
       );
       for (const [n, tasks] of claims.entries()) {
         for (const { taskId } of tasks) {
@@ -239,7 +239,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.unreleased",
-    promise: "returns a waiting task before its time if its last lease ended without a release",
+    promise: "returns a waiting task before its time if its last lease expired without a release",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -253,7 +253,7 @@ export const dueCases: readonly ConformanceCase[] = [
       }
       for (const taskId of ["q/died", "q/completed"]) await untilFree(requireLeases(adapter), taskId);
       adapter = await store.carryOn(adapter);
-      const obligation = "only the task whose lease ended without a release MUST be due";
+      const obligation = "only the task whose lease expired without a release MUST be due";
       same((await requireQueue(adapter).count(QUERY)).tasks, 1, obligation);
       same(await next(adapter), { taskId: "q/died", token: 2 }, obligation);
       await requireLeases(adapter).release("q/died", 2);
@@ -269,7 +269,7 @@ function at(second: number): string {
   return new Date(Date.UTC(2026, 0, 2, 3, 4, second)).toISOString();
 }
 
-/** A checkpoint of a run that workers may continue. */
+/** Makes a checkpoint of a run that workers may continue. */
 function ofRun(
   taskId: string,
   id: string,

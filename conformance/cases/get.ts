@@ -25,10 +25,10 @@ export const getCases: readonly ConformanceCase[] = [
       await appendAll(adapter, [...drafts("t", 2), draft("u", "other")]);
       await adapter.remove("t", ["c1"]);
       adapter = await store.carryOn(adapter);
-      same(await adapter.get("nowhere", "c1"), undefined, "get MUST give undefined for a task that doesn't exist");
-      same(await adapter.get("t", "c9"), undefined, "get MUST give undefined for an id that doesn't exist");
-      same(await adapter.get("t", "other"), undefined, "get MUST give undefined for another task's id");
-      same(await adapter.get("t", "c1"), undefined, "get MUST give undefined for a removed checkpoint");
+      same(await adapter.get("nowhere", "c1"), undefined, "get MUST return undefined for a task that doesn't exist");
+      same(await adapter.get("t", "c9"), undefined, "get MUST return undefined for an id that doesn't exist");
+      same(await adapter.get("t", "other"), undefined, "get MUST return undefined for another task's id");
+      same(await adapter.get("t", "c1"), undefined, "get MUST return undefined for a removed checkpoint");
       same(await adapter.get("t", "C2"), undefined, "get MUST be case-sensitive");
     },
   },

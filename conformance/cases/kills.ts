@@ -5,9 +5,9 @@ import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, listIds, listSequences, withOpen } from "../steps.js";
 
 /**
- * The cases kill a writing process after each of these numbers of turns of its event loop. The numbers are dense at
- * first, because a fast store does all its steps there. A case stops at the first kill that comes after the write's
- * answer. The last kill always comes after it, even on a slow disk. So every case also tests an answered write.
+ * The cases kill a writing process after each of these numbers of turns of its event loop. The low numbers are dense,
+ * because a fast store does all its steps in these turns. A case stops at the first kill that comes after the write's
+ * answer. The last kill always comes after the answer, even on a slow disk, so every case also tests an answered write.
  */
 export const TURNS = [
   0,
@@ -35,7 +35,7 @@ export const TURNS = [
   Infinity,
 ];
 
-/** The cases about a killed process (SIGKILL): acknowledged writes are there, and everything else is intact. */
+/** The cases about killed processes (SIGKILL): acknowledged writes survive, and everything else is intact. */
 export const killCases: readonly ConformanceCase[] = [
   {
     name: "append.survives-kill",
@@ -85,7 +85,7 @@ export const killCases: readonly ConformanceCase[] = [
       for (const turns of TURNS) {
         const one = draft(`task-${turns}`, "first", { body: largeBody(`${turns} `) });
         const answered = await killedMidway(store, turns, one);
-        // This only reads, so that the next process finds the state that the killed one left.
+        // Only reads, so that the next process finds the store as the killed process left it.
         await withOpen(store, async (adapter) => {
           const found = await adapter.get(one.taskId, one.id);
           if (found !== undefined)
@@ -102,7 +102,7 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.survives-kill",
-    promise: "changes a status durably once it has resolved, and is all or nothing before",
+    promise: "changes a status durably once setStatus has resolved, and is all or nothing before",
     needs: "durable",
     async run(store) {
       const paused = { status: "paused", error: { message: "killed" } } as const;
@@ -132,13 +132,13 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.survives-kill",
-    promise: "removes durably once it has resolved, and harms no other checkpoint if it is killed midway",
+    promise: "removes durably once remove has resolved, and harms no other checkpoint if it is killed midway",
     needs: "durable",
     async run(store) {
       const given = await withOpen(store, (adapter) => appendAll(adapter, drafts("t", 6)));
       await withOpen(store, (adapter) => appendAll(adapter, [draft("u", "c1")]));
       const other = await store.elsewhere();
-      same(await other.dieAfter({ method: "remove", args: ["t", ["c2", "c6"]] }), 2, "remove MUST count");
+      same(await other.dieAfter({ method: "remove", args: ["t", ["c2", "c6"]] }), 2, "remove MUST return the count");
       await withOpen(store, async (adapter) => {
         const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
         same(
@@ -179,7 +179,7 @@ export const killCases: readonly ConformanceCase[] = [
 ];
 
 /**
- * Appends in a process that is killed after `turns` turns. Throws unless the draft is then stored whole or not at all.
+ * Appends in a process that is killed after `turns` turns. Throws unless the draft is stored whole or not at all.
  * Returns the sequence if the append was answered before the kill.
  */
 async function killedMidway(store: ConformanceStore, turns: number, one: CheckpointDraft): Promise<number | undefined> {
@@ -195,7 +195,7 @@ async function killedMidway(store: ConformanceStore, turns: number, one: Checkpo
   return answered ? Number(answer) : undefined;
 }
 
-/** A body of hundreds of kilobytes, so that it takes more than one write and more than one page. */
+/** Makes a body of hundreds of kilobytes, which takes more than one write and more than one page. */
 function largeBody(text: string): string {
   return JSON.stringify({ text: text.repeat(40_000) });
 }

@@ -43,7 +43,7 @@ export const leaseCases: readonly ConformanceCase[] = [
         same([claim.holder, claim.token], [won?.holder, 1], "each claim MUST name the holder and the token");
         holds(
           claim.remainingMs > 0 && claim.remainingMs <= LONG_MS,
-          `a refused claim MUST say how long the lease still lasts: ${show(claim)}`,
+          `a refused claim MUST tell how long the lease still lasts: ${show(claim)}`,
         );
       }
       same((await leases.current("t"))?.holder, won?.holder, "current MUST name the holder");
@@ -53,7 +53,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.tokens-grow",
-    promise: "assigns each claim a higher token, also after a release, the task's removal, or reopening",
+    promise: "assigns each claim a higher token, even after a release, the task's removal, or reopening",
     about: "leases",
     replayed: true,
     async run(store) {
@@ -102,7 +102,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       await refused(
         "LEASE_LOST",
         adapter.append(draft("u", "c1"), { fencingToken: 1 }),
-        "append MUST be refused under a token if nobody holds the lease",
+        "append MUST be refused under a token if no one holds the lease",
       );
       same(await adapter.append(draft("t", "c3"), { fencingToken: next.token }), 3, "the holder MUST be able to write");
       same(await adapter.append(draft("t", "c4")), 4, "a write without a token MUST NOT need the lease");
@@ -160,7 +160,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.expiry",
-    promise: "lets a lease expire that isn't renewed in time, and refuses later writes under it",
+    promise: "lets a lease expire if it isn't renewed in time, and refuses later writes under it",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -187,7 +187,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.lapsed",
-    promise: "says who held a lease that expired, and says nothing about a released one",
+    promise: "names the last holder of an expired lease, and of no released lease",
     about: "leases",
     replayed: true,
     async run(store) {
@@ -200,10 +200,10 @@ export const leaseCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       const leases = requireLeases(adapter);
       const lapsed = await leases.lapsed("t");
-      same([lapsed?.holder, lapsed?.token], ["holder", token], "lapsed MUST say who had the task last");
+      same([lapsed?.holder, lapsed?.token], ["holder", token], "lapsed MUST name the last holder");
       holds(
         (lapsed?.endedMs ?? -1) >= 0 && (lapsed?.endedMs ?? 0) < LONG_MS,
-        `lapsed MUST say how long ago the lease ended: ${show(lapsed)}`,
+        `lapsed MUST tell how long ago the lease ended: ${show(lapsed)}`,
       );
       await leases.release("t", token);
       same(await leases.lapsed("t"), undefined, "lapsed MUST NOT name an expired lease once it is released");
@@ -215,7 +215,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.held",
-    promise: "lists the held leases, also those of tasks without a checkpoint",
+    promise: "lists the held leases, even those of tasks without a checkpoint",
     about: "leases",
     replayed: true,
     async run(store) {
@@ -243,14 +243,14 @@ export const leaseCases: readonly ConformanceCase[] = [
       for (const { remainingMs } of found) {
         holds(
           remainingMs > 0 && remainingMs <= LONG_MS,
-          `held MUST say how long each lease still lasts: ${remainingMs}`,
+          `held MUST tell how long each lease still lasts: ${remainingMs}`,
         );
       }
     },
   },
   {
     name: "leases.forced",
-    promise: "takes a task from its holder by force, and refuses what the former holder still writes",
+    promise: "takes a task from its holder by force, and refuses later writes of the former holder",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -273,7 +273,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       same(
         (await leases.claim("u", "forcing", LONG_MS, { force: true })).token,
         1,
-        "a free task MUST be granted to a forced claim, too",
+        "a forced claim of a free task MUST also be granted",
       );
       await expectStored(adapter, []);
     },

@@ -33,15 +33,15 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       same(
         await listIds(adapter.list({ taskId: "t", order: "newest" })),
         [],
-        "list of an empty store MUST give nothing",
+        "list of an empty store MUST yield nothing",
       );
       same(
         await listIds(adapter.read({ taskId: "t", order: "newest" })),
         [],
-        "read of an empty store MUST give nothing",
+        "read of an empty store MUST yield nothing",
       );
-      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks of an empty store MUST give nothing");
-      same(await collect(adapter.tasks({ order: "recent" })), [], "tasks of an empty store MUST give nothing");
+      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks of an empty store MUST yield nothing");
+      same(await collect(adapter.tasks({ order: "recent" })), [], "tasks of an empty store MUST yield nothing");
       same(
         await adapter.setStatus("t", "c1", { status: "paused" }),
         false,
@@ -83,7 +83,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.close-idempotent",
-    promise: "can be closed twice, also concurrently, and before its first use",
+    promise: "can be closed twice, even concurrently, and before its first use",
     async run(store) {
       const unused = await store.open();
       await unused.close();
@@ -122,9 +122,9 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       };
       for (const calls of [appends, others]) calls.then(count, count);
       await adapter.close();
-      // After this turn, the callbacks of all calls that settled before `close` resolved have run.
+      // By the end of this turn, the callbacks of all calls that settled before `close` resolved have run.
       await nextTurn();
-      same(settled, 2, "close MUST wait for the calls under way");
+      same(settled, 2, "close MUST wait for the running calls");
 
       const added = await appends;
       same(await others, [true, 1], "calls made before close MUST complete");
@@ -151,7 +151,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
         same(
           outcome,
           "CLOSED",
-          "an iteration that continues after close MUST give the remaining items, or be refused as closed",
+          "an iteration that continues after close MUST yield the remaining items, or be refused as closed",
         );
       }
     },
@@ -160,7 +160,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
 
 async function expectClosed(adapter: StorageAdapter): Promise<void> {
   const query = { taskId: "t", order: "newest" } as const;
-  // An adapter may refuse when it makes the iterable, or when the iterable is first read.
+  // An adapter may refuse the call when it makes the iterable, or when the iterable is first read.
   const calls: Record<string, () => Promise<unknown>> = {
     append: () => adapter.append(draft("t", "after")),
     get: () => adapter.get("t", "c1"),
@@ -176,7 +176,10 @@ async function expectClosed(adapter: StorageAdapter): Promise<void> {
   }
 }
 
-/** Every file under a path, with its size. Empty if the path doesn't exist, or the location isn't a path. */
+/**
+ * Lists every file under a path with its size. The list is empty if the path doesn't exist, or the location isn't a
+ * path.
+ */
 function footprint(location: string): string[] {
   const found = statSync(location, { throwIfNoEntry: false });
   if (!found?.isDirectory()) return found ? [`${location} ${found.size}`] : [];

@@ -18,7 +18,7 @@ export const listCases: readonly ConformanceCase[] = [
       same(
         await collect(adapter.list({ taskId: "t", order: "oldest" })),
         all.map(toSummary),
-        "list MUST give summaries: every field as it was appended, and no payload, no seal and no fields that were absent",
+        "list MUST yield summaries: every field as it was appended, and no payload, no seal and no fields that were absent",
       );
     },
   },

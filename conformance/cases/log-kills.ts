@@ -7,11 +7,11 @@ import { event, followWhile, isToldOf, nameLog, readLog, record, requireLog, sam
 import { appendAll, collect, withOpen } from "../steps.js";
 import { TURNS } from "./kills.js";
 
-/** The cases of logs that kill processes, start several, or damage records. */
+/** The cases of logs that start or kill processes, or damage records. */
 export const logKillCases: readonly ConformanceCase[] = [
   {
     name: "log.survives-kill",
-    promise: "loses no record of an append that has resolved if the process is killed then, not even a lazy one",
+    promise: "loses no record, not even a lazy one, if the process is killed after the append has resolved",
     needs: "durable",
     about: "log",
     async run(store) {
@@ -28,7 +28,7 @@ export const logKillCases: readonly ConformanceCase[] = [
         });
       }
       const other = await store.elsewhere();
-      same(await other.dieAfter({ method: "log.remove", args: ["t", { name: "a1" }] }), 1, "log.remove MUST count");
+      same(await other.dieAfter({ method: "log.remove", args: ["t", { name: "a1" }] }), 1, "log.remove MUST return 1");
       await withOpen(store, async (adapter) => {
         const left = expected.filter((name) => name !== "3 a1");
         same(await nameLog(adapter), left, "removed records MUST stay removed after a kill");
@@ -81,10 +81,10 @@ export const logKillCases: readonly ConformanceCase[] = [
           const names = (await nameLog(adapter)).slice(before.length).map((name) => name.split(" ")[1]);
           const all = [`e${turns}`, `r${turns}`, `c${turns}`];
           same(names, names.length === 0 ? [] : all, "a checkpoint and its records MUST be stored together");
-          holds(!answered || names.length === 3, "they MUST be stored once append has resolved");
+          holds(!answered || names.length === 3, "an acknowledged append MUST be stored");
           await adapter.append(one, {}, { records });
           const repeated = (await nameLog(adapter)).slice(before.length).map((name) => name.split(" ")[1]);
-          same(repeated, all, "a repeated append MUST store both once");
+          same(repeated, all, "a repeated append MUST store nothing again");
           same((await adapter.get("t", "before")) !== undefined, true, "earlier checkpoints MUST be there");
         });
         if (answered) return;
@@ -110,7 +110,7 @@ export const logKillCases: readonly ConformanceCase[] = [
             checkpoint !== undefined && "error" in checkpoint && checkpoint.error?.message === `${turns}`;
           const found = await readLog(adapter, { name: `p${turns}` });
           same(found.length, isChanged ? 1 : 0, "a change of status and its records MUST be stored together");
-          holds(!answered || isChanged, "they MUST be stored once setStatus has resolved");
+          holds(!answered || isChanged, "an acknowledged status MUST be stored");
           sameIds(
             await collect(adapter.read({ taskId: "t", order: "oldest" })),
             ["c1"],
@@ -123,7 +123,7 @@ export const logKillCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.damage",
-    promise: "reports a damaged record whatever a query selects, and continues",
+    promise: "reports a damaged record regardless of the query's selection, and continues",
     needs: "durable",
     about: "log",
     async run(store) {
@@ -143,7 +143,7 @@ export const logKillCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.many-processes",
-    promise: "assigns records and checkpoints of many processes one numbering without gaps in what a reader sees",
+    promise: "assigns records and checkpoints of many processes one numbering, in which a reader sees no gaps",
     needs: "multiProcess",
     about: "log",
     async run(store) {
@@ -166,7 +166,7 @@ export const logKillCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.watch-anywhere",
-    promise: "tells a watcher that another process has changed a log",
+    promise: "notifies a watcher that another process has changed a log",
     needs: "multiProcess",
     about: "log",
     async run(store) {
@@ -177,8 +177,8 @@ export const logKillCases: readonly ConformanceCase[] = [
       for (const name of ["first", "second"]) {
         const append = () => requireLog(other).append("t", [record(name)]);
         const isTold = await isToldOf(adapter, append, { taskId: "t", isForeign: true });
-        same(isTold, true, "watch MUST tell of a change by another process");
-        same((await readLog(adapter)).at(-1)?.sequence, name === "first" ? 2 : 3, "the change MUST be there then");
+        same(isTold, true, "watch MUST report a change by another process");
+        same((await readLog(adapter)).at(-1)?.sequence, name === "first" ? 2 : 3, "a reported change MUST be readable");
       }
     },
   },
@@ -205,7 +205,7 @@ async function openEverywhere(store: ConformanceStore) {
   return [await store.open(), await store.elsewhere(), await store.elsewhere(), await store.open()];
 }
 
-/** A body of hundreds of kilobytes, so that it takes more than one write and more than one page. */
+/** Makes a body of hundreds of kilobytes, which takes more than one write and more than one page. */
 function largeBody(text: string): string {
   return JSON.stringify({ text: text.repeat(40_000) });
 }

@@ -39,7 +39,7 @@ export const logCases: readonly ConformanceCase[] = [
         4,
         "log.append MUST return the last record's sequence",
       );
-      same(await requireLog(adapter).append("u", [record("other")]), 1, "each task MUST have a numbering of its own");
+      same(await requireLog(adapter).append("u", [record("other")]), 1, "each task MUST have its own numbering");
       adapter = await store.carryOn(adapter);
       same(await requireLog(adapter).append("t", [record("b")]), 5, "the numbering MUST continue");
       await requireLog(adapter).remove("t", { afterSequence: 2 });
@@ -99,7 +99,7 @@ export const logCases: readonly ConformanceCase[] = [
       const headers = await readLog(adapter, { headersOnly: true, kinds: ["step", "event", "chunk", "run", "mark"] });
       const expected = all.map((one, index) => ({ ...headerOfDraft(one, sequences[index] ?? 0), seal: "" }));
       const bare = headers.map((item) => ({ ...item, seal: "" }));
-      same(bare, expected, "with headersOnly, log.read MUST yield headers without bodies");
+      same(bare, expected, "with headersOnly, log.read MUST yield headers, without bodies");
 
       const sequencesOf = async (query: Parameters<typeof readLog>[1]) =>
         (await readLog(adapter, query)).map(({ sequence }) => sequence);
@@ -248,7 +248,7 @@ export const logCases: readonly ConformanceCase[] = [
         Array.from({ length: 5 }, (_, index) => log.append("t", [event(`rival${index}`)], { noEventAfter: 4 })),
       );
       const winners = rivals.filter(({ status }) => status === "fulfilled");
-      same(winners.length, 1, "exactly one of the appends MUST win that expect the same last event");
+      same(winners.length, 1, "exactly one of the appends that expect the same last event MUST win");
     },
   },
   {
@@ -273,7 +273,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.event-ids",
-    promise: "stores an event once, however often it is sent, and refuses another value under its id",
+    promise: "stores an event once, no matter how many times it is sent, and refuses another value under its id",
     about: "log",
     replayed: true,
     async run(store) {
@@ -284,7 +284,7 @@ export const logCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       const stale = { expectedSequence: 0, noEventAfter: 0 };
       const again = await requireLog(adapter).append("t", [{ ...first, createdAt: "2026-02-02T00:00:00.000Z" }], stale);
-      same(again, 1, "a repeated event MUST return its sequence, whatever its time and the condition");
+      same(again, 1, "a repeated event MUST return its sequence, regardless of its time and the condition");
       for (const other of [event("approve", { id: "one", body: "1" }), { ...first, name: "reject" }]) {
         const call = requireLog(adapter).append("t", [other]);
         await refused("CHECKPOINT_CONFLICT", call, "another value or name under a stored event's id MUST be refused");
@@ -299,7 +299,7 @@ export const logCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       same(await requireLog(adapter).append("t", [first]), 1, "an event MUST be recognised after its body was removed");
       const changed = requireLog(adapter).append("t", [event("approve", { id: "one", body: "1" })]);
-      await refused("CHECKPOINT_CONFLICT", changed, "its digest MUST be kept, too");
+      await refused("CHECKPOINT_CONFLICT", changed, "its digest MUST also be kept");
       const withCheckpoint = adapter.append(draft("t", "c2"), {}, { records: [first] });
       await refused("CHECKPOINT_CONFLICT", withCheckpoint, "a checkpoint with an event that is stored MUST be refused");
       const withStatus = adapter.setStatus("t", "c1", { status: "paused" }, {}, { records: [first] });
@@ -337,7 +337,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.remove",
-    promise: "removes the selected records and nothing else, and says up to where",
+    promise: "removes the selected records and nothing else, and reports the highest removed sequence",
     about: "log",
     replayed: true,
     async run(store) {
@@ -363,10 +363,10 @@ export const logCases: readonly ConformanceCase[] = [
       same(await nameLog(adapter), ["4 c1"], "checkpoints MUST stay");
       same(await removedUpTo(adapter, "t"), 6, "tasks MUST yield the highest removed sequence");
       const [task] = await readTasks(adapter);
-      same(task?.lastSequence, 7, "tasks MUST yield the last sequence, also if its record was removed");
+      same(task?.lastSequence, 7, "tasks MUST yield the last sequence, even if its record was removed");
       same(await nameLog(adapter, { taskId: "u" }), ["1 c1", "2 a"], "other tasks MUST stay as they are");
       same(await log().append("t", [record("next")]), 8, "log.remove MUST NOT lower the numbering");
-      // Longer than a page.
+      // A log of this many records is longer than a page.
       const many = Array.from({ length: 900 }, (_, n) => record(`s${n}`, { body: JSON.stringify("x".repeat(400)) }));
       await log().append("long", many);
       same(
@@ -543,7 +543,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.one-moment",
-    promise: "reads records and checkpoints from one moment, and shows no record below one that a reader has seen",
+    promise: "reads records and checkpoints from one moment, and never adds a record below one that a reader has seen",
     about: "log",
     async run(store) {
       const adapter = await store.open();
@@ -582,24 +582,24 @@ export const logCases: readonly ConformanceCase[] = [
       await requireLog(adapter).append("t", [event("f")], {}, { dueAt: later });
       same(await taskDueAt(), dueAt, "a later time MUST NOT replace an earlier one");
       await requireLog(adapter).remove("t", {});
-      same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "a removal of records MUST NOT end the time");
+      same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "a removal of records MUST NOT reset the due time");
       await adapter.setStatus("t", "c0", { status: "completed" });
       same(
         [await taskDueAt(), await countDue(dueAt)],
         [dueAt, 1],
-        "an older checkpoint's status MUST NOT end the time",
+        "an older checkpoint's status MUST NOT reset the due time",
       );
       await adapter.remove("t", ["c0"]);
       same(
         [await taskDueAt(), await countDue(dueAt)],
         [dueAt, 1],
-        "an older checkpoint's removal MUST NOT end the time",
+        "an older checkpoint's removal MUST NOT reset the due time",
       );
       await adapter.append(draft("t", "c2", { status: "paused", dueAt: later }));
-      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the time holds until the next checkpoint");
+      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the due time holds until the next checkpoint");
       await requireLog(adapter).append("t", [event("g")], {}, { dueAt });
       await adapter.remove("t", ["c2"]);
-      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the newest checkpoint's removal MUST end the time");
+      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "removing the newest one MUST reset the due time");
       await requireLog(adapter).append("t", [event("h")], {}, { dueAt });
       await adapter.setStatus("t", "c1", { status: "failed" });
       same([await taskDueAt(), await countDue(later)], [undefined, 0], "a failed task MUST NOT be due");
@@ -607,7 +607,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.lazy",
-    promise: "reads lazy records at once, in their place",
+    promise: "reads lazy records immediately, in their place",
     about: "log",
     replayed: true,
     async run(store) {
@@ -624,22 +624,22 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.watch",
-    promise: "tells a watcher that a log may have changed, also by another instance",
+    promise: "notifies a watcher that a log may have changed, even by another instance",
     about: "log",
     async run(store) {
       const adapter = await store.open();
       if (!requireLog(adapter).watch) return;
       const writers = store.capabilities.multiProcess ? [adapter, await store.open()] : [adapter];
       for (const [index, writer] of writers.entries()) {
-        // The folder or database is there, so that it can be watched.
+        // Makes sure that the folder or database exists, so that it can be watched.
         await requireLog(writer).append("t", [record(`first${index}`)]);
         const isForeign = writer !== adapter;
         const append = () => requireLog(writer).append("t", [record(`r${index}`)]);
         const isTold = await isToldOf(adapter, append, { taskId: "t", isForeign });
-        same(isTold, true, "watch MUST tell that a task's log has changed");
+        same(isTold, true, "watch MUST report that a task's log has changed");
         const due = draft("due", `c${index}`, { dueAt: "2026-01-02T03:04:05.000Z" });
         const isToldOfDue = await isToldOf(adapter, () => writer.append(due), { isForeign });
-        same(isToldOfDue, true, "watch MUST tell that a task may be due");
+        same(isToldOfDue, true, "watch MUST report that a task may be due");
       }
       const { leases } = adapter;
       if (store.capabilities.multiProcess || leases === undefined) return;
@@ -648,7 +648,7 @@ export const logCases: readonly ConformanceCase[] = [
       same(
         isTold,
         true,
-        "watch MUST tell that a lease was released, since idle workers of a single process rely on it",
+        "watch MUST report that a lease was released, since idle workers of a single process rely on it",
       );
     },
   },

@@ -24,7 +24,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
             const items = await verified(adapter, quick);
             const found = items.filter((item) => item.kind === "damaged" && item.taskId === taskId);
             const checked = items.filter((item) => item.kind === "checked" && item.taskId === taskId);
-            same(checked.length, 4, "verify MUST give a `checked` for each checkpoint, including damaged ones");
+            same(checked.length, 4, "verify MUST yield a `checked` for each checkpoint, including damaged ones");
             if (part === "summary" || !quick)
               same(found.length, damaged.length, "verify MUST find each damaged record");
             for (const finding of found) expectTold(finding);
@@ -37,7 +37,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "verify.quiet",
-    promise: "finds nothing and changes nothing if nothing is damaged, even while others write",
+    promise: "finds nothing and changes nothing if nothing is damaged, even during other writes",
     about: "maintenance",
     async run(store) {
       const adapter = await store.open();
@@ -51,7 +51,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
       await adapter.remove("a", ["c4"]);
       await adapter.setStatus("a", "c1", { status: "completed" });
       const writes = drafts("busy", 20).map((one) => adapter.append(one));
-      const obligation = "verify MUST find nothing if nothing is damaged, even while others write";
+      const obligation = "verify MUST find nothing if nothing is damaged, even during other writes";
       while (writes.length > 0) {
         same(await readFindings(adapter), [], obligation);
         await writes.pop();
@@ -175,10 +175,10 @@ export const maintenanceCases: readonly ConformanceCase[] = [
       for (const quick of [false, true]) {
         const items = await verified(adapter, quick);
         const checked = items.filter((item) => item.kind === "checked" && item.taskId === "t");
-        same(checked.length, 5, "verify MUST give a `checked` for each record and checkpoint");
+        same(checked.length, 5, "verify MUST yield a `checked` for each record and checkpoint");
         const found = items.filter((item) => item.kind === "damaged");
         for (const finding of found) expectTold(finding);
-        // The body is damaged, which a quick verification may overlook.
+        // A quick verification may overlook the damage, because it is in the body.
         if (quick) continue;
         same(
           listPlaces(found),
@@ -217,12 +217,14 @@ export const maintenanceCases: readonly ConformanceCase[] = [
 const DAMAGED_LOG = ["1 s1", "2 corrupt", "3 c1", "4 other", "5 corrupt"];
 const DAMAGED_RECORDS = ["only 1", "t 2", "t 5 last"];
 
-/** The task, sequence and event's id of each finding, sorted. */
+/** Lists the task, sequence and event id of each finding, sorted. */
 function listPlaces(findings: readonly StorageFinding[]): readonly string[] {
   return findings.map(({ taskId, sequence, id }) => [taskId, sequence, id].join(" ").trim()).sort();
 }
 
-/** A task with records and a checkpoint, some of them damaged, and another task with a damaged record only. */
+/**
+ * Makes a task with a checkpoint and records, some of which are damaged, and another task with only a damaged record.
+ */
 async function damagedLog(store: ConformanceStore, sequences: readonly number[]): Promise<StorageAdapter> {
   let adapter = await store.open();
   await requireLog(adapter).append("t", [record("s1"), record("s2")]);
@@ -234,14 +236,14 @@ async function damagedLog(store: ConformanceStore, sequences: readonly number[])
 }
 
 /**
- * The sets of damaged checkpoints to test. For a lost payload the first set is enough, because adapters treat it like a
- * changed payload.
+ * Returns the sets of damaged checkpoints to test. For a lost payload, the first set is enough, because adapters treat
+ * it like a changed payload.
  */
 function listSets(part: DamagedPart, sets: readonly (readonly string[])[]): readonly (readonly string[])[] {
   return part === "missing" ? sets.slice(0, 1) : sets;
 }
 
-/** A task with four checkpoints, some of them damaged. */
+/** Makes a task with four checkpoints, some of them damaged. */
 async function damagedTask(
   store: ConformanceStore,
   taskId: string,
@@ -254,7 +256,7 @@ async function damagedTask(
   return adapter;
 }
 
-/** The number of a task's checkpoints that `read` returns as a CorruptRecord. */
+/** Counts the checkpoints of a task that `read` yields as a CorruptRecord. */
 async function damagedIn(adapter: StorageAdapter, taskId: string): Promise<number> {
   return (await collect(adapter.read({ taskId, order: "oldest" }))).filter(isCorrupt).length;
 }
@@ -287,10 +289,10 @@ function summaryOfStep({ action, finding }: RepairStep) {
 
 function expectTold(finding: object): void {
   const says = "location" in finding && finding.location !== "" && "reason" in finding && finding.reason !== "";
-  holds(says, `a finding MUST say where it is and what is wrong with it, unlike ${show(finding)}`);
+  holds(says, `a finding MUST tell where it is and what is wrong with it, unlike ${show(finding)}`);
 }
 
-/** Like `expectStored`, but the store may have other tasks, too. */
+/** Like `expectStored`, but the store may also have other tasks. */
 async function expectIntact(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
   for (const one of all) {
     const found = await adapter.get(one.taskId, one.id);

@@ -21,12 +21,12 @@ import {
 export const processCases: readonly ConformanceCase[] = [
   {
     name: "append.many-processes",
-    promise: "is safe to call from many processes at once, for one task and for many",
+    promise: "is safe to call from many processes at once, for one task and for many tasks",
     needs: "multiProcess",
     async run(store) {
       const writers = await everybody(store);
-      // All processes write once before any of them continues. So an instance that counts sequences by itself fails,
-      // even if the later writes don't overlap.
+      // All processes write once before any of them continues, so that an instance that counts sequences on its own
+      // fails, even if the later writes don't overlap.
       const first: Appended[] = [];
       for (const [index, writer] of writers.entries()) {
         first.push(...(await appendAtOnce(writer, [draft("shared", `first-${index}`)])));
@@ -46,7 +46,7 @@ export const processCases: readonly ConformanceCase[] = [
       const given = listSequences(all.filter(({ taskId }) => taskId === "shared"));
       same(new Set(given).size, given.length, "a sequence MUST never be used twice, not even by another process");
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
-      // If one instance closes, the others must still work.
+      // After one instance has closed, the others must still work.
       await writers[0]?.close();
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
     },
@@ -91,7 +91,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.see-each-other",
-    promise: "sees at once what another instance or process wrote, and never reuses that one's sequences",
+    promise: "immediately sees what another instance or process wrote, and never reuses its sequences",
     needs: "multiProcess",
     async run(store) {
       const [here, beside] = [await store.open(), await store.open()];
@@ -132,7 +132,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.status-and-remove",
-    promise: "changes and removes atomically, also in several processes at once",
+    promise: "changes and removes atomically, even in several processes at once",
     needs: "multiProcess",
     async run(store) {
       const everyone = await everybody(store);
@@ -150,7 +150,7 @@ export const processCases: readonly ConformanceCase[] = [
           const refusal = outcome.status === "rejected" ? readCode(outcome.reason) : "CHECKPOINT_CONFLICT";
           same(refusal, "CHECKPOINT_CONFLICT", "a change that comes after completed MUST be refused as a conflict");
         }
-        const record = intact(await here.get("t", id), "get MUST give the checkpoint");
+        const record = intact(await here.get("t", id), "get MUST return the checkpoint");
         same(record.status, "completed", "a checkpoint MUST never leave completed, not even by another process");
         same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
       }
@@ -171,7 +171,7 @@ export const processCases: readonly ConformanceCase[] = [
         }
       }
       const listed = await collect(here.list({ taskId: "t", order: "oldest" }));
-      const statuses = listed.map((one) => intact(one, "list MUST give the checkpoint").status);
+      const statuses = listed.map((one) => intact(one, "list MUST yield the checkpoint").status);
       same(
         statuses,
         Array.from({ length: 5 }, () => "completed"),
@@ -241,20 +241,20 @@ export const processCases: readonly ConformanceCase[] = [
         };
         writes.then(stop, stop);
         while (writing) {
-          // This lets the other process's answers arrive, because reading may be synchronous.
+          // Reading may be synchronous, so let the other process's answers arrive.
           await nextTurn();
           const read = await collect(here.read({ taskId: "t", order: "oldest" }));
           for (const [index, one] of steady.entries()) {
             sameAsAppended(read[index], one, "read, while another process writes,");
           }
           for (const record of read) {
-            const whole = intact(record, "read MUST give no corrupt record because another process writes");
-            same(whole.seal, seal(whole), "read MUST give records whose seal holds while another process writes");
+            const whole = intact(record, "read MUST yield no corrupt record because another process writes");
+            same(whole.seal, seal(whole), "read MUST yield records whose seal holds while another process writes");
           }
           const listed = await collect(here.list({ taskId: "t", order: "oldest" }));
-          same(listed.filter(isCorrupt), [], "list MUST give no corrupt record because another process writes");
+          same(listed.filter(isCorrupt), [], "list MUST yield no corrupt record because another process writes");
           for (const task of await collect(here.tasks({ order: "recent" }))) {
-            intact(task, "tasks MUST give no corrupt record because another process writes");
+            intact(task, "tasks MUST yield no corrupt record because another process writes");
           }
         }
         await writes;
@@ -264,7 +264,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** Two instances here and two other processes. None has opened the store yet. */
+/** Returns two instances in this process and two in other processes. None has opened the store yet. */
 async function everybody(store: ConformanceStore): Promise<readonly StorageAdapter[]> {
   return [await store.open(), await store.open(), ...(await Promise.all([store.elsewhere(), store.elsewhere()]))];
 }

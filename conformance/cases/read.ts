@@ -11,7 +11,7 @@ import { selectionCases } from "./selection.js";
 export const readCases: readonly ConformanceCase[] = [
   {
     name: "read.whole",
-    promise: "returns whole checkpoints, as get does",
+    promise: "yields whole checkpoints, as get does",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -19,16 +19,16 @@ export const readCases: readonly ConformanceCase[] = [
       const all = await appendAll(adapter, [...drafts("t", 3), fullDraft("t", "full"), bytes]);
       adapter = await store.carryOn(adapter);
       const read = await collect(adapter.read({ taskId: "t", order: "oldest" }));
-      same(read.length, all.length, "read MUST give every checkpoint");
+      same(read.length, all.length, "read MUST yield every checkpoint");
       for (const [index, one] of all.entries()) sameAsAppended(read[index], one, "read");
       for (const record of read) {
-        if (!isCorrupt(record)) same(await adapter.get("t", record.id), record, "read MUST give the same as get");
+        if (!isCorrupt(record)) same(await adapter.get("t", record.id), record, "read MUST yield the same as get");
       }
     },
   },
   {
     name: "read.one-moment",
-    promise: "returns header and payload of one moment, even if the task is removed and saved again during the read",
+    promise: "yields header and payload from one moment, even if the task is removed and saved again during the read",
     async run(store) {
       const adapter = await store.open();
       for (const turns of MEETINGS) {
@@ -53,8 +53,8 @@ export const readCases: readonly ConformanceCase[] = [
 ];
 
 /**
- * A task's checkpoints, and a function that returns their successors. At its first call, the function removes the
- * checkpoints and appends others under the same ids.
+ * Makes a task's checkpoints, and a function that returns their successors. Its first call removes the checkpoints and
+ * appends others under the same ids.
  */
 async function generations(adapter: StorageAdapter, taskId: string, count: number) {
   const former = await appendAll(adapter, drafts(taskId, count));
@@ -79,7 +79,7 @@ function expectEither(
   later: readonly Appended[],
   how: string,
 ): void {
-  const record = intact(found, `${how} MUST give no corrupt record because the task was removed and saved again`);
+  const record = intact(found, `${how} MUST return no corrupt record because the task was removed and saved again`);
   const both = [former, later].map((all) => all.find(({ id }) => id === record.id));
   if (both[0] && both[1]) sameAsEither(record, [both[0], both[1]], how);
 }

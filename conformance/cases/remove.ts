@@ -18,7 +18,7 @@ export const removeCases: readonly ConformanceCase[] = [
         await adapter.remove("nowhere", ["c1"]),
         await adapter.remove("t", ["c2", "nowhere", "c4", "c2"]),
         await adapter.remove("t", ["c2", "c4"]),
-        // These are more ids than one SQL statement may have parameters.
+        // Passes more ids than an SQL statement may have parameters.
         await adapter.remove("t", [...Array.from({ length: 40_000 }, (_, number) => `nowhere-${number}`), "c5"]),
       ];
       same(counts, [0, 0, 0, 2, 0, 1], "remove MUST return how many checkpoints it removed");
@@ -50,7 +50,7 @@ export const removeCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // The payloads differ only at their end, and each checkpoint is the next one's parent. So a store might keep only
+      // The payloads differ only at their end, and each checkpoint is the next one's parent, so a store might keep only
       // the differences.
       const common = "the same in all of them ".repeat(200);
       for (const [round, order] of [
@@ -106,7 +106,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.prefix-expected",
-    promise: "removes all tasks with a prefix if they are as the caller saw them, and otherwise none",
+    promise: "removes all tasks with a prefix if they are as the caller expects, and otherwise none",
     about: "removePrefix",
     replayed: true,
     async run(store) {
@@ -237,7 +237,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.while-appending",
-    promise: "keeps checkpoints that are appended after the task's removal, even if both are called at once",
+    promise: "keeps checkpoints that are appended after the task's removal, even if both calls are made at once",
     async run(store) {
       const adapter = await store.open();
       for (let round = 1; round <= 4; round++) {

@@ -12,7 +12,7 @@ import { TURNS } from "./kills.js";
 export const replaceCases: readonly ConformanceCase[] = [
   {
     name: "replace.changes",
-    promise: "replaces a payload by a payload of another size or kind, and renews the seal",
+    promise: "replaces a payload with a payload of another size or kind, and renews the seal",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -40,7 +40,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.keeps-the-rest",
-    promise: "changes only payload, size and seal, whatever the status, and no other checkpoint",
+    promise: "changes only payload, size and seal, regardless of the status, and no other checkpoint",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -73,7 +73,7 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.nothing",
-    promise: "returns false and changes nothing if the checkpoint doesn't exist or has another payload now",
+    promise: "returns false and changes nothing if the checkpoint doesn't exist or now has another payload",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -108,7 +108,7 @@ export const replaceCases: readonly ConformanceCase[] = [
         const replacing = replace(adapter, one, { ...changed.payload, body: given });
         given.fill(9);
         same(await replacing, true, "replacePayload MUST replace the payload");
-        const found = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
+        const found = intact(await adapter.get("t", one.id), "get MUST return the checkpoint");
         same(found.payload, changed.payload, "the payload MUST be stored as it was when replacePayload was called");
       }
     },
@@ -129,17 +129,17 @@ export const replaceCases: readonly ConformanceCase[] = [
         ]);
         same(outcomes.filter(Boolean).length, 1, "exactly one of the calls that expect the same payload MUST win");
         same(changed, true, "setStatus MUST work while a payload is replaced");
-        const record = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
+        const record = intact(await adapter.get("t", one.id), "get MUST return the checkpoint");
         same(record.payload, rivals[outcomes.indexOf(true)]?.payload, "the winner's payload MUST be stored");
         same(record.status, "paused", "replacing a payload MUST NOT undo a change of status");
         same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
       }
-      same((await collect(adapter.list({ taskId: "t", order: "newest" }))).length, 8, "no append MUST be lost");
+      same((await collect(adapter.list({ taskId: "t", order: "newest" }))).length, 8, "an append MUST NOT be lost");
     },
   },
   {
     name: "replace.one-moment",
-    promise: "lets a concurrent read give the former or the new payload, each with its own header",
+    promise: "returns the former or the new payload to a concurrent read, each with its own header",
     about: "replacePayload",
     async run(store) {
       const adapter = await store.open();
@@ -195,12 +195,12 @@ export const replaceCases: readonly ConformanceCase[] = [
       const outcome = await replace(adapter, one, replaced(one, "1").payload).catch(readCode);
       same(outcome, "CHECKPOINT_CORRUPT", "replacePayload of a damaged checkpoint MUST be refused as corrupt");
       const found = await adapter.get("t", "c1");
-      holds(isReported(found), `get MUST still report the damaged checkpoint; it gave ${show(found)}`);
+      holds(isReported(found), `get MUST still report the damaged checkpoint; it returned ${show(found)}`);
     },
   },
   {
     name: "replace.survives-kill",
-    promise: "replaces a payload durably once it has resolved, and is all or nothing before",
+    promise: "replaces a payload durably once replacePayload has resolved, and is all or nothing before",
     about: "replacePayload",
     needs: "durable",
     async run(store) {
@@ -249,7 +249,7 @@ export const replaceCases: readonly ConformanceCase[] = [
           same(outcomes.filter(Boolean).length, 1, "exactly one of the calls that expect the same payload MUST win");
           one = offers[outcomes.indexOf(true)] ?? one;
           for (const reader of rivals) {
-            const found = intact(await reader.get("t", one.id), "get MUST give the checkpoint");
+            const found = intact(await reader.get("t", one.id), "get MUST return the checkpoint");
             same(found.payload, one.payload, "every process MUST see the winner's payload at once");
           }
         }
@@ -269,7 +269,7 @@ function expectEither(
   if (both[0] && both[1]) sameAsEither(record, [both[0], both[1]], how);
 }
 
-/** The checkpoint `one` with `body` as its payload. */
+/** Returns the checkpoint `one` with `body` as its payload. */
 function replaced(one: Appended, body: string | Uint8Array): Appended {
   const { payload, sizeBytes } = draft(one.taskId, one.id, { body });
   return { ...one, payload, sizeBytes };
@@ -280,7 +280,7 @@ async function replace(adapter: StorageAdapter, one: Appended, payload: Payload)
   return adapter.replacePayload(one.taskId, one.id, payload, one.payload.sha256);
 }
 
-/** A body of tens of kilobytes or more, so that it takes more than one write and more than one page. */
+/** Makes a body of tens of kilobytes or more, which takes more than one write and more than one page. */
 function largeBody(text: string): string {
   return JSON.stringify({ text: text.repeat(20_000) });
 }

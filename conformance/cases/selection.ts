@@ -24,7 +24,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           same(
             await listIds(select(adapter, query)),
             expectedIds(all, query),
-            `${operation}(${show(query)}) MUST give the checkpoints that match`,
+            `${operation}(${show(query)}) MUST yield the checkpoints that match`,
           );
         }
       },
@@ -41,7 +41,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           same(
             await listIds(select(adapter, query)),
             expectedIds(all, query),
-            `${operation}(${show(query)}) MUST give the checkpoints that match`,
+            `${operation}(${show(query)}) MUST yield the checkpoints that match`,
           );
         }
         for (const order of ["newest", "oldest"] as const) {
@@ -49,7 +49,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           let after: Partial<CheckpointQuery> = {};
           for (;;) {
             const page = await collect(select(adapter, { taskId: "t", order, limit: 3, ...after }));
-            const checkpoints = page.map((item) => intact(item, `${operation} MUST give intact checkpoints`));
+            const checkpoints = page.map((item) => intact(item, `${operation} MUST yield intact checkpoints`));
             const last = checkpoints.at(-1);
             if (!last) break;
             pages.push(...checkpoints.map(({ id }) => id));
@@ -58,7 +58,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           same(
             pages,
             expectedIds(all, { taskId: "t", order }),
-            `pages by ${order === "newest" ? "beforeSequence" : "afterSequence"} and limit MUST give each checkpoint once`,
+            `pages by ${order === "newest" ? "beforeSequence" : "afterSequence"} and limit MUST contain each checkpoint once`,
           );
         }
       },
@@ -68,7 +68,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
       promise: "returns hundreds of checkpoints correctly",
       async run(store) {
         const adapter = await store.open();
-        // These are more checkpoints than an adapter fetches at once. Two of them, far apart, have the same stage.
+        // Makes more checkpoints than an adapter fetches at once. Two of them, far apart, have the same stage.
         const stages = new Map([
           [3, { stage: "rare" }],
           [298, { stage: "rare" }],
@@ -89,7 +89,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
             same(
               await listIds(select(adapter, query)),
               expectedIds(all, query),
-              `${operation}(${show(query)}) MUST give the checkpoints that match`,
+              `${operation}(${show(query)}) MUST yield the checkpoints that match`,
             );
           }
         }
@@ -122,7 +122,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           same(
             await listIds(select(adapter, { taskId, order: "newest" })),
             [id],
-            `task ${show(taskId)} MUST hold only its own checkpoints`,
+            `task ${show(taskId)} MUST contain only its own checkpoints`,
           );
         }
       },
@@ -130,7 +130,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     {
       name: `${operation}.while-writing`,
       promise:
-        "keeps iterating while checkpoints are appended, changed and removed, and returns each unchanged one once",
+        "keeps iterating while checkpoints are appended, changed and removed, and yields each unchanged checkpoint once",
       async run(store) {
         const adapter = await store.open();
         await appendAll(adapter, drafts("t", 10));
@@ -138,24 +138,25 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           const given: number[] = [];
           const ids: string[] = [];
           for await (const item of select(adapter, { taskId: "t", order })) {
-            const found = intact(item, `${operation} MUST give no corrupt record because of a concurrent write`);
+            const found = intact(item, `${operation} MUST yield no corrupt record because of a concurrent write`);
             given.push(order === "oldest" ? found.sequence : -found.sequence);
             ids.push(found.id);
             if (ids.length === 2) {
-              // Writes to checkpoints ahead of the iteration, behind it and at the end must neither block nor break it.
+              // The iteration must be neither blocked nor broken by writes to checkpoints before, behind and at its
+              // position.
               await adapter.remove("t", order === "oldest" ? ["c1", "c5"] : ["c8", "c10"]);
               await adapter.setStatus("t", "c6", { status: "paused" });
               await adapter.append(draft("t", `during-${order}`));
               await adapter.get("t", "c7");
             }
           }
-          ascending(given, `${operation} MUST keep its order while others write`);
+          ascending(given, `${operation} MUST keep its order during other writes`);
           const stayed =
             order === "oldest"
               ? ["c2", "c3", "c4", "c6", "c7", "c8", "c9", "c10"]
               : ["c2", "c3", "c4", "c6", "c7", "c9"];
           const missing = stayed.filter((id) => !ids.includes(id));
-          same(missing, [], `${operation} MUST give every checkpoint that existed all along; it gave ${show(ids)}`);
+          same(missing, [], `${operation} MUST yield every checkpoint that existed all along; it yielded ${show(ids)}`);
         }
       },
     },
@@ -169,9 +170,9 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         const other = select(adapter, { taskId: "u", order: "newest" })[Symbol.asyncIterator]();
         for await (const item of select(adapter, { taskId: "t", order: "oldest" })) {
           const next = await other.next();
-          const mine = intact(item, `${operation} MUST give intact checkpoints`);
+          const mine = intact(item, `${operation} MUST yield intact checkpoints`);
           pairs.push(
-            `${mine.id} ${next.done ? "nothing" : intact(next.value, "the other iteration MUST give intact checkpoints, too").id}`,
+            `${mine.id} ${next.done ? "nothing" : intact(next.value, "the other iteration MUST also yield intact checkpoints").id}`,
           );
         }
         await other.return?.();
@@ -186,7 +187,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         await appendAll(adapter, drafts("t", 5));
         for (let time = 0; time < 3; time++) {
           for await (const item of select(adapter, { taskId: "t", order: "newest" })) {
-            holds(!("corrupt" in item), `${operation} MUST give intact checkpoints`);
+            holds(!("corrupt" in item), `${operation} MUST yield intact checkpoints`);
             break;
           }
         }
@@ -226,7 +227,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly CheckpointSum
   return all.filter(({ id }) => id !== "c4" && id !== "c12");
 }
 
-/** The ids that the query must give, computed in the simplest way. */
+/** Computes the ids that the query must return, in the simplest way. */
 function expectedIds(all: readonly CheckpointSummary[], query: CheckpointQuery): string[] {
   const { beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0, stage, status, skip = 0, limit } = query;
   const found = all.filter(

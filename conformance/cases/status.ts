@@ -98,7 +98,7 @@ export const statusCases: readonly ConformanceCase[] = [
       }
       await adapter.append(draft("t", "reopened"));
       const [task] = await collect(adapter.tasks({ order: "taskId" }));
-      same(intact(task, "tasks MUST give the task").newest?.status, "running", "a new append MUST reopen the task");
+      same(intact(task, "tasks MUST yield the task").newest?.status, "running", "a new append MUST reopen the task");
     },
   },
   {
@@ -139,7 +139,7 @@ export const statusCases: readonly ConformanceCase[] = [
           const refusal = outcome.status === "rejected" ? readCode(outcome.reason) : "CHECKPOINT_CONFLICT";
           same(refusal, "CHECKPOINT_CONFLICT", "a change that comes after completed MUST be refused as a conflict");
         }
-        const record = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
+        const record = intact(await adapter.get("t", one.id), "get MUST return the checkpoint");
         same(record.status, "completed", "a checkpoint MUST never leave completed, not even by a concurrent change");
         same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
       }

@@ -29,11 +29,11 @@ export const tasksCases: readonly ConformanceCase[] = [
         same(
           tasks,
           [{ taskId: "t", count, lastSequence, newest, dueAt: undefined }],
-          `tasks MUST give the task's count and its newest checkpoint's summary ${after}`,
+          `tasks MUST yield the task's count and its newest checkpoint's summary ${after}`,
         );
       };
 
-      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks MUST give nothing if nothing is stored");
+      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks MUST yield nothing if nothing is stored");
       const [first, second] = [draft("t", "c1"), fullDraft("t", "c2")];
       const one = toSummary({ ...first, sequence: await adapter.append(first) });
       await expectTask(1, one, "after the first append");
@@ -58,7 +58,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       for (const order of ["taskId", "recent"] as const) {
         const listed = await taskIds(adapter, { order });
-        same(listed, ["kept"], "tasks MUST give the tasks that have a checkpoint, and no others");
+        same(listed, ["kept"], "tasks MUST yield the tasks that have a checkpoint, and no others");
       }
       await adapter.append(draft("emptied", "c3"));
       same(await taskIds(adapter, { order: "taskId" }), ["emptied", "kept"], "a new append MUST bring the task back");
@@ -102,7 +102,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   {
     name: "tasks.filters",
     promise:
-      "returns the tasks that match every part of the query, up to its limit, and knows no wildcards in a prefix",
+      "returns the tasks that match every part of the query, up to its limit, and treats no character of a prefix as a wildcard",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -110,7 +110,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       for (const query of taskQueries()) {
         const expected = expectedTasks(all, query).map(({ taskId }) => taskId);
-        same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST give the tasks that match`);
+        same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST yield the tasks that match`);
       }
     },
   },
@@ -131,7 +131,7 @@ export const tasksCases: readonly ConformanceCase[] = [
         after = page.at(-1);
       }
       const expected = expectedTasks(all, { order: "taskId" }).map(({ taskId }) => taskId);
-      same(pages, expected, "pages by after and limit MUST give each task once");
+      same(pages, expected, "pages by after and limit MUST contain each task once");
     },
   },
   {
@@ -139,7 +139,7 @@ export const tasksCases: readonly ConformanceCase[] = [
     promise: "returns hundreds of tasks correctly",
     async run(store) {
       const adapter = await store.open();
-      // These are more tasks than an adapter fetches at once. Every hundredth is completed, and the oldest tasks have
+      // Makes more tasks than an adapter fetches at once. Every hundredth task is completed, and the oldest tasks have
       // the last ids.
       const many = Array.from({ length: 300 }, (_, index) =>
         draft(`task-${String(index).padStart(3, "0")}`, "c1", {
@@ -157,7 +157,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       for (const order of ["taskId", "recent"] as const) {
         for (const query of [{ order }, { order, limit: 290 }, { order, status: ["completed" as const] }]) {
           const expected = expectedTasks(all, query).map(({ taskId }) => taskId);
-          same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST give the tasks that match`);
+          same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST yield the tasks that match`);
         }
       }
     },
@@ -170,7 +170,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       for (const taskId of ["a", "b", "c", "d", "e", "f"]) await appendAll(adapter, drafts(taskId, 2));
       const given: string[] = [];
       for await (const item of adapter.tasks({ order: "taskId" })) {
-        given.push(intact(item, "tasks MUST give no corrupt record because of a concurrent write").taskId);
+        given.push(intact(item, "tasks MUST yield no corrupt record because of a concurrent write").taskId);
         if (given.length === 2) {
           await adapter.remove("a", "all");
           await adapter.remove("d", "all");
@@ -180,10 +180,10 @@ export const tasksCases: readonly ConformanceCase[] = [
         }
       }
       const found = given.filter((taskId) => taskId !== "d" && taskId !== "new");
-      same(found, ["a", "b", "c", "e", "f"], "tasks MUST give every task that existed all along, once and in order");
+      same(found, ["a", "b", "c", "e", "f"], "tasks MUST yield every task that existed all along, once and in order");
 
       for await (const item of adapter.tasks({ order: "recent" })) {
-        intact(item, "tasks MUST give no corrupt record");
+        intact(item, "tasks MUST yield no corrupt record");
         break;
       }
       await adapter.append(draft("after", "c1"));
@@ -200,7 +200,7 @@ type FilledTask = StoredTask & Required<Pick<StoredTask, "newest">>;
 
 async function taskIds(adapter: StorageAdapter, query: TaskQuery): Promise<string[]> {
   const tasks = await collect(adapter.tasks(query));
-  return tasks.map((task) => intact(task, "tasks MUST give no corrupt record if nothing is damaged").taskId);
+  return tasks.map((task) => intact(task, "tasks MUST yield no corrupt record if nothing is damaged").taskId);
 }
 
 /** Makes tasks whose names contain wildcards. Their newest checkpoints have different statuses and times. */
@@ -235,7 +235,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly FilledTask[]>
   return all;
 }
 
-/** The tasks that the query must give, computed in the simplest way. */
+/** Computes the tasks that the query must return, in the simplest way. */
 function expectedTasks(
   all: readonly FilledTask[],
   { prefix = "", after, status, order, limit }: TaskQuery,

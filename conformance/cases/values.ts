@@ -7,7 +7,7 @@ import { type Appended, type DraftParts, draft, fullDraft } from "../drafts.js";
 import { HOSTILE_METADATA, HOSTILE_NAMES, HOSTILE_TEXTS } from "../hostile.js";
 import { appendAll, appendAtOnce, collect, expectStored, listIds, listSequences } from "../steps.js";
 
-/** The cases about data, which must come back unchanged, and which the store must not share with its callers. */
+/** The cases about data. Data must come back unchanged, and the store must not share it with its callers. */
 export const valuesCases: readonly ConformanceCase[] = [
   {
     name: "values.fields",
@@ -38,7 +38,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.due-time",
-    promise: "keeps when a worker may continue a task, under each status, and seals it",
+    promise: "keeps the time from which a worker may continue a task, under each status, and seals it",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -147,7 +147,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.payloads",
-    promise: "returns payloads byte for byte, text as text and bytes as bytes, also if they are empty or unusual",
+    promise: "returns payloads byte for byte, text as text and bytes as bytes, even if they are empty or unusual",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -166,7 +166,7 @@ export const valuesCases: readonly ConformanceCase[] = [
         new Uint8Array(),
         allBytes,
         Buffer.from([0]),
-        // This is a view into the middle of a larger buffer.
+        // A view into the middle of a larger buffer.
         new Uint8Array(allBytes.buffer, 100, 10),
         new TextEncoder().encode('{"looks":"like JSON"}'),
         Uint8Array.of(0xef, 0xbb, 0xbf, 0x7b, 0x7d),
@@ -207,10 +207,10 @@ export const valuesCases: readonly ConformanceCase[] = [
       const kept = structuredClone(given);
       const sequences = listSequences(await appendAll(adapter, given));
       const expected = kept.map((one, index) => ({ ...one, sequence: sequences[index] ?? 0 }));
-      // The caller changes its drafts.
+      // Change the drafts, as a caller may.
       for (const one of given) spoil(one);
       await expectStored(adapter, expected);
-      // The caller changes its results.
+      // Change the results, as a caller may.
       for (const { id } of expected) spoil(await adapter.get("t", id));
       for (const item of await collect(adapter.read({ taskId: "t", order: "newest" }))) spoil(item);
       for (const item of await collect(adapter.list({ taskId: "t", order: "newest" }))) spoil(item);

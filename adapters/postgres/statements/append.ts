@@ -1,14 +1,14 @@
 import { COLUMNS } from "../../sql/rows.js";
 import type { Tables } from "./tables.js";
 
-/** The columns that a draft describes: all between `sequence` and `seal`. */
+/** The columns whose values come from a draft: all between `sequence` and `seal`. */
 export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const BIGINTS: readonly string[] = ["state_version", "size_bytes"];
 
 /**
  * The values of an append and their types. Statements name them `i.task_id`, `i.expected` and so on. The bodies, which
- * are `bytea`, aren't among them. Without a checkpoint, its columns are NULL, except `created_at`, which is that of the
- * last record.
+ * are `bytea`, aren't included. If the append has no checkpoint, the checkpoint's columns are NULL, except
+ * `created_at`, which is the last record's.
  */
 const VALUES: Readonly<Record<string, string>> = {
   task_id: "text",
@@ -17,17 +17,17 @@ const VALUES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(DRAFT_COLUMNS.map((name) => [name, BIGINTS.includes(name) ? "bigint" : "text"])),
   before: "text", // the sealed text before the sequence
   after: "text", // the sealed text after it
-  task_due_at: "text", // see nextDueAt and LogOptions.dueAt; due_at is the field of the checkpoint
-  size: "bigint", // how many sequences the append takes
-  chosen: "bigint", // the last one of them; NULL: the next ones
-  expected: "bigint", // the task's newest checkpoint; NULL: any
-  no_event_after: "bigint", // the last event that the task may have; NULL: any
-  token: "bigint", // the lease's; NULL: no lease
+  task_due_at: "text", // the task's due time: see nextDueAt and LogOptions.dueAt; due_at is the checkpoint's
+  size: "bigint", // the number of sequences that the append takes
+  chosen: "bigint", // the last of these sequences; NULL: take the next ones
+  expected: "bigint", // the sequence of the task's newest checkpoint; NULL: any
+  no_event_after: "bigint", // the sequence of the last event that the task may have; NULL: any
+  token: "bigint", // the lease's fencing token; NULL: no lease
   form: "int", // 0: the body is stored in the checkpoint's row, otherwise as a piece
-  builds_on: "bytea", // the task's last text; empty: it must have none; NULL: any
-  last_text: "bytea", // the task's last text from now on; NULL: as before
+  builds_on: "bytea", // the name of the task's last text; empty: the task must have none; NULL: any
+  last_text: "bytea", // the name of the task's new last text; NULL: unchanged
   replaced: "bigint", // the sequence of the checkpoint to remove
-  replaced_seals: "text", // the seals that it may have, separated by spaces
+  replaced_seals: "text", // the seals that the replaced checkpoint may have, separated by spaces
   records: "json", // an array of RECORD_VALUES
   last_event: "bigint", // the number of the last event among the records, from 1; NULL: none is an event
   is_lazy: "boolean", // true: the commit isn't synced
@@ -38,13 +38,16 @@ const RECORD_VALUES = `number bigint, kind text, name text, record_key text, id 
       encoding text, sha256 bytea, size_bytes bigint, is_text boolean, before text, after text, body_start int, body_length int`;
 const RECORD_COLUMNS = "kind, name, record_key, id, id_digest, created_at, encoding, sha256, size_bytes, is_text";
 
-/** A statement whose values have names. `names` are those of $1, $2 and so on. */
+/** A statement with named values. `names` are the names of $1, $2 and so on. */
 export interface NamedStatement {
   readonly text: string;
   readonly names: readonly string[];
 }
 
-/** The appends in the JSON array $1. $2 has all bodies, one after another, because JSON can't contain bytes. */
+/**
+ * Reads the appends from the JSON array $1, and their bodies from $2, where they are concatenated, because JSON can't
+ * contain bytes.
+ */
 const INPUT = `
   input AS (
     SELECT i.*, substring($2::bytea FROM i.body_start FOR i.body_length) AS body
@@ -55,26 +58,26 @@ const INPUT = `
   ),`;
 
 /**
- * The parts that appends of a statement have. Each part needs rights on further tables, and takes time: with a part for a
- * task's first append and one for pieces in each statement, a save took 3 % longer (2026-11-29, medians of 2,000).
+ * The parts that a statement's appends need. Each part needs rights on more tables, and takes time: with the parts
+ * `hasPieces` and `mayBegin` in every statement, a save took 3 % longer (2026-11-29, medians of 2,000).
  */
 export interface AppendParts {
   readonly hasCheckpoints: boolean;
   readonly hasRecords: boolean;
   /** Whether payloads are stored as pieces. */
   readonly hasPieces: boolean;
-  /** Whether an append may be a task's first one. */
+  /** Whether an append may be the first one of its task. */
   readonly mayBegin: boolean;
-  /** Whether appends have tokens. */
+  /** Whether appends have fencing tokens. */
   readonly isFenced: boolean;
   /** Whether appends remove checkpoints. */
   readonly isReplacing: boolean;
 }
 
 /**
- * Stores a checkpoint, records, or both. If another transaction has locked the task's row, it waits, and then checks
- * the conditions on the row as that transaction left it. It can't see other changes made during the wait. After such a
- * change it returns no row, or fails because a key is taken.
+ * Stores a checkpoint, records, or both. If another transaction has locked the task's row, the statement waits, and
+ * then checks the conditions on the row as that transaction left it. The statement can't see other changes made during
+ * the wait: after such a change, it returns no row, or fails because a key is taken.
  */
 export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatement {
   return cacheByParts((parts) => {
@@ -88,10 +91,11 @@ export function appendOne(tables: Tables): (parts: AppendParts) => NamedStatemen
 }
 
 /**
- * Like {@link appendOne}, for several tasks. It leaves out tasks whose row is locked, so that no two processes wait for
- * each other. (One may wait for another to insert the rows of new tasks, but all insert them in the order of their
- * ids.) This is a second text, because `appendOne` names its task as $1, and because it waits. For one append, this text
- * takes 0.98 of its time (a save), 1.01 (a step) or 1.29 (a record that isn't synced; 2026-11-29, medians, in turns).
+ * Like {@link appendOne}, but for several tasks. Skips tasks whose row is locked, so that no two processes wait for
+ * each other. (A process may wait for another one to insert the rows of new tasks, but all insert them in the order of
+ * their ids.) `appendOne` is a separate statement because its $1 is the task's id, and because it waits. For a single
+ * append, this statement takes 0.98 times as long as `appendOne` (a save), 1.01 times (a step) or 1.29 times (a record
+ * that isn't synced; 2026-11-29, medians, in turns).
  */
 export function appendMany(tables: Tables): (parts: AppendParts) => string {
   return cacheByParts((parts) => makeStatement(tables, { ...parts, isMany: true }));
@@ -111,7 +115,8 @@ function cacheByParts<Statement>(make: (parts: AppendParts) => Statement): (part
  * Updates the rows of the tasks or inserts new ones, then inserts the records and checkpoints. Returns each task, its
  * last sequence and its checkpoint's seal. An append whose conditions don't hold is left out.
  *
- * LIMIT, ANY and subselects make the planner look up each task by its key, whatever table sizes it assumes.
+ * LIMIT, ANY and subselects make the planner look up each task by its key, regardless of the table sizes that it
+ * assumes.
  */
 function makeStatement(
   { tasks, checkpoints, pieces, records, leases }: Tables,
@@ -129,7 +134,7 @@ function makeStatement(
   const [each, withEach] = isMany ? ["FROM input i", "JOIN input i USING (task_id)"] : ["", ""];
   const orSkip = when(isMany, "SKIP LOCKED");
   const fence = `
-  -- Nobody can claim these tasks before the commit.
+  -- Locks the leases, so that no claim of these tasks is granted before the commit.
   fence AS (
     SELECT l.task_id FROM ${leases} l ${when(isMany, ", input i")}
     WHERE l.task_id = i.task_id AND l.token = i.token AND l.expires_at > clock_timestamp() FOR SHARE OF l ${orSkip}
@@ -201,7 +206,7 @@ function makeStatement(
       newest_sequence = CASE WHEN i.id IS NULL THEN t.newest_sequence ELSE ${next} END,
       newest_created_at = CASE WHEN i.id IS NULL AND t.newest_sequence > 0 THEN t.newest_created_at ELSE i.created_at END,
       newest_status = coalesce(i.status, CASE WHEN t.newest_sequence > 0 THEN t.newest_status ELSE '' END),
-      -- A record only brings the time forward, and a running task keeps an earlier one (see nextDueAt).
+      -- A record can only make the task due earlier, and a running task keeps an earlier time (see nextDueAt).
       due_at = CASE
         WHEN i.id IS NULL THEN CASE WHEN t.due_at > i.task_due_at THEN i.task_due_at ELSE t.due_at END
         WHEN i.status = 'running' AND t.due_at <= i.task_due_at THEN t.due_at ELSE i.task_due_at END,
@@ -215,7 +220,7 @@ function makeStatement(
   appended AS (SELECT * FROM advanced ${when(mayBegin, "UNION ALL SELECT * FROM begun")})
   ${when(hasRecords, logged)}${when(hasPieces, piece)}`;
   if (!isMany && hasCheckpoints) return `${appended}${insert}`;
-  // The setting holds until the transaction's end, that is for its commit.
+  // The setting applies until the transaction ends, so it applies to the commit.
   return `${appended}${when(hasCheckpoints, `, stored AS (${insert})`)}
   SELECT task_id, a.sequence, ${hasCheckpoints ? "s.seal" : "NULL"},
     CASE WHEN i.is_lazy THEN set_config('synchronous_commit', 'off', true) END

@@ -1,7 +1,9 @@
 import { COLUMNS } from "../../sql/rows.js";
 import { SUMMARY_COLUMNS, type Tables } from "./tables.js";
 
-/** Removes everything of the tasks. One statement, because another process could begin a task between two. */
+/**
+ * Removes all rows of the tasks in one statement, because another process could begin a task between two statements.
+ */
 function removeTasks({ tasks, checkpoints, pieces, records }: Tables, range: string): string {
   return `
     WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range}),
@@ -12,11 +14,14 @@ function removeTasks({ tasks, checkpoints, pieces, records }: Tables, range: str
 /** The statements that change a task's checkpoints. Each transaction locks the task's row first. */
 export function makeChangeStatements(tables: Tables) {
   const { tasks, checkpoints, records } = tables;
-  /** Returns `due_at` of the changed task's row, and the columns that decide it (see `nextDueAtIn`). */
+  /** The changed row's `due_at`, and the columns that determine its new value (see `nextDueAtIn`). */
   const dueColumns = `t.due_at, t.newest_created_at, t.newest_status,
         (SELECT due_at FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = t.newest_sequence)`;
   return {
-    /** Locks the task's row. Returns the last sequence that was given, and those of the newest checkpoint and event. */
+    /**
+     * Locks the task's row. Returns the last sequence taken, and the sequences of the newest checkpoint and the last
+     * event.
+     */
     lock: `
       SELECT last_sequence, coalesce(newest_sequence, 0), coalesce(last_event, 0)
       FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
@@ -32,7 +37,7 @@ export function makeChangeStatements(tables: Tables) {
 
     removeAll: removeTasks(tables, "WHERE task_id = $1"),
     removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING sequence, body IS NULL`,
-    /** Makes the task's row agree after $2 checkpoints or some records were removed. */
+    /** Updates the task's row after $2 checkpoints or some records were removed. */
     shortenTask: `
       UPDATE ${tasks} t SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
         SELECT sequence, created_at, status FROM (
@@ -59,8 +64,8 @@ export function makeMaintenanceStatements({ tasks, checkpoints, pieces, records,
   const lastRecord = `SELECT max(sequence) FROM ${records} WHERE task_id = $1`;
   return {
     /**
-     * A task's row and the values that it must have. This is one statement, because other processes may write between
-     * two.
+     * Reads a task's row and the values that it must have, in one statement, because other processes may write between
+     * two statements.
      */
     taskRow: `
       SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
@@ -92,7 +97,7 @@ export function makeMaintenanceStatements({ tasks, checkpoints, pieces, records,
         encoding, sha256, seal, size_bytes, is_text, body)
       SELECT r.task_id, $3, $4, sequence, kind, name, record_key, id, id_digest, created_at, encoding,
         encode(sha256, 'hex'), encode(seal, 'hex'), size_bytes, is_text, body FROM moved r`,
-    /** After an event was moved. */
+    /** Updates the row's last event after an event was moved to quarantine. */
     setLastEvent: `UPDATE ${tasks} SET last_event = (${lastRecord} AND id_digest IS NOT NULL) WHERE task_id = $1`,
     quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
   };

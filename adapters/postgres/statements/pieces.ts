@@ -3,7 +3,7 @@ import type { Tables } from "./tables.js";
 
 const IS_WHOLE = `form IN (${WHOLE_FORMS.join()})`;
 
-/** The pieces that the text of a sequence needs: from the last whole text up to the piece that contains it. */
+/** Selects the pieces that a sequence's text needs: from the last whole text up to the piece that contains the text. */
 export function selectPieces({ pieces }: Tables, sequence: string): string {
   return `(
       SELECT string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number)
@@ -17,7 +17,7 @@ export function makePieceStatements(tables: Tables) {
   const { tasks, checkpoints, pieces } = tables;
   const lastNumber = `(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`;
   return {
-    /** The task's last text: its name, its pieces, and its size if its checkpoint still exists. */
+    /** Reads the task's last text: its name, its pieces, and its size if its checkpoint still exists. */
     lastText: `
       SELECT t.last_text, ${selectPieces(tables, lastNumber)},
         (SELECT c.size_bytes FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = ${lastNumber})

@@ -25,9 +25,9 @@ export function makeReadStatements(tables: Tables) {
     ),
 
     /**
-     * The first row without a filter, which most reads need. $4 is the digest of a text that the caller already has,
-     * and that isn't returned again. The limit isn't a parameter, because the server would then plan the statement
-     * again each time.
+     * Reads the first row without a filter, which most reads need. $4 is the digest of a text that the caller already
+     * has and that isn't returned again. The limit isn't a parameter, because the server would then replan the
+     * statement each time.
      */
     checkpoint: inBothOrders(
       (direction) => `
@@ -36,7 +36,7 @@ export function makeReadStatements(tables: Tables) {
     ),
 
     /**
-     * A page. If a row doesn't match the stage $6 and the statuses $7, it comes without its body, and doesn't count
+     * Reads a page. A row that doesn't match the stage $6 and the statuses $7 comes without its body, and doesn't count
      * towards $8, the page's budget of bytes.
      */
     checkpoints: inBothOrders(
@@ -53,7 +53,7 @@ export function makeReadStatements(tables: Tables) {
 
 /** The statements that list tasks. */
 export function makeListStatements({ tasks, checkpoints, records }: Tables) {
-  /** One query per status, since the index is in order only within a status. */
+  /** Runs one query per status, since the index is ordered by time only within a status. */
   const byRecency = (range: string) => `
     SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (
       SELECT task_id, newest_created_at FROM ${tasks} WHERE newest_status = s.status ${range}
@@ -67,7 +67,7 @@ export function makeListStatements({ tasks, checkpoints, records }: Tables) {
     idsByRecencyInRange: byRecency("AND task_id >= $4 AND task_id < $5"),
 
     /**
-     * The second join is a LEFT JOIN, since a missing newest checkpoint is damage that must be found. LIMIT makes the
+     * The checkpoints are left-joined, since a missing newest checkpoint is damage that must be found. LIMIT makes the
      * planner look up each task by its key.
      */
     tasks: `
@@ -79,7 +79,7 @@ export function makeListStatements({ tasks, checkpoints, records }: Tables) {
       LEFT JOIN LATERAL (
         SELECT * FROM ${checkpoints} c WHERE c.task_id = t.task_id AND c.sequence = t.newest_sequence LIMIT 1) c ON true`,
 
-    /** The ids of all tasks, of damaged ones without a row also. */
+    /** Reads the ids of all tasks, including damaged ones without a row. */
     allIds: `
       (SELECT task_id FROM ${tasks} WHERE task_id > $1 ORDER BY task_id LIMIT $2)
       UNION (SELECT DISTINCT task_id FROM ${checkpoints} WHERE task_id > $1 ORDER BY task_id LIMIT $2)

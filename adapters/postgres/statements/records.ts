@@ -5,7 +5,7 @@ import type { Tables } from "./tables.js";
 
 const DIGESTS: readonly string[] = ["sha256", "seal"];
 
-/** A record's columns, the digests as text, of the table or subselect `r`. */
+/** A record's columns in the table or subselect `r`, with the digests as text. */
 export const RECORD_COLUMNS = NAMES.map((name) =>
   DIGESTS.includes(name) ? `encode(r.${name}, 'hex') AS ${name}` : `r.${name}`,
 ).join(", ");
@@ -17,9 +17,9 @@ export function makeRecordStatements({ tasks, checkpoints, records }: Tables) {
   const known = RECORD_KINDS.map((kind) => `'${kind}'`).join(", ");
   const nothing = NAMES.slice(1).map(() => "NULL");
   /**
-   * A page of at most $6 records and checkpoints, with at most some $7 bytes of bodies, from one moment. $4 are the
-   * selected kinds, and a damaged kind is always selected. A checkpoint is a JSON array of its columns, because a record's
-   * row would have NULL in each of them, and NULLs take time.
+   * Reads a page of at most $6 records and checkpoints from one snapshot, with at most about $7 bytes of bodies. $4 are
+   * the selected kinds; a damaged kind is always selected. A checkpoint is a JSON array of its columns, because
+   * separate columns would be NULL in each record's row, and NULLs take time.
    */
   const page = (direction: "ASC" | "DESC", body: string) => `
       SELECT ${NAMES.join(", ")}, is_text, body, checkpoint FROM (
@@ -41,14 +41,17 @@ export function makeRecordStatements({ tasks, checkpoints, records }: Tables) {
       oldest: { whole: page("ASC", "r.body"), headers: page("ASC", "NULL::bytea") },
     },
     at: `SELECT ${RECORD_COLUMNS}, r.is_text, r.body FROM ${records} r WHERE r.task_id = $1 AND r.sequence = $2`,
-    /** The events with the ids' digests $2. */
+    /** Reads the events whose ids have the digests $2. */
     events: `
       SELECT r.id, r.sequence, r.name, encode(r.sha256, 'hex') FROM ${records} r
       WHERE r.task_id = $1 AND r.id_digest = ANY($2)`,
     replacePayload: `
       UPDATE ${records} SET encoding = $3, sha256 = decode($4, 'hex'), seal = decode($5, 'hex'), size_bytes = $6,
         is_text = $7, body = $8 WHERE task_id = $1 AND sequence = $2`,
-    /** Removes records, and the bodies of events. Returns their number, and the last removed record but marks. */
+    /**
+     * Removes records, and the bodies of events. Returns their number, and the sequence of the last removed record that
+     * isn't a mark.
+     */
     remove: `
       WITH emptied AS (
         UPDATE ${records} r SET body = NULL, size_bytes = 0 WHERE ${selected} AND kind = 'event' AND body IS NOT NULL

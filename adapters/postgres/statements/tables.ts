@@ -1,6 +1,6 @@
 import { COLUMNS } from "../../sql/rows.js";
 
-/** The tables of a schema, as statements name them. */
+/** The names of a schema's tables in statements. */
 export interface Tables {
   readonly tasks: string;
   readonly checkpoints: string;
@@ -26,5 +26,5 @@ export function nameTables(schema: string): Tables {
   };
 }
 
-/** A checkpoint's columns from `sequence` to `seal`, of the table or subselect `c`. */
+/** A checkpoint's columns in the table or subselect `c`, from `sequence` to `seal`. */
 export const SUMMARY_COLUMNS = COLUMNS.map((name) => `c.${name}`).join(", ");

@@ -48,11 +48,11 @@ describe("openStorage", () => {
   });
 
   it.each([
-    ["files:x?prety=true", /files: has no option "prety"; it knows only \?pretty=true/],
+    ["files:x?prety=true", /files: has no option "prety"; it takes only \?pretty=true/],
     ["files:x?pretty=yes", /\?pretty= must be true or false, and is "yes"/],
     ["files:x?pretty", /\?pretty= must be true or false, and is ""/],
-    ["sqlite:x.db?mode=ro", /sqlite: has no option "mode"; it knows none/],
-    ["tasks:x?pretty=true", /tasks: has no option "pretty"; it knows none/],
+    ["sqlite:x.db?mode=ro", /sqlite: has no option "mode"; it takes none/],
+    ["tasks:x?pretty=true", /tasks: has no option "pretty"; it takes none/],
     ["sqlite::memory:", /Write memory: for a storage in memory/],
   ])("refuses %s, whose name would otherwise become a file's", (url, message) => {
     expect(() => openStorage(url)).toThrow(TypeError);

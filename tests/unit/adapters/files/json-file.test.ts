@@ -228,7 +228,7 @@ describe("a damaged file", () => {
     expect(nine).toMatchObject({
       corrupt: true,
       sequence: 9,
-      reason: expect.stringContaining("its name says otherwise"),
+      reason: expect.stringContaining("doesn't match its name"),
     });
     expect(eight).toMatchObject({ corrupt: true, id: "zz" });
     expect(one).toMatchObject({ id: "a1", sequence: 1 });

@@ -80,8 +80,8 @@ describe.each(KINDS)("two merged branches of a repository, in a %s store", (kind
     const found = await collect(adapter.maintenance.verify({ quick: false }));
     const findings = found.filter((item) => item.kind !== "checked");
     expect(findings).toMatchObject([
-      { kind: "merged", taskId: "t", id: second, sequence: 2, reason: `${rest[0]} has sequence 2 too` },
-      { kind: "merged", taskId: "t", id: newest, sequence: 3, reason: `${rest[2]} has sequence 3 too` },
+      { kind: "merged", taskId: "t", id: second, sequence: 2, reason: `${rest[0]} also has sequence 2` },
+      { kind: "merged", taskId: "t", id: newest, sequence: 3, reason: `${rest[2]} also has sequence 3` },
     ]);
     const steps = await collect(adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
     expect(steps.map(({ action }) => action)).toEqual(["left", "left"]);

@@ -71,8 +71,8 @@ describe("a damaged row", () => {
 describe("a task's row", () => {
   it.each([
     ["DELETE FROM waymark_tasks", /its row, which holds its numbering, is missing/],
-    ["UPDATE waymark_tasks SET count = 5", /its row says 5 checkpoints.*there are 3/],
-    ["DELETE FROM waymark_checkpoints WHERE sequence = 2", /its row says 3 checkpoints.*there are 2/],
+    ["UPDATE waymark_tasks SET count = 5", /its row shows 5 checkpoints.*there are 3/],
+    ["DELETE FROM waymark_checkpoints WHERE sequence = 2", /its row shows 3 checkpoints.*there are 2/],
     ["UPDATE waymark_tasks SET newest_sequence = 2", /the newest 2,.*the newest 3,/],
     ["UPDATE waymark_tasks SET last_sequence = 2", /the last sequence 2;/],
     [`UPDATE waymark_tasks SET last_sequence = ${Number.MAX_SAFE_INTEGER} + 1`, /the last sequence 9007199254740992;/],
