@@ -42,7 +42,7 @@ await runSteps([
       command: `npx vitest run ${TRIED.join(" ")}`,
       env: { ...process.env, WAYMARK_TESTS: "slow" },
     },
-    { name: "the site: links, and axe in Chromium", command: "node site/check.mjs" },
+    { name: "the site and its API pages: links, and axe in Chromium", command: "node site/check.mjs" },
   ],
   [
     {
@@ -50,7 +50,6 @@ await runSteps([
       command: "node scripts/crash.mjs",
     },
     { name: "types", command: "npm run types" },
-    { name: "API pages", command: "npm run docs" },
   ],
   [
     {

@@ -3,25 +3,19 @@
 // not the reads and the calls of tasks under leases, which only the history checks.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
-import { ownHolder } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { recorded } from "../support/recorded.mjs";
+import { LeasedCalls } from "./leased-calls.mjs";
 
 const [, , url = "", schema = "", seed = "", name = "", histories = ""] = process.argv;
 const opened = url.startsWith("postgres") ? new PostgresAdapter({ url, schema }) : openStorage(url);
 const storage = recorded(opened, histories, `${name}-${seed}`);
-const { leases, log, queue } = storage;
+const { log } = storage;
 const TASKS = [`${name}-one`, `${name}-two`];
 /** A removal from json-file takes one file after another. */
 const losesFiles = url.startsWith("files:");
 const KINDS = /** @type {const} */ (["step", "event", "chunk", "run", "mark"]);
-/** Tasks that several processes lease. They are never removed as a whole, so that their histories are checked. */
-const LEASED = ["leased-one", "leased-two"];
-/** The last token of each. @type {Map<string, number>} */
-const tokens = new Map();
-/** The last sequence of this process in each of those. @type {Map<string, number>} */
-const written = new Map();
 
 let state = (Number(seed) % 2_147_483_646) + 1;
 /** Less than `below`, the same ones for the same seed. @param {number} below */
@@ -30,6 +24,7 @@ function random(below) {
   return state % below;
 }
 
+const leased = new LeasedCalls(storage, [...TASKS, "shared"], { random, record, draft });
 /** @type {Map<string, { id: string, body: string }[]>} */
 const stored = new Map(TASKS.map((taskId) => [taskId, []]));
 /** The events of each task. @type {Map<string, ReturnType<typeof record>[]>} */
@@ -42,7 +37,7 @@ for (const taskId of TASKS) {
 }
 for (let step = 0; ; step++) {
   if (random(10) < 3) {
-    await makeUnprinted(`${name}-${seed}-x${step}`).catch(refusal);
+    await leased.call(`${name}-${seed}-x${step}`).catch(refusal);
     continue;
   }
   const call = choose(`${name}-${seed}-${step}`);
@@ -58,76 +53,6 @@ function refusal(error) {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (code !== "CHECKPOINT_CONFLICT" && code !== "LEASE_LOST") throw error;
   return code;
-}
-
-/** @param {string} id */
-async function makeUnprinted(id) {
-  const taskId = LEASED[random(2)] ?? "";
-  if (random(3) === 0) return readSome([...LEASED, ...TASKS, "shared"][random(5)] ?? "");
-  const fencingToken = tokens.get(taskId);
-  const kind = random(100);
-  const ttlMs = [20, 60_000][random(2)] ?? 0;
-  if (fencingToken === undefined || kind < 15) {
-    const claim = await leases.claim(taskId, ownHolder(), ttlMs, { force: random(6) === 0 });
-    if (claim.isGranted) tokens.set(taskId, claim.token);
-  } else if (kind < 25) {
-    const dueBy = random(4) === 0 ? "2026-01-01T00:00:00.000Z" : "2026-06-01T00:00:00.000Z";
-    const query = { prefix: "leased-", dueBy, ...(random(3) === 0 && { except: [taskId] }) };
-    for (const one of (await queue?.claimNext(query, ownHolder(), ttlMs, 1 + random(2))) ?? [])
-      tokens.set(one.taskId, one.token);
-  } else if (kind < 35) await leases.renew(taskId, fencingToken - Number(random(8) === 0), ttlMs);
-  else if (kind < 45) await leases.release(taskId, fencingToken);
-  else await writeUnder(taskId, { fencingToken, ...leasedCondition(taskId) }, id, kind);
-}
-
-/** @param {string} taskId @param {import("waymark/adapter").AppendCondition} condition @param {string} id @param {number} kind */
-async function writeUnder(taskId, condition, id, kind) {
-  const records = Array.from({ length: 1 + random(2) }, (_, at) => record(`${id}-${at}`, KINDS[random(5)] ?? "step"));
-  if (log && kind < 75) {
-    const dueAt = random(6) === 0 ? "2026-02-01T00:00:00.000Z" : undefined;
-    written.set(taskId, await log.append(taskId, records, condition, { lazy: random(3) === 0, dueAt }));
-  } else if (log && kind < 78) {
-    await log.remove(taskId, { kinds: [KINDS[random(5)] ?? "mark"], beforeSequence: random(60) }, condition);
-  } else if (kind < 80) {
-    for await (const { id } of storage.list({ taskId, order: "oldest", limit: 1 }))
-      if (id !== undefined) await storage.remove(taskId, [id], condition);
-  } else {
-    const status = /** @type {const} */ (["running", "paused"])[random(2)] ?? "running";
-    const dueAt = random(3) === 0 ? undefined : "2026-02-01T00:00:00.000Z";
-    const saved = { ...draft(taskId, id, JSON.stringify({ of: id })), status, ...(dueAt && { dueAt }) };
-    written.set(taskId, await storage.append(saved, condition, log && random(2) === 0 ? { records } : {}));
-  }
-}
-
-/** It may hold or not. @param {string} taskId */
-function leasedCondition(taskId) {
-  const sequence = written.get(taskId) ?? 0;
-  return [{ expectedSequence: sequence }, { noEventAfter: sequence }][random(8)] ?? {};
-}
-
-/** Reads a task by a random query, to its end or not. @param {string} taskId */
-async function readSome(taskId) {
-  const last = written.get(taskId) ?? 100;
-  const query = {
-    taskId,
-    order: /** @type {const} */ (["newest", "oldest"])[random(2)] ?? "newest",
-    ...(random(3) === 0 && { afterSequence: random(last + 2) }),
-    ...(random(3) === 0 && { beforeSequence: random(last + 2) }),
-    ...(random(3) === 0 && { limit: 1 + random(4) }),
-  };
-  const whole = {
-    ...query,
-    ...(random(2) === 0 && { kinds: [KINDS[random(5)] ?? "step", ...(random(2) === 0 ? ["checkpoint"] : [])] }),
-    ...(random(4) === 0 && { name: `n${random(3)}` }),
-    headersOnly: random(2) === 0,
-    durableOnly: random(4) === 0,
-  };
-  const items = [() => storage.read(query), () => storage.list(query), () => log?.read(whole) ?? []][random(3)];
-  let left = random(3) === 0 ? random(5) : Number.POSITIVE_INFINITY;
-  for await (const item of items?.() ?? []) {
-    if ("reason" in item) throw new Error(`${taskId}: ${item.reason}`);
-    if (left-- <= 0) return;
-  }
 }
 
 /** A call, and what it changes in {@link stored}. @param {string} id @returns {[string, ...unknown[]]} */
@@ -185,6 +110,8 @@ function chooseLogCall(taskId, id) {
   const former = sent[random(Math.max(1, sent.length))];
   if (kind < 10 && former !== undefined) return ["log.append", taskId, [former]];
   if (kind < 20) return ["log.remove", taskId, { kinds: [KINDS[random(5)], "mark"], name: `n${random(3)}` }];
+  // The storage refuses it: its event is stored without a checkpoint.
+  if (kind < 22 && former !== undefined) return ["append", draft(taskId, id, next("{}")), {}, { records: [former] }];
   const records = Array.from({ length: 1 + random(3) }, (_, at) => record(`${id}-${at}`, KINDS[random(5)] ?? "step"));
   sent.push(...records.filter((one) => one.kind === "event"));
   if (kind < 35) {

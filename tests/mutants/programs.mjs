@@ -8,7 +8,7 @@ import { bundled } from "../support/bundled.mjs";
 
 /** @type {typeof import("../programs/try-programs.js")} */
 const { tryPrograms } = await import(await bundled("tests/programs/try-programs.ts"));
-const [, , number, seed, kind] = process.argv;
+const [, , number = "300", seed = "1", kind] = process.argv;
 if (kind === undefined) await tryPrograms(Number(number), Number(seed));
 else {
   const folder = mkdtempSync(join(tmpdir(), "waymark-programs-"));

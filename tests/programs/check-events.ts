@@ -33,6 +33,11 @@ export class EventsCheck {
     }
   }
 
+  /** Whether the task may have what nobody has noted. */
+  isLoose(task: string): boolean {
+    return this.#loose.has(task);
+  }
+
   receive(task: string, id: string, receipt: Receipt): void {
     const where = `${task}, generation ${receipt.generation}: event ${id}`;
     const sent = this.#sent.get(id);
@@ -49,7 +54,7 @@ export class EventsCheck {
     // After a rewind or a fork, the wait may get the receipt that was taken along. After a change of the code, an event of
     // a wait that it has no longer is pending again.
     const isBranch = this.#rewound.has(task) || other.code === undefined;
-    if (this.#loose.has(task) ? isSameRun && isElsewhere : isElsewhere || !(isSameRun || isBranch))
+    if (this.isLoose(task) ? isSameRun && isElsewhere : isElsewhere || !(isSameRun || isBranch))
       this.#report(
         `${where} was received by "${receipt.place}", and by "${other.place}" of ${other.generation} before`,
       );
@@ -100,7 +105,7 @@ export class EventsCheck {
     }
     const receipts = this.#of(task);
     const isGot = receipts.get(id) !== undefined;
-    if (this.#loose.has(task)) return;
+    if (this.isLoose(task)) return;
     const event = this.#sent.get(id)?.event;
     const isOpen = [...(this.#open.get(task)?.values() ?? [])].some((name) => name === event);
     if (status === "received" && isOpen) return;

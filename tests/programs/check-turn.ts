@@ -33,6 +33,8 @@ export interface TurnRules {
   doubt(value: string): void;
   /** Whether lives of the task, or of the one that it is a fork of, had different code. */
   isCodeChanged(): boolean;
+  /** Whether the task is a fork or was rewound, and nobody has noted what it took along. */
+  isLoose(): boolean;
 }
 
 /** One turn of one generation, in all lives. */
@@ -48,6 +50,8 @@ export class TurnCheck {
   #lastDropped: readonly string[] = [];
   /** The steps with `atMostOnce` that have begun, and whose end no function got; the life that began them. */
   readonly #onceBegan = new Map<string, { readonly life: string; readonly input: number | undefined }>();
+  /** The steps that earlier lives have called; `undefined` if the turn may have more of another generation. */
+  #called: Set<string> | undefined = new Set();
   /** What the last call of the step that isn't awaited has made. */
   #left: string | undefined;
 
@@ -97,6 +101,7 @@ export class TurnCheck {
       if (got.has(title)) this.#rules.close(title);
       else if (!isOver) this.#rules.leaveOpen(title);
     }
+    for (const title of calls.keys()) this.#called?.add(title);
     if (calls.has(LEFT)) this.#assertLeft(ended);
     if (linked === undefined) return;
     const dropped = new Set([...linked, ...lastErrors]);
@@ -107,6 +112,8 @@ export class TurnCheck {
 
   /** A fork or a rewind took these answers along. */
   carry(carried: readonly (readonly [title: string, value: string])[]): void {
+    // It may also have taken starts along.
+    this.#called = undefined;
     for (const [title, value] of carried) {
       this.#agreed.set(title, { value, error: undefined, input: this.#rules.findMade(value)?.input });
       if (title === LEFT) this.#left = value;
@@ -167,6 +174,8 @@ export class TurnCheck {
       const made = this.#rules.findMade(value);
       if (kind === "step" && value !== "interrupted" && made === undefined)
         this.#rules.report(`"${title}" answered ${value}, which nothing has made`);
+      if (value === "interrupted" && this.#called?.has(title) === false && !this.#rules.isLoose())
+        this.#rules.report(`"${title}" counts as interrupted, and no life before has called it`);
       // A child run's error is one of its own steps'.
       if (made?.title === title && made.input !== input)
         this.#rules.report(`"${title}" answered ${value}, which it made with the input ${made.input}, not ${input}`);

@@ -106,3 +106,18 @@ it.each([
   ];
   expect(violationsIn(seen)).toEqual(reported);
 });
+
+it.each([
+  { title: "A step that an earlier life has called may count as interrupted", before: [called("a")], reported: [] },
+  {
+    title: "A step that no life has called doesn't count as interrupted",
+    before: [called("b")],
+    reported: ['t, generation g, turn 0: "a" counts as interrupted, and no life before has called it'],
+  },
+])("$title", ({ before, reported }) => {
+  const seen: Seen[] = [
+    ...inLife("life-1", [began, ...before]),
+    ...inLife("life-2", [began, called("a"), { ...got("a", "interrupted"), kind: "step" }]),
+  ];
+  expect(violationsIn(seen)).toEqual(reported);
+});

@@ -107,6 +107,7 @@ class ProgramCheck {
       receive: (title, value, code) =>
         this.#events.receive(task, idOf(value), { place: `${at} ${title}`, generation, code }),
       isCodeChanged: () => (this.#codes.get(originOf(where.task))?.size ?? 0) > 1,
+      isLoose: () => this.#events.isLoose(task),
       leaveOpen: (title) => this.#events.leaveOpen(task, `${generation} ${at} ${title}`, title),
       close: (title) => this.#events.close(task, `${generation} ${at} ${title}`),
       doubt: (value) => this.#events.doubt(task, idOf(value)),

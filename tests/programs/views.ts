@@ -47,7 +47,20 @@ export async function viewViolations(
   const began = lines.findLast((line) => line.is === "began");
   if (began?.is === "began" && JSON.stringify(began.input ?? null) !== JSON.stringify(run.input ?? null))
     violations.push(`${task} is shown with the input ${JSON.stringify(run.input)}`);
+  // A fork or a rewind copies a step without the marks of its retries.
+  const own = steps.filter(({ step }) => step.runAttempt !== 0);
+  const unretried = own.filter(({ step: { attempts = 1 }, retriedAt = [] }) => retriedAt.length !== attempts - 1);
+  if (unretried.length > 0) violations.push(`${task} lacks the retries of ${unretried.map(titleOf)}`);
+  const threw = lines.findLast((line) => line.is === "threw" && line.life === began?.life);
+  const { failedStep } = run;
+  const hasFailed = newest.status === "failed" && newest.error?.code !== "RUN_CANCELLED";
+  if (hasFailed && threw?.is === "threw" && threw.titles.length > 0) {
+    if (failedStep === undefined || !threw.titles.includes(stepTitle(failedStep.name, failedStep.occurrence)))
+      violations.push(`${task} is shown to have failed in ${JSON.stringify(failedStep)}, and not in ${threw.titles}`);
+  }
   if (newest.status !== "completed") return violations;
+  if (began !== undefined && run.version !== began.code)
+    violations.push(`${task} is shown with the version ${run.version}, not ${began.code}`);
   const results = new Map(run.steps.map(({ name, occurrence, result }) => [stepTitle(name, occurrence), result]));
   for (const line of lines) {
     if (line.is !== "got" || line.kind !== "step" || line.isError || line.value === "interrupted") continue;
