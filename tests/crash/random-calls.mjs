@@ -1,6 +1,6 @@
-// node random-calls.mjs <storage> <schema> <seed> <name> <histories>: calls a storage at random until it is killed, for two tasks of
-// its own and for some that it shares with others. Prints each call before it makes it, and its result once it is done:
-// not the reads and the calls of tasks under leases, which only the history checks.
+// node random-calls.mjs <storage> <schema> <seed> <name> <histories>: makes random calls of a storage until it is
+// killed, for two tasks of its own and for tasks that it shares with other processes. Prints each call before making
+// it, and then its result, except reads and calls of leased tasks, which only the history checks.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { ownHolder } from "waymark/adapter";
@@ -13,18 +13,18 @@ const opened = url.startsWith("postgres") ? new PostgresAdapter({ url, schema })
 const storage = recorded(opened, histories, `${name}-${seed}`);
 const { leases, log, queue } = storage;
 const TASKS = [`${name}-one`, `${name}-two`];
-/** A removal from json-file takes one file after another. */
+/** Whether a removal isn't atomic: json-file removes one file after another. */
 const losesFiles = url.startsWith("files:");
 const KINDS = /** @type {const} */ (["step", "event", "chunk", "run", "mark"]);
-/** Tasks that several processes lease. They are never removed as a whole, so that their histories are checked. */
+/** Tasks that several processes lease. They are never removed as a whole, so that their histories can be checked. */
 const LEASED = ["leased-one", "leased-two"];
-/** The last token of each. @type {Map<string, number>} */
+/** The last token of each leased task. @type {Map<string, number>} */
 const tokens = new Map();
-/** The last sequence of this process in each of those. @type {Map<string, number>} */
+/** The last sequence of this process in each leased task. @type {Map<string, number>} */
 const written = new Map();
 
 let state = (Number(seed) % 2_147_483_646) + 1;
-/** Less than `below`, the same ones for the same seed. @param {number} below */
+/** Returns a random number below `below`, which depends only on the seed. @param {number} below */
 function random(below) {
   state = (state * 48_271) % 2_147_483_647;
   return state % below;
@@ -53,7 +53,7 @@ for (let step = 0; ; step++) {
   writeSync(1, `${JSON.stringify({ result })}\n`);
 }
 
-/** The code of a refused condition. @param {unknown} error */
+/** Returns the code of a refused condition. @param {unknown} error */
 function refusal(error) {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (code !== "CHECKPOINT_CONFLICT" && code !== "LEASE_LOST") throw error;
@@ -99,13 +99,13 @@ async function writeUnder(taskId, condition, id, kind) {
   }
 }
 
-/** It may hold or not. @param {string} taskId */
+/** Returns a condition that may or may not hold. @param {string} taskId */
 function leasedCondition(taskId) {
   const sequence = written.get(taskId) ?? 0;
   return [{ expectedSequence: sequence }, { noEventAfter: sequence }][random(8)] ?? {};
 }
 
-/** Reads a task by a random query, to its end or not. @param {string} taskId */
+/** Reads a task with a random query, sometimes not to the end. @param {string} taskId */
 async function readSome(taskId) {
   const last = written.get(taskId) ?? 100;
   const query = {
@@ -130,7 +130,7 @@ async function readSome(taskId) {
   }
 }
 
-/** A call, and what it changes in {@link stored}. @param {string} id @returns {[string, ...unknown[]]} */
+/** Chooses a call, and makes its change in {@link stored}. @param {string} id @returns {[string, ...unknown[]]} */
 function choose(id) {
   if (random(10) === 0) {
     if (log && random(2) === 0) return ["log.append", "shared", [record(id, "event")]];
@@ -200,7 +200,7 @@ function chooseLogCall(taskId, id) {
   return ["log.append", taskId, records, condition(), { lazy: random(3) === 0 }];
 }
 
-/** A condition that a model refuses as well, whose sequences may be others. */
+/** Returns a condition that a model with other sequences also refuses. */
 function condition() {
   return [{ expectedSequence: 0 }, { noEventAfter: 0 }, { fencingToken: 7 }][random(12)] ?? {};
 }
@@ -211,7 +211,10 @@ function record(id, kind) {
   return { kind, name: `n${random(3)}`, ...(kind === "event" && { id }), createdAt, payload };
 }
 
-/** The state after this one: one note more, another one changed, or something small. @param {string | undefined} body */
+/**
+ * Returns the next state: with one more note and another note changed, or something small. @param {string | undefined}
+ * body
+ */
 function next(body) {
   if (random(12) === 0) return JSON.stringify({ small: random(1000) });
   const before = JSON.parse(body ?? "{}");

@@ -71,7 +71,7 @@ async function work(): Promise<void> {
 /** Calls `manager.run` for all tasks again and again, while other processes do the same. */
 async function runAll(): Promise<void> {
   const { pick } = chance(seed + process.pid);
-  /** The number of failures in a row in which nothing of a task ran. */
+  /** For each task, the number of failures in a row in which nothing ran. */
   const idle = new Map<string, number>();
   while (!stopping.signal.aborted) {
     const listed = await manager.tasks({ prefix: CALLED });

@@ -24,7 +24,7 @@ export async function contest(
   return end === "LEASE_HELD" ? [] : [`Another runner of ${task} wasn't refused: ${end}`];
 }
 
-/** Enqueues the task. Returns whether a worker may take it. */
+/** Enqueues or retries the task. Returns whether a worker may take it. */
 export async function offerToWorkers(manager: CheckpointManager, task: string, input: unknown): Promise<boolean> {
   const newest = await manager.latest(task);
   if (newest?.status === "completed") return false;
