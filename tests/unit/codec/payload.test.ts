@@ -23,7 +23,7 @@ import { difference } from "./difference.js";
 const context: PayloadOwner = { taskId: "t", id: "c1", stage: "gate", stateVersion: 2 };
 const maxBytes = 1024 * 1024;
 
-/** Flips every bit, and binds the context as an encryption would. */
+/** A transform that flips every bit, and binds the context like an encryption. */
 function xor(name = "xor"): Transform {
   const bound = ({ taskId, id, stage, parentId, stateVersion, encoding }: TransformContext) =>
     hash("sha256", JSON.stringify([taskId, id, stage, parentId, stateVersion, encoding]), "buffer");

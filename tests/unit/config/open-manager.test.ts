@@ -1,4 +1,4 @@
-// A manager as the project's configuration says.
+// Tests managers that are opened from a project's configuration.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -12,7 +12,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 
 const ZOD = pathToFileURL(join(import.meta.dirname, "..", "..", "..", "node_modules", "zod", "index.js")).href;
 
-/** A project with a folder in it, and the text of its configuration. */
+/** Makes a project with a folder and a configuration with this text. */
 async function project(text: string, name = "waymark.config.mjs") {
   const folder = await tempFolder();
   const below = join(folder, "src", "deep");

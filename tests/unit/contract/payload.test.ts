@@ -1,4 +1,4 @@
-// Payloads made and opened without a manager.
+// Tests payloads that are made and opened without a manager.
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { CheckpointManager, encrypt, gzip } from "waymark";

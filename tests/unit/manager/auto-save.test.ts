@@ -192,7 +192,7 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(4);
   });
 
-  /** The sequences of a task's checkpoints, newest first, the transient one in brackets. */
+  /** Returns the sequences of a task's checkpoints, newest first, with the transient one in brackets. */
   async function sequencesOf(manager: CheckpointManager): Promise<unknown[]> {
     return (await manager.list("t")).map((one) => (isTransient(one) ? [one.sequence] : one.sequence));
   }
@@ -415,7 +415,7 @@ describe("auto-save", () => {
       expect(logger.lines.filter(({ level }) => level === "error")).toHaveLength(1);
       await expect(autoSave.flush()).rejects.toBe(failures[0]);
 
-      // The task is free for another auto-save, which the end of the first one leaves alone.
+      // The task is free for another auto-save, which the end of the first one doesn't affect.
       manager.autoSave("t", () => state);
       await expect(autoSave.stop()).rejects.toBe(failures[0]);
       expect(() => manager.autoSave("t", () => state)).toThrow(/already/);

@@ -1,4 +1,4 @@
-// fork and rewind: new checkpoints with the state of an older one.
+// Tests `fork` and `rewind`, which make new checkpoints with the state of an older one.
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ async function recordOf(storage: StorageAdapter, taskId: string, id: string) {
   return record;
 }
 
-/** A task whose first checkpoint has every field, and a newer one. */
+/** Makes a task with two checkpoints, the first of which has every field. */
 async function taskOfTwo(storage: StorageAdapter, options: Partial<CheckpointManagerOptions> = {}) {
   const manager = managerOn(storage, options);
   const state = { n: 1, at: new Date(5), tags: new Set(["a"]) };
@@ -124,7 +124,7 @@ describe("fork", () => {
     const storage = new MemoryAdapter();
     const { first } = await taskOfTwo(storage, { transforms: [gzip({ level: 9 })] });
     const appends = appendsOf(storage);
-    // Encoded again, they would be larger, and the schema would refuse the state.
+    // If the states were encoded again, they would be larger, and the schema would refuse them.
     const schema = { "~standard": { version: 1, vendor: "test", validate: () => ({ issues: [{ message: "no" }] }) } };
     const manager = managerOn(storage, { transforms: [gzip({ level: 0 })], schema: schema as never, stateVersion: 7 });
     const forked = await manager.fork("t", first.id, "u");

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A task of so many checkpoints, each with its number as state. */
+/** Makes a task of `count` checkpoints, each with its number as its state. */
 async function taskOf(count: number, storage: StorageAdapter = new MemoryAdapter()) {
   const manager = new CheckpointManager({ storage, schema: z.number(), logger: recordingLogger() });
   for (let n = 1; n <= count; n++) await manager.save("t", n, { stage: n % 2 === 0 ? "even" : "odd" });
@@ -29,7 +29,7 @@ function readThrough(storage: StorageAdapter, damaged: readonly number[] = []) {
   return reads;
 }
 
-/** The found checkpoint, and the states in the order in which the predicate saw them. */
+/** Returns the found checkpoint, and the states in the order in which the predicate got them. */
 async function search(manager: Awaited<ReturnType<typeof taskOf>>, first: number, query = {}, mute: number[] = []) {
   const asked: number[] = [];
   const found = await manager.firstWhere(

@@ -5,7 +5,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A storage whose leases follow the mocked clock, as this process's timers do. */
+/** A storage whose leases follow the mocked clock, like this process's timers. */
 function mockedStorage(): MemoryAdapter {
   vi.useFakeTimers({
     toFake: ["setTimeout", "setInterval", "clearTimeout", "clearInterval", "Date", "performance", "hrtime"],
@@ -164,7 +164,7 @@ describe("a lease in time", () => {
       message: expect.stringContaining("expired before"),
     });
     expect(vi.getTimerCount()).toBe(0);
-    // The lease has expired, so a release that doesn't arrive is no failure.
+    // The lease has expired, so a lost release isn't a failure.
     storage.leases.release = () => Promise.reject(new Error("The network is down."));
     await lease.release();
   });
@@ -254,7 +254,7 @@ describe("a lease in time", () => {
     const storage = mockedStorage();
     const { renew } = storage.leases;
     const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
-    // The renewal is stored, but its answer doesn't arrive.
+    // The renewal is stored, but its answer is lost.
     storage.leases.renew = async (...args) => {
       await renew(...args);
       return new Promise(() => undefined);

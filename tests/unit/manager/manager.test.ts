@@ -100,7 +100,7 @@ describe("save", () => {
     const slow = manager.save("t", 2);
     await first;
     const third = manager.save("t", 3);
-    // Enough time for the third to overtake the second.
+    // This is enough time for the third save to overtake the second.
     await manager.save("u", 1);
     second.resolve();
     expect([(await slow).sequence, (await third).sequence]).toEqual([2, 3]);
@@ -551,7 +551,7 @@ describe("a value from outside", () => {
       throw new Error("broken logger");
     };
     const manager = managerInMemory({ logger: { debug: broken, info: broken, warn: broken, error: broken } });
-    // As with an async listener, whose type doesn't show that it returns a promise.
+    // Imitates an async listener, whose type doesn't show that it returns a promise.
     manager.on("saved", () => Promise.reject(new Error("late")) as unknown as undefined);
     expect((await manager.save("t", 1)).sequence).toBe(1);
     await warned.promise;

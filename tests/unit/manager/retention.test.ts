@@ -11,7 +11,7 @@ function managerAtDay(options: Partial<CheckpointManagerOptions> = {}) {
   return { time, manager: new CheckpointManager({ storage: new MemoryAdapter(), clock, ...options }) };
 }
 
-/** Damages the payload under an intact header, so that no list shows it. */
+/** Damages a payload but not its header, so that no list shows the damage. */
 function damagePayload(storage: MemoryAdapter, { taskId, id }: CheckpointSummary): void {
   const get = storage.get.bind(storage);
   storage.get = async (...wanted) => {

@@ -141,7 +141,7 @@ describe("the changes of two states", () => {
   });
 });
 
-/** The list after its changes. */
+/** Returns the list after its changes. */
 function applied(from: readonly unknown[], length: number, found: readonly ReturnType<typeof changes>[number][]) {
   const to: unknown[] = Array(length).fill(undefined);
   const placed = new Set<number>();

@@ -13,7 +13,7 @@ const SECRET = "sesame";
 
 type Traced = Exclude<keyof DiagnosticsMessages, "waymark:damaged" | "waymark:lease-lost">;
 
-/** The contexts of a channel's calls, as they were when the call had ended. */
+/** Returns the contexts of a channel's calls as they were when the calls ended. */
 function callsOf<Name extends Traced>(
   name: Name,
   start: (context: DiagnosticsMessages[Name]) => void = () => undefined,

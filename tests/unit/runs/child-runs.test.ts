@@ -1,4 +1,4 @@
-// Runs that begin within the runs of workers.
+// Tests runs that begin within the runs of workers.
 import { once } from "node:events";
 import { beforeEach, expect, it } from "vitest";
 import { type CheckpointManager, type Run, type StorageAdapter, StorageError, type WorkOptions } from "waymark";
@@ -10,7 +10,7 @@ import { managerOn, runOf, STORAGES } from "./run-support.js";
 
 beforeEach(shortenPauses);
 
-/** A worker that runs `fn` until it is drained. */
+/** Starts a worker that runs `fn` until it is drained. */
 function working(manager: CheckpointManager, fn: (run: Run) => unknown, options: Partial<WorkOptions> = {}) {
   const controller = new AbortController();
   const errors: unknown[] = [];
@@ -177,7 +177,7 @@ it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
   expect(await outer()).toBe(1);
 });
 
-/** An attempt whose process is killed in the inner step with this number. */
+/** Runs an attempt whose process is killed in the inner step with this number. */
 async function killedIn(step: number, storage: MemoryAdapter): Promise<void> {
   let isDead = false;
   const append: StorageAdapter["append"] = async (...args) => {

@@ -1,4 +1,4 @@
-// The stored form of a step's error, and values that can't be stored or are too large.
+// Tests the stored form of a step's error, and values that can't be stored or are too large.
 
 import { describe, expect, it } from "vitest";
 import { PayloadTooLargeError, type Run, StateNotSerializableError, StorageError } from "waymark";
@@ -299,7 +299,7 @@ it("a result that is too large is refused with its bytes, not retried, and the o
     await expect(large).rejects.toThrow(PayloadTooLargeError);
     await expect(large).rejects.toThrow(/The result of step "b" .* more than 2000 bytes/);
     await expect(run.save("x".repeat(2500))).rejects.toThrow(PayloadTooLargeError);
-    // Each result is a record of its own, so a turn may hold any number of them.
+    // Each result is a separate record, so a turn may have any number of results.
     expect(await run.step("c", () => "x".repeat(1500))).toHaveLength(1500);
   });
   expect(tried).toBe(1);

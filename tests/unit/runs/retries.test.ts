@@ -20,7 +20,7 @@ async function killedOnce(storage: MemoryAdapter, maxAttempts = 5): Promise<void
   await worker.drain();
 }
 
-/** A storage in which somebody saves a checkpoint of the task right before the first change of a status. */
+/** A storage in which another process saves a checkpoint of the task right before the first change of a status. */
 function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
   let isSaved = false;
   const setStatus: StorageAdapter["setStatus"] = async (...args) => {
@@ -76,7 +76,7 @@ it.each<[string, (manager: CheckpointManager, run: Run, steps: (run: Run) => Pro
   const { manager } = managerOn(storage);
   await manager.enqueue("q/poison-1");
   for (let n = 0; n < 3; n += 1) await killedOnce(storage);
-  // It is due after the poison task.
+  // This task is due after the poison task.
   await manager.enqueue("q/u");
   const order: string[] = [];
   const other = deferred<void>();

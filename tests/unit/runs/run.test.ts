@@ -1,4 +1,4 @@
-// manager.run and run.step: what a run records, and how a later attempt uses it.
+// Tests manager.run and run.step: the records of a run, and how a later attempt uses them.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
@@ -185,7 +185,7 @@ it("a run under the caller's lease doesn't release it", async () => {
   expect(lease.signal.aborted).toBe(false);
 });
 
-/** A storage without a part that its adapter may lack. */
+/** Makes a storage without an optional part. */
 function without(part: "leases" | "log"): StorageAdapter {
   return withMembers<StorageAdapter>(new MemoryAdapter(), { [part]: undefined });
 }
@@ -232,7 +232,7 @@ it("result waits until the run has ended, or its signal aborts", async () => {
   const given = manager.result("t");
   await expect(manager.result("t", { signal: AbortSignal.timeout(1) })).rejects.toMatchObject({ name: "TimeoutError" });
   await manager.run("t", () => "done");
-  // In the same process, it doesn't wait for its next look.
+  // In the same process, a waiter doesn't wait for its next poll.
   let result: unknown;
   void given.then((value) => {
     result = value;

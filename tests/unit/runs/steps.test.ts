@@ -1,4 +1,4 @@
-// run.step: names, retries, timeouts, schemas, inputs and keys.
+// Tests run.step: names, retries, timeouts, schemas, inputs and keys.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
@@ -15,7 +15,7 @@ import { z } from "zod";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, runOf, withWrites } from "./run-support.js";
 
-/** Runs until the storage dies after so many saves, then runs again. @returns The result of the second attempt. */
+/** Runs until the storage dies after some saves, then runs again. @returns The result of the second attempt. */
 async function resumedAfter<Result>(
   saves: number,
   program: (run: Run<unknown, unknown, undefined>) => Promise<Result>,
@@ -100,7 +100,7 @@ it("steps that start or end at the same moment share a write, and those that end
 describe("the mark of a step's start", () => {
   /** Runs 20 quick steps, one that takes a turn of the event loop, and one more. Returns the calls and writes in order. */
   async function runSteps(storage = new MemoryAdapter()) {
-    // Its time stands still, so the steps are quick on any machine.
+    // Time stands still, so the steps are quick on any machine.
     const runtime = new SimulatedRuntime({ startAt: new Date(0) });
     const events: string[] = [];
     const noting = withWrites(storage, (call, _isLazy, titles) => {

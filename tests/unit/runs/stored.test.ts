@@ -1,4 +1,4 @@
-// A run's checkpoints on every storage, under transforms, redaction, migrations and retention, and in copies.
+// Tests a run's checkpoints on every storage, with transforms, redaction, migrations and retention, and in copies.
 import { randomBytes, randomUUID } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -291,7 +291,7 @@ it("a run continues from the newest intact checkpoint if the newest one is damag
       yield isDamaged ? { ...record, seal: "0".repeat(64) } : record;
     }
   };
-  // The step's result is a record of its own.
+  // The step's result is a separate record.
   expect(await program()).toBe("a");
 });
 

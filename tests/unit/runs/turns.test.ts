@@ -1,4 +1,4 @@
-// run.next, run.save and run.state: the state at a turn's beginning, and the content of its milestones.
+// Tests run.next, run.save and run.state: the state at a turn's beginning, and the content of its milestones.
 import { expect, it } from "vitest";
 import {
   type CheckpointManager,

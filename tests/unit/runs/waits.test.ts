@@ -1,4 +1,4 @@
-// run.sleepUntil, run.waitFor and manager.signal.
+// Tests run.sleepUntil, run.waitFor and manager.signal.
 import { beforeEach, describe, expect, it } from "vitest";
 import {
   CheckpointConflictError,
@@ -23,7 +23,7 @@ beforeEach(shortenPauses);
 
 const MINUTE = 60_000;
 
-/** A manager with a clock that the test sets. */
+/** Makes a manager with a clock that the test sets. */
 function clockedOn(storage: StorageAdapter = new MemoryAdapter()) {
   const clock = { nowMs: Date.UTC(2026, 10, 26) };
   return { ...managerOn(storage, { clock: () => clock.nowMs }), clock };
@@ -113,7 +113,7 @@ it("an event with one id counts once, and another value under it is refused", as
     CheckpointConflictError,
   );
   await manager.run("t", (run) => run.waitFor("paid"));
-  // The relay that sends it again may be another one.
+  // Another relay may send the event again.
   expect(await manager.send("t", "paid", { cents: 5 }, { id: "evt_1", by: "other" })).toEqual({ id: "evt_1" });
   await manager.send("u", "paid", { cents: 5, of: 1 }, { id: "evt_2" });
   expect(await manager.send("u", "paid", { of: 1, cents: 5 }, { id: "evt_2" })).toEqual({ id: "evt_2" });
@@ -132,7 +132,7 @@ it("an encrypted event counts once too, and another value under its id is refuse
   expect(await manager.run("t", async (run) => (await run.waitFor("paid")).value)).toEqual({ cents: 5 });
   await send(5);
   expect(await manager.events("t")).toMatchObject([{ id: "evt_1", status: "received" }]);
-  // What remains of it afterwards doesn't tell its value.
+  // The rest of the event doesn't show its value.
   await storage.log?.remove("t", { kinds: ["event"] });
   await send(5);
   const [event] = await manager.events("t");
@@ -568,7 +568,7 @@ describe("an event for one wait", () => {
     let isAnswered = Promise.resolve();
     let pass = () => {};
     const storage = withWrites(inner, async (call, _isLazy, titles) => {
-      // The wait's time passes while the event is under way.
+      // The wait's time limit passes while the event is being sent.
       if (titles.includes("event approve")) await isAnswered;
       const sequence = await call();
       if (titles.includes("step approve")) pass();
@@ -634,7 +634,7 @@ it("a run that was paused while it waited says so in its summary", async () => {
     const newest = await manager.latest("t");
     return newest && { status: newest.status, waits: readWaits(newest) };
   };
-  // Until then, the wait's mark tells of it.
+  // Until then, the wait's mark shows it.
   expect(await waits()).toEqual({ status: "running", waits: undefined });
   expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "approve", status: "started", waitsFor: "event" }]);
   controller.abort();

@@ -12,7 +12,7 @@ import { ends, working } from "./worker-support.js";
 
 beforeEach(shortenPauses);
 
-/** Resolves once the worker has looked for tasks after it ran one. */
+/** Resolves once the worker has polled for tasks after running one. */
 async function untilLooked(manager: CheckpointManager): Promise<void> {
   const completed = ends(manager, "completed");
   await manager.enqueue("q/next");
@@ -93,7 +93,7 @@ it("a run whose waits look for events all the time still lets go of its worker",
   void paused.then(() => {
     isPaused = true;
   });
-  // The same event again and again, for which nothing waits, ends each pause between two looks.
+  // Repeated sends of an event for which nothing waits end each pause between two polls.
   while (!isPaused) {
     await manager.send("q/t", "other", 1, { id: "once" });
     await nextTurn();
@@ -238,7 +238,7 @@ it("a run doesn't let go of its worker if a step begins soon after another one b
   await nextTurn();
   short.resolve();
   await begun.promise;
-  // Between the steps, nothing but the wait was under way.
+  // Between the steps, only the wait was open.
   timeouts.pass(250);
   long.resolve();
   await manager.send("q/t", "go");

@@ -98,7 +98,7 @@ describe.each(Object.entries(stores))("%s, if a call of the file system fails", 
     await adapter.remove("t", ["a0"]);
     arm(-1);
     await adapter.remove("t", ["a1"]);
-    // The last sync is the folder's.
+    // The last sync is for the folder.
     arm(faults.names.lastIndexOf("fsync") + 1);
     await expect(adapter.remove("t", ["a2"])).rejects.toBeInstanceOf(StorageError);
     arm(-1);

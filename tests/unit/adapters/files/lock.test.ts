@@ -19,7 +19,7 @@ import { FolderLock, LockLostError, withLock } from "../../../../adapters/files/
 import { StorageError } from "../../../../src/contract/errors.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-/** Called right before a folder is deleted with its content or listed, and instead of a pause if that is set. */
+/** Functions that are called right before a folder is deleted with its content or listed, or instead of a pause. */
 const moments = vi.hoisted(() => ({
   beforeDeletion: (_path: string): void => {},
   beforeListing: (): void => {},
@@ -105,7 +105,7 @@ describe("FolderLock", () => {
       if (pauses.length === 100) first.release();
     };
     await acquire(600_000);
-    // The waiting call looks again after short pauses, and finds the lock free at its first look after the release.
+    // The waiting call polls after short pauses, and finds the lock free at its first poll after the release.
     expect(pauses).toHaveLength(100);
     expect(Math.max(...pauses)).toBeLessThan(50);
   });

@@ -12,7 +12,7 @@ import {
 } from "../../../../adapters/sql/history.js";
 import { hugeDeflated, hugePacked, messages } from "../../../support/histories.js";
 
-/** Texts that each add to the one before, and their stored pieces: a whole one and a bundle. */
+/** Texts of which each extends the previous one, and their stored pieces: a whole text and a bundle. */
 function bundled(...additions: readonly string[]) {
   const texts = [Buffer.from(messages(40_000).next().value)];
   const whole = makeWhole(texts[0]!);

@@ -18,7 +18,7 @@ import {
   spyingDriver,
 } from "./support.js";
 
-/** Stores of one file, whose writes stay in the log until the end of the test. */
+/** Opens stores on one file. Their writes stay in the log until the end of the test. */
 const options = { durability: "normal" } as const;
 
 function rows(path: string, table: string): unknown {
