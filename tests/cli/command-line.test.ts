@@ -152,7 +152,7 @@ describe("an error", () => {
     expect(stderr).toContain("Usage: waymark <command>");
   });
 
-  // Permissions wouldn't do: they hold back everybody but root, who runs tests too.
+  // Permissions wouldn't help, because tests also run as root.
   it("of a storage that can't be written says what is in its way", async () => {
     const { cwd, run, manager } = await newPlace();
     await manager.save("t", 1);

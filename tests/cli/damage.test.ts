@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { newPlace, recordsOf, wholeUrl } from "./waymark.js";
 
-/** A task of three checkpoints, each changed as the test says. */
+/** Makes a task of three checkpoints, and changes each as the test requests. */
 async function damagedPlace(change: (text: string, n: number) => string) {
   const place = await newPlace("files:store");
   for (let n = 1; n <= 3; n++) await place.manager.save("t", { n, filler: "abc" });
@@ -35,7 +35,7 @@ async function damagedDatabase(sql: string) {
   return place;
 }
 
-/** The newest of three checkpoints is damaged, with the reason that messages give. */
+/** Kinds of damage to the newest of three checkpoints, with the reasons that messages show. */
 const NEWEST_DAMAGED = {
   "a file that was cut short": {
     make: () => damagedPlace((text, n) => (n === 3 ? "{" : text)),

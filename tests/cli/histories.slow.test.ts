@@ -1,4 +1,4 @@
-// The command on states that are stored as changes, 64 of them in a bundle, some of which were removed.
+// Tests the command on states that are stored as changes, 64 in a bundle, some of which were removed.
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";

@@ -1,4 +1,4 @@
-// Who runs a task, and how that keeps the command from changing it meanwhile.
+// Tests how the command shows a task's runner, and that it doesn't change a running task.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { hostname } from "node:os";

@@ -1,4 +1,4 @@
-// The commands that only read: tasks, list, show, resume, diff, bisect, stats.
+// Tests the commands that only read: tasks, list, show, resume, diff, bisect, stats.
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -55,7 +55,7 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
   );
   expect((await run("show", "nobody")).stderr).toContain('"waymark tasks" lists the tasks.');
   expect((await run("export", "build-42", "done-")).stdout).toContain('"taskId":"done-1"');
-  // The task may be gone already.
+  // The task may already have been removed.
   for (const args of [
     ["complete", "done-", "--yes"],
     ["delete", "done-", "--yes"],

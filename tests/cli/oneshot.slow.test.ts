@@ -45,7 +45,7 @@ describe("waymark oneshot", () => {
       }
       expect(left(), `kill ${time}`).toEqual([]);
     }
-    // Some of the kills must have hit the work itself, or this shows nothing.
+    // Some kills must have hit the work itself, or the test proves nothing.
     expect(midway).toBeGreaterThan(TIMES / 2);
   }, 300_000);
 
@@ -95,7 +95,7 @@ describe("waymark oneshot", () => {
   });
 
   it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
-    // The second signal comes too late to be npm's repetition of the first.
+    // The second signal comes so late that it doesn't count as npm's repetition of the first.
     const stubborn = "trap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     const { cwd, saved } = await project([{ id: "a", command: stubborn }]);
     const { child, ended, lines, stderr } = startOneshot(cwd, "F01");

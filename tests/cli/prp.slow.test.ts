@@ -28,7 +28,7 @@ describe("waymark prp", () => {
 
   it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
     const { cwd, status, interrupted } = await project();
-    // The second signal comes too late to be npm's repetition of the first.
+    // The second signal comes so late that it doesn't count as npm's repetition of the first.
     const stubborn = "#!/bin/sh\ntrap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait\n";
     writeFileSync(join(cwd, "agent"), stubborn, { mode: 0o755 });
     const said: string[] = [];

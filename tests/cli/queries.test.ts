@@ -1,4 +1,4 @@
-// The queries of the looking commands, called without a command: a page uses them so.
+// Tests the queries of the reading commands when they are called without a command, as the page does.
 import { expect, it, onTestFinished } from "vitest";
 import { Damage } from "../../cli/src/damage.js";
 import { readDetails, readShownState } from "../../cli/src/queries/checkpoint.js";

@@ -12,7 +12,7 @@ const COUNT = 8;
 
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
 
-/** A configuration with both keys. At the encryption with that number, the process sends itself `signal`. */
+/** A configuration with both keys. At the encryption with a certain number, the process sends itself `signal`. */
 function configure(
   cwd: string,
   { signal, at = 0, keys = "old, current" } = {} as { signal?: string; at?: number; keys?: string },
@@ -105,7 +105,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
       stdout += text;
     });
     const [code, signal] = await once(child, "close");
-    // The exit code as without a listener: a shell shows 130.
+    // The exit code is the same as without a listener, which a shell shows as 130.
     expect([code, signal]).toEqual([null, "SIGINT"]);
     // A signal takes some time to arrive, so one or two more may have been rewritten by then.
     const [, rewritten, left] =

@@ -1,4 +1,4 @@
-// The command shows runs and their steps.
+// Tests how the command shows runs and their steps.
 import { expect, it, onTestFinished } from "vitest";
 import { killInStep, newPlace, waymark } from "./waymark.js";
 

@@ -1,4 +1,4 @@
-// The command on runs that wait, fail or are cancelled, and on workers.
+// Tests the command on runs that wait, fail or are cancelled, and on workers.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -158,7 +158,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       stderr: "",
       stdout: 'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
-    // No worker is up.
+    // No worker is running.
     const answered = /^w\/1 .* queued .*"approve" is answered; a worker or the next run continues it/m;
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command);
@@ -181,7 +181,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
     const { stdout } = await place.run("show", "w/1");
     expect(stdout).toMatch(/^events +approve \{"ok":true\} from ada, .*: received$/m);
-    // The last attempt ended the wait, which an earlier one began.
+    // The last attempt ended the wait, which an earlier attempt began.
     expect(stdout).toMatch(/^steps +plan · \d+ ms · from storage\n +approve · \S+ m?s$/m);
     // The run has an input, and neither metadata of the user nor a state.
     expect(stdout).toMatch(/^run .*\ninput +"waits"\nsteps /m);
@@ -300,7 +300,7 @@ describe("waymark send", () => {
     const insist = /its task is completed, so nothing receives it\. .* pass `force: true`, or --force to the command/;
     expect(await refusal("w/ends")).toEqual([6, expect.stringMatching(insist)]);
     expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("was cancelled (not needed)")]);
-    // The beginning of an id could be another task's, once the meant one is gone.
+    // The beginning of an id could match another task after the intended task was removed.
     expect(await refusal("w/end")).toEqual([3, expect.stringContaining("w/ends")]);
     expect(await place.manager.events("w/ends")).toEqual([]);
     const forced = await place.run("send", "w/ends", "approve", "--force");

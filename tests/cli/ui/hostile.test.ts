@@ -1,4 +1,4 @@
-// Names that nobody chooses, damage, missing keys, and storages that change while they are watched.
+// Tests unusual names, damage, missing keys, and storages that change while they are watched.
 import { readdir, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";

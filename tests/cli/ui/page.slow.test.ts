@@ -1,4 +1,4 @@
-// The page in a real browser, over real storages.
+// Tests the page in a real browser over real storages.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -253,7 +253,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByRole("combobox", { name: "Search for" }).selectOption("prefix");
     await page.getByRole("searchbox", { name: "Search" }).fill("task-0777");
     await page.getByText("100 tasks of 100,000").waitFor();
-    // A status that no task has is offered by its key alone.
+    // A status that no task has is offered only by its key.
     await page.keyboard.press("Tab");
     await page.keyboard.press("f");
     await page.getByText("No task matches").waitFor();
@@ -470,7 +470,9 @@ async function releaseStore(): Promise<Place> {
   return { cwd, env: { WAYMARK_STORAGE: `sqlite:${path}` } };
 }
 
-/** A worker's refunds: one is cancelled, one waits, one is under way until the test ends, and so one is due. */
+/**
+ * A worker's refunds: one is cancelled, one waits, and one runs until the end of the test, so that another one is due.
+ */
 async function workOnRefunds(place: Place): Promise<void> {
   const manager = await managerOf(place);
   const isPaid = deferred<void>();

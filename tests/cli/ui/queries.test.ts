@@ -1,4 +1,4 @@
-// Every query of `waymark ui`, over HTTP, on real storages.
+// Tests every query of `waymark ui` over HTTP on real storages.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -127,7 +127,7 @@ it("says what isn't there, and what is wrong with a request", async () => {
   await manager.save("build-12", {});
   const page = await served("sqlite:checkpoints.db", { cwd });
 
-  // A beginning isn't enough: the task that was shown may be gone.
+  // The beginning of an id isn't enough, because the shown task may have been removed.
   expect(await page.refused("task", { taskId: "build-1" })).toMatchObject({ status: 404, name: "CommandError" });
   expect(await page.refused("timeline", { taskId: "build-1" })).toMatchObject({ status: 404 });
   expect(await page.refused("checkpoint", { taskId: "build-12", id: "@1" })).toMatchObject({ status: 404 });
@@ -145,7 +145,7 @@ it("says what isn't there, and what is wrong with a request", async () => {
 
 it("tells the kills of a run, what came from storage, and branches", async () => {
   const { cwd, manager } = await newPlace();
-  // Without its lease, an attempt ends like a killed one: it stores nothing more.
+  // An attempt that has lost its lease ends like a killed one: it stores nothing more.
   const lease = await manager.lease("agent");
   const first = manager.run(
     "agent",

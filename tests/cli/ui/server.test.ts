@@ -1,4 +1,4 @@
-// What `waymark ui` lets in, and what it changes.
+// Tests which requests `waymark ui` accepts, and what it changes.
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { createInterface } from "node:readline";

@@ -86,7 +86,7 @@ describe("a run", () => {
   it("runs independent workstreams side by side with jobs, and no more than that many", async () => {
     const project = await Project.create();
     for (const name of ["a-began", "b-began"]) await project.gate(name);
-    // Each waits until the other has begun. If they ran one after another, neither would end.
+    // Each workstream waits until the other has begun. If they ran one after another, neither would end.
     const meet = (own: string, other: string) => `echo > ${own}-began; read go < ${other}-began`;
     const plan = { workstreams: [workstream("a", meet("a", "b")), workstream("b", meet("b", "a")), workstream("c")] };
     let running = 0;

@@ -172,7 +172,7 @@ describe("with commits", () => {
     expect(await project.git("show", "--format=%s", "--name-only", "HEAD")).toBe(
       "1: Erste\n\nmine.txt\nout/1\ntasks.md",
     );
-    // What a failed item has left is no reason.
+    // The changes of a failed item are no reason.
     await project.write("half-done", "");
     expect((await run()).done).toEqual(["2", "3"]);
   });

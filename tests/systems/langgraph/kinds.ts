@@ -1,4 +1,5 @@
-// Each kind of value, and its form after a saver. The table in docs/langgraph.md has those that differ.
+// Each kind of value, and its form after a saver has stored it. The table in docs/langgraph.md has the kinds that
+// differ.
 import { readFile } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { Document } from "@langchain/core/documents";

@@ -65,7 +65,7 @@ describe("a folder that the spec's program wrote", () => {
     await writeAsSpec({ createdAt: daysAgo(1), phase: "spec-earlier" });
     await create("ours", 2);
     expect(await detectIncompleteCheckpoint(options)).toMatchObject({ phase: "ours" });
-    // A time without milliseconds, in a file whose name says nothing.
+    // The file has a time without milliseconds and a name without meaning.
     const later = `${new Date(Date.now() + 60_000).toISOString().slice(0, 19)}Z`;
     await writeAsSpec({ createdAt: later, phase: "a" }, "ckpt-a.json");
     await writeAsSpec({ createdAt: later, phase: "b" }, "ckpt-b.json");
