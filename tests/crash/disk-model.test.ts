@@ -81,7 +81,7 @@ describe("the model of a forgetful disk", () => {
     expect(left).toHaveProperty(["t/new"], "one ");
   });
 
-  it("gives a descriptor's number to the next file as soon as its close begins", async () => {
+  it("reuses a descriptor's number for the next file as soon as its close begins", async () => {
     const left = await leftBy((folder) => [
       'openat(AT_FDCWD, "\\x2f", O_RDONLY) = 5',
       // On another thread.

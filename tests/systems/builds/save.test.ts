@@ -154,7 +154,7 @@ describe("a saved value", () => {
     expect(getLatestCheckpoint("b")).toBeNull();
   });
 
-  it("is saved without keys that have no column, and one warning says so", async () => {
+  it("is saved without keys that have no column, and one warning reports it", async () => {
     const { saveCheckpoint, getLatestCheckpoint, lines } = await openBuilds();
     saveCheckpoint({ ...checkpoint("c1"), files: ["a.ts"], metdata: {} } as NewCheckpoint);
     saveCheckpoint({ ...checkpoint("c2"), files: ["a.ts"] } as NewCheckpoint);

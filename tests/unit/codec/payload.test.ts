@@ -182,7 +182,7 @@ describe("a payload with transforms", () => {
     await expect(makePayload(1, options(failing))).rejects.toThrow("no key");
   });
 
-  it("is a TypeError if a transform gives no bytes", async () => {
+  it("is a TypeError if a transform returns no bytes", async () => {
     const wrong = { ...xor(), encode: () => "text" } as unknown as Transform;
     await expect(makePayload(1, options(wrong))).rejects.toThrow(/"xor" must encode to a Uint8Array/);
     const payload = await payloadOf(1, options(xor()));

@@ -134,7 +134,7 @@ describe("openManager", () => {
     expect(readFileSync(join(folder, "store", "t", name), "utf8")).toContain('"state":{\n  "n": 1\n}');
   });
 
-  it("says where it looked, and what to write, if there is no configuration", async () => {
+  it("reports where it looked and what to write if there is no configuration", async () => {
     const cwd = await tempFolder();
     const opening = openManager({ cwd });
     await expect(opening).rejects.toThrow(TypeError);
@@ -185,7 +185,7 @@ describe("openManager", () => {
 });
 
 describe("loadConfig", () => {
-  it("gives the configuration with its file and folder", async () => {
+  it("returns the configuration with its file and folder", async () => {
     const { folder, below, file } = await project(SQLITE);
     expect(await loadConfig({ cwd: below })).toEqual({
       config: { storage: "sqlite:checkpoints.db" },
@@ -237,7 +237,7 @@ describe("loadConfig", () => {
     );
   });
 
-  it("gives settings that go into a manager", async () => {
+  it("returns settings for a manager", async () => {
     const { below } = await project('export default { storage: "files:unused", retention: { keepLast: 1 } };');
     const { config } = (await loadConfig({ cwd: below })) ?? {};
     await using manager = new CheckpointManager({ ...config, storage: new MemoryAdapter() });

@@ -45,6 +45,6 @@ it("a payload is opened for its own checkpoint only, and not without its transfo
   });
 });
 
-it("a payload has at most as many bytes as `maxBytes` says", () => {
+it("a payload has at most `maxBytes` bytes", () => {
   expect(() => makePayload("x".repeat(9), { context: draft, maxBytes: 10 })).toThrow(/11 bytes|10 bytes/);
 });

@@ -110,7 +110,7 @@ describe("auto-save", () => {
     expect(await manager.latest("t")).toMatchObject({ stage: "step-4", label: "On the way" });
   });
 
-  it("never has two saves at once, however long one takes", async () => {
+  it("never has two simultaneous saves, however long one takes", async () => {
     const { manager, gate } = memoryWithGate();
     const held = deferred();
     gate.hold = held.promise;
@@ -286,7 +286,7 @@ describe("auto-save", () => {
     expect((await manager.latest("t"))?.state).toEqual({ n: 2 });
   });
 
-  it("doesn't reopen a completed task, whoever completed it", async () => {
+  it("doesn't reopen a completed task, even if another process completed it", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     const other = new CheckpointManager({ storage, ownsStorage: false });

@@ -91,7 +91,7 @@ describe.each(Object.entries(STORAGES))("in %s", (_name, open) => {
 });
 
 describe("fork", () => {
-  it("keeps stage, label and metadata, is running, and says where it comes from", async () => {
+  it("keeps stage, label and metadata, is running, and names its origin", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter(), { clock: () => Date.UTC(2026, 10, 21) });
     const forked = await manager.fork("t", first.id, "u");
     expect(forked).toEqual({
@@ -120,7 +120,7 @@ describe("fork", () => {
     expect(saved).toEqual([forked]);
   });
 
-  it("reuses the stored bytes, and tells the storage which checkpoint they come from", async () => {
+  it("reuses the stored bytes, and names their checkpoint to the storage", async () => {
     const storage = new MemoryAdapter();
     const { first } = await taskOfTwo(storage, { transforms: [gzip({ level: 9 })] });
     const appends = appendsOf(storage);
@@ -155,7 +155,7 @@ describe("fork", () => {
     expect(rivals.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
   });
 
-  it("is stored under the new task's lease alone", async () => {
+  it("is stored only under the new task's lease", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
     const lease = await manager.lease("u");
     await using other = await manager.lease("t");
@@ -199,7 +199,7 @@ describe("rewind", () => {
     expect(forked.metadata).toEqual({ forkedFrom: { taskId: "t", id: transient?.id } });
   });
 
-  it("is refused if somebody has saved since, or the lease is lost; nothing is stored", async () => {
+  it("is refused without storing anything if another writer has saved since or the lease is lost", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
     const stale = manager.rewind("t", first.id, { expectedSequence: 1 });
     await expect(stale).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
@@ -269,7 +269,7 @@ describe.each(["fork", "rewind"] as const)("%s", (method) => {
     expect((await strict.restore(copied.taskId, copied.id)).state).toEqual(state);
   });
 
-  it("gives the error of restore if there is no such checkpoint, or it is damaged", async () => {
+  it("throws the error of restore if there is no such checkpoint, or it is damaged", async () => {
     const root = await tempFolder();
     const storage = openStorage(`files:${root}`);
     const { manager, first } = await taskOfTwo(storage);

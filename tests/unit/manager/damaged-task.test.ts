@@ -93,7 +93,7 @@ it("an error names the missing checkpoint, or else its task", async () => {
   });
 });
 
-it("a state whose migration is missing is refused, and says which", async () => {
+it("a state whose migration is missing is refused with an error that names the migration", async () => {
   const storage = new MemoryAdapter();
   await new CheckpointManager({ storage }).save("t", { n: 1 });
   const manager = new CheckpointManager({ storage, stateVersion: 3, migrations: { 1: (state) => state } });

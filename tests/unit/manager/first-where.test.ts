@@ -53,7 +53,7 @@ describe("firstWhere", () => {
     }
   });
 
-  it("gives the whole checkpoint, and waits for an answer that is a promise", async () => {
+  it("returns the whole checkpoint, and awaits an answer that is a promise", async () => {
     const manager = await taskOf(9);
     const found = await manager.firstWhere("t", async ({ sequence, stage }) => {
       await new Promise((resolve) => setImmediate(resolve));
@@ -125,7 +125,7 @@ describe("firstWhere", () => {
     expect((await search(manager, 1, {}, [...Array(21).keys()])).found).toBeUndefined();
   });
 
-  it("throws if no checkpoint is intact, and gives undefined if there is none", async () => {
+  it("throws if no checkpoint is intact, and returns undefined if there is none", async () => {
     const storage = new MemoryAdapter();
     const manager = await taskOf(3, storage);
     expect(await manager.firstWhere("other", () => true)).toBeUndefined();

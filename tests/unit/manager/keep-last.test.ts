@@ -168,7 +168,7 @@ describe("keepLast after a save", () => {
     expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([4, 3]);
   });
 
-  it("removes the same as the plan would, for any task, with damage and beside other writers", async () => {
+  it("removes the same as the plan would, for any task, with damage and other writers", async () => {
     const few = fc.integer({ min: 1, max: 4 });
     const property = fc.asyncProperty(few, fc.array(anyStep, { maxLength: 25 }), async (keepLast, steps) => {
       const trial = new Trial(keepLast);

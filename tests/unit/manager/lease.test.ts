@@ -16,7 +16,7 @@ function mockedStorage(): MemoryAdapter {
 afterEach(() => vi.useRealTimers());
 
 describe("a lease", () => {
-  it("is one holder's, and says whose", async () => {
+  it("belongs to one holder, and shows which", async () => {
     const storage = new MemoryAdapter();
     const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
     const lease = await one.lease("t", { ttlMs: 60_000, holder: "worker-1" });
@@ -87,7 +87,7 @@ describe("a lease", () => {
     expect(await after.leases?.claim("t", "after", 60_000)).toMatchObject({ isGranted: true, token: 2 });
   });
 
-  it("stops its holder's auto-saves, too, once somebody else has the task", async () => {
+  it("also stops its holder's auto-saves once another holder has the task", async () => {
     const storage = new MemoryAdapter();
     const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
     const lease = await one.lease("t");
@@ -266,7 +266,7 @@ describe("a lease in time", () => {
     expect(await storage.leases.current("t")).toBeUndefined();
   });
 
-  it("sends no renewal while the one before is unanswered", async () => {
+  it("sends no renewal while the previous one is unanswered", async () => {
     const storage = mockedStorage();
     const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
     const answers: ((isHeld: boolean) => void)[] = [];

@@ -66,7 +66,7 @@ describe("for any task and policy", () => {
     });
   });
 
-  it("comes back from JSON as it was", () => {
+  it("is unchanged after JSON.stringify and JSON.parse", () => {
     check((summaries, policy) => {
       const made = plan(summaries, policy);
 

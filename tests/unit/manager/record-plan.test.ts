@@ -185,7 +185,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     expect(await left()).toEqual(["step 1", "b"]);
   });
 
-  it("tells followers of the gap, and continues after each save", async () => {
+  it("reports the gap to followers, and continues after each save", async () => {
     const { storage, log, save, left } = await managerOn(open, { keepLast: 2 });
     for (const stage of ["a", "b", "c", "d"]) {
       await log("step", { recordKey: stage });

@@ -120,7 +120,7 @@ describe.each(Object.entries(STORAGES))("manager.records on %s", (_name, open) =
     expect(await collect(manager.records("unknown"))).toEqual([]);
   });
 
-  it("gives an event whose body was removed without a value", async () => {
+  it("returns an event whose body was removed without a value", async () => {
     const { manager, storage, append } = await managerOn(open, ENCRYPTED);
     await append({ taskId: "t", kind: "event", name: "approve", id: "e1", value: "yes" });
     await storage.log?.remove("t", { kinds: ["event"] });
@@ -243,7 +243,7 @@ describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name
     expect(await idsIn(storage)).toEqual(["early/1", "early/2"]);
   });
 
-  it("is removed alone and by its prefix, and its numbering begins anew", async () => {
+  it("is removed by its id and by its prefix, and its numbering restarts", async () => {
     const { manager, storage, append } = await managerWithEvent();
     const removed: unknown[] = [];
     manager.on("removed", (event) => removed.push(event));

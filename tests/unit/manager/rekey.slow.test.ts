@@ -131,7 +131,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("runs beside saves, and neither loses nor blocks any", async () => {
+  it("runs at the same time as saves, and neither loses nor blocks any", async () => {
     const storage = await open(await tempFolder());
     const former = managerOn(storage, [by("old")]);
     for (let n = 1; n <= 30; n++) await former.save("t", { n });
@@ -158,7 +158,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("stops at the signal, says how much is left, and the next run does the rest", async () => {
+  it("stops at the signal and reports how much is left, and the next run does the rest", async () => {
     const storage = await open(await tempFolder());
     for (let n = 1; n <= 6; n++) await managerOn(storage, [by("old")]).save("t", { n });
     const manager = managerOn(storage, [rotated()]);

@@ -226,7 +226,7 @@ describe("keep rules", () => {
     expect(sequences(remove)).toEqual([4, 2]);
   });
 
-  it("gives every reason for which a checkpoint stays", () => {
+  it("lists every reason why a checkpoint stays", () => {
     const { keep } = plan(task({ stage: "coder", at: "2026-11-21T10:30:00.000Z", status: "paused" }), {
       keepLast: 5,
       keepWithinMs: 90 * MINUTE,
@@ -249,7 +249,7 @@ describe("keep rules", () => {
     ]);
   });
 
-  it("goes by sequence if the clock was set back, so that a day in the future doesn't stay for ever", () => {
+  it("goes by sequence if the clock was set back, so that a day in the future doesn't stay forever", () => {
     const { keep } = plan(
       task({ at: "2099-01-01T00:00:00.000Z" }, { at: "2026-11-20T00:00:00.000Z" }, { at: "2026-11-21T00:00:00.000Z" }),
       { keepDaily: 2 },
@@ -281,7 +281,7 @@ describe("limits", () => {
     expect(reasons(keep)).toEqual({ 1: ["newest of an incomplete task"] });
   });
 
-  it("maxAgeMs alone keeps everything that is not older, and says so", () => {
+  it("maxAgeMs alone keeps everything that is not older, and names it as the reason", () => {
     const { keep, remove } = plan(task({ at: 30 * DAY + 1 }, { at: 30 * DAY }, { at: 0, status: "completed" }), {
       maxAgeMs: 30 * DAY,
     });

@@ -95,7 +95,7 @@ it("tasks that aren't selected don't take places within the limit, and few lease
   expect(reads).toBeLessThan(20);
 });
 
-it("without leases, nobody runs a task", async () => {
+it("without leases, no task has a runner", async () => {
   const memory = new MemoryAdapter();
   const storage = withMembers(memory, { leases: undefined, queue: undefined });
   const manager = new CheckpointManager({ storage });

@@ -127,7 +127,7 @@ describe("verify", () => {
     },
   );
 
-  it.each(["files", "tasks", "sqlite"] as const)("stops a repair that finds nothing, too (%s)", async (scheme) => {
+  it.each(["files", "tasks", "sqlite"] as const)("also stops a repair that finds nothing (%s)", async (scheme) => {
     const { manager } = await populated(scheme);
     const repairing = manager.maintenance.repair();
     await manager.close();

@@ -220,7 +220,7 @@ it("attempts in which a child run recorded something don't count as attempts wit
   await last.drain();
 });
 
-it("child runs side by side make the run around them note it once, through a run between them, too", async () => {
+it("parallel child runs make their parent run note it once, also through a run in between", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
   const ended = new Promise<void>((resolve) => {

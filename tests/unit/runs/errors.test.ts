@@ -119,7 +119,7 @@ it.each<[string, Parameters<typeof attemptsOf>[0]]>([
   expect(await attemptsOf(program)).toEqual(["a,b", "b"]);
 });
 
-it("steps that failed beside the one that ended the run are tried again, too", async () => {
+it("steps that failed in parallel with the one that ended the run are also tried again", async () => {
   const program = (_run: Run, step: (name: string, fails?: boolean) => Promise<unknown>) =>
     Promise.all([step("a", true), step("b"), step("c", true)]);
   expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
@@ -351,7 +351,7 @@ it("a result is stored without the properties that a library hides in it", async
   expect(Object.getOwnPropertySymbols(result.calls[0] ?? {})).toEqual([]);
 });
 
-it("the checkpoint of a failure tells the step that ended the run, and the next run tries that step again", async () => {
+it("the checkpoint of a failure names the step that ended the run, and the next run tries that step again", async () => {
   const { manager } = managerOn();
   let isBroken = true;
   const program = () =>

@@ -145,7 +145,7 @@ it("a fork of a completed run begins its next turn", async () => {
   expect(await runOf(manager, "fork")).toMatchObject({ turn: 2, steps: [] });
 });
 
-it("the first checkpoint of a fork shows the steps that it has carried, also once the run goes on", async () => {
+it("the first checkpoint of a fork shows the copied steps, also after the run continues", async () => {
   const { manager } = managerOn();
   const program = (taskId: string) =>
     manager.run(taskId, async (run) => {

@@ -119,7 +119,7 @@ function countingStorage(runtime: SimulatedRuntime) {
   return { inner, storage, counts };
 }
 
-it("whoever has watched a task ends the watch: a follower, a run, a wait, a worker and a caller of `result`", async () => {
+it("followers, runs, waits, workers and callers of `result` end the watches that they began", async () => {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const { storage, counts } = countingStorage(runtime);
   const { manager } = managerOn(storage, { runtime });

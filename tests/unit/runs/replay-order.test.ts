@@ -291,7 +291,7 @@ it.each<[string, Program]>([
   await storage.close();
 });
 
-it("steps whose results share a save are given one after another in the first run, too", async () => {
+it("steps whose results share a save return one after another, also in the first run", async () => {
   const { manager } = managerOn();
   const last = gate();
   const winners: string[] = [];

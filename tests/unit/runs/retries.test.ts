@@ -152,7 +152,7 @@ it.each([
   },
 );
 
-it("a run that ends its workers without progress is failed after so many attempts", async () => {
+it("a run that ends its workers without progress fails after a number of attempts", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const fn: Fn = (run) => run.step("first", () => 1);
@@ -241,7 +241,7 @@ it("retry from a step drops its result and the later ones, and keeps those befor
   expect(keys.size).toBe(4);
 });
 
-it("retry from a step drops a milestone of run.save after the last step, too", async () => {
+it("retry from a step also drops a milestone of run.save after the last step", async () => {
   const { manager } = managerOn();
   let isMended = false;
   const program = () =>
@@ -309,7 +309,7 @@ it("claims that begin no attempt count as none", async () => {
   await worker.drain();
 });
 
-it("retry leaves a failed checkpoint as it is if somebody saves before it is put back", async () => {
+it("retry leaves a failed checkpoint unchanged if another writer saves before the retry is stored", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const fail = () => Promise.reject(new Error("no disk"));

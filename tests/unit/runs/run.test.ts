@@ -106,7 +106,7 @@ it("a listener that a run left behind may save to the task once the run has ende
   expect(await manager.run("t", () => 1)).toBe(1);
 });
 
-it("a step may save progress under a task id of its own", async () => {
+it("a step may save progress under a separate task id", async () => {
   const { manager } = managerOn();
   await manager.run("t", (run) => run.step("a", () => manager.save("t/progress", { percent: 50 })));
   expect((await manager.latest("t/progress"))?.state).toEqual({ percent: 50 });
@@ -170,7 +170,7 @@ it("a run that waited for the lease and finds the task completed returns the sto
   expect(await Promise.all([first, second])).toEqual(["first", "first"]);
 });
 
-it("the first call, too, gets the stored result", async () => {
+it("the first call also gets the stored result", async () => {
   const { manager } = managerOn();
   const own = { list: [1] };
   const result = await manager.run("t", () => own);
@@ -209,7 +209,7 @@ it.each<[string, (manager: CheckpointManager) => Promise<unknown>]>([
   expect(await manager.leaseOf("t")).toBeUndefined();
 });
 
-it("result gives what the run returned, and throws if it failed or was cancelled", async () => {
+it("`result` returns the run's result, and throws if the run failed or was cancelled", async () => {
   const { manager } = managerOn();
   await manager.run("done", () => ({ n: 1 }));
   expect(await manager.result("done")).toEqual({ n: 1 });
@@ -274,7 +274,7 @@ it("an error that the function throws ends the run as failed, and the next run t
   expect(await program()).toBe("a,b,b");
 });
 
-it("the attempt counts how often the run was started or resumed", async () => {
+it("the attempt counts how many times the run was started or resumed", async () => {
   const { manager } = managerOn();
   const attempts: number[] = [];
   for (const isLast of [false, false, true]) {

@@ -320,7 +320,7 @@ it("timers in the background don't keep the process alive", () => {
   expect(count()).toBe(before);
 });
 
-it("a manager that was made before the fake timers follows them, too", async () => {
+it("a manager that was made before the fake timers also follows them", async () => {
   const { manager } = managerOn();
   const { advance } = TIMES["vi.useFakeTimers"]!();
   const second = manager.run("t", (run) =>

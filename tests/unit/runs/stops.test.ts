@@ -210,7 +210,7 @@ it("a save isn't tried again once the lease is lost", async () => {
   expect(appends).toBe(1);
 });
 
-it("a process that was blocked beyond its lease's time continues if nobody has claimed the task since", async () => {
+it("a process that was blocked for longer than its lease continues if no other process has claimed the task", async () => {
   const { manager, storage } = managerOn();
   const block = () => {
     const until = performance.now() + 250;

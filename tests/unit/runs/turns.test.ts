@@ -176,7 +176,7 @@ it("run.next and run.save are refused beside a step and within one", async () =>
   }
 });
 
-it("run.save changes only what latest gives, and a resume doesn't save again", async () => {
+it("run.save changes only the result of `latest`, and a resume doesn't save again", async () => {
   const { manager, storage } = managerOn();
   const ids: string[] = [];
   const program = (on: CheckpointManager) =>

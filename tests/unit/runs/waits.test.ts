@@ -249,7 +249,7 @@ it("a wait's mark has what a person sees: its question, and the JSON Schema of i
   expect(asked).toMatchObject([{ waitsFor: "event", ask: { question: "Deploy?", schema: jsonSchema } }]);
 });
 
-it("a wait whose time has passed gives undefined, and the limit counts from the first attempt", async () => {
+it("a wait whose time has passed returns undefined, and the limit counts from the first attempt", async () => {
   const { manager, clock, storage } = clockedOn();
   const controller = new AbortController();
   manager.on("waitStarted", () => controller.abort());
@@ -399,7 +399,7 @@ it("a storage that fails while a run looks for events stops the run, and doesn't
   expect(await program(storage)).toBe("on");
 });
 
-it("a rewound run waits for a new signal, and a restarted one, too", async () => {
+it("rewound and restarted runs wait for a new signal", async () => {
   const { manager } = managerOn();
   const program = (restart = false) =>
     manager.run("t", async (run) => (await run.waitFor("approve", { timeoutMs: 0 }))?.value ?? "none", { restart });
@@ -563,7 +563,7 @@ describe("an event for one wait", () => {
     expect((await program()).value).toBe("first");
   });
 
-  it("tells its sender if the wait ends before it is received", async () => {
+  it("reports to its sender if the wait ends before the event is received", async () => {
     const inner = new MemoryAdapter();
     let isAnswered = Promise.resolve();
     let pass = () => {};
@@ -608,7 +608,7 @@ it("a task's events go where the task goes, and no list shows them as a task", a
   }
 });
 
-it("a fork that fails leaves no events, and a task with events of its own can't begin as a fork", async () => {
+it("a fork that fails leaves no events, and a task that has events can't begin as a fork", async () => {
   const { manager } = managerOn();
   const { id } = await manager.save("t", {});
   await manager.send("t", "approve", 1);
@@ -643,7 +643,7 @@ it("a run that was paused while it waited says so in its summary", async () => {
   expect((await manager.queue({ prefix: "t" })).tasks).toBe(1);
 });
 
-it("a policy that removes a whole task removes its events, too", async () => {
+it("a policy that removes a whole task also removes its events", async () => {
   const { manager, clock } = clockedOn();
   await manager.send("t", "approve", 1);
   await manager.run("t", (run) => run.waitFor("approve"));

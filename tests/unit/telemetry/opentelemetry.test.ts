@@ -117,7 +117,7 @@ it("links the span of a resumed run to that of the process that was killed", asy
   expect(spans("waymark.step").map((step) => step.attributes["waymark.step"])).toEqual(["second"]);
 });
 
-it("links each attempt to the one before it, and the first to none", async () => {
+it("links each attempt to the previous one, and the first to none", async () => {
   const { spans } = instrumented();
   const storage = new MemoryAdapter();
   const attempt = () =>

@@ -536,7 +536,7 @@ it("accepts that tasks were removed by their prefix", async () => {
   expect(checkHistory(parseHistory(lines))).toMatchObject([{ taskId: "new/1" }]);
 });
 
-it("says in words what is wrong, with the calls that show it", () => {
+it("describes what is wrong, with the calls that show it", () => {
   const history = [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2, under(1)), read("q", [5, 6], [at(1, a)])];
   expect(checkHistory(history)[0]?.message).toMatchInlineSnapshot(`
     "Task "t": The read lacks sequence 2. So each of these calls came before the next one, but the last one ended before the first one began.

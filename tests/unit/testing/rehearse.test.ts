@@ -123,7 +123,7 @@ describe("it finds", () => {
   });
 });
 
-it("stops the runs within the run, too", async () => {
+it("also stops the child runs of the run", async () => {
   const program = (add: () => number) =>
     rehearse(async (run, manager) => {
       const child = await run.step("child", () =>
@@ -158,7 +158,7 @@ it("reports a step with atMostOnce that a stop interrupted, and whether the func
   }
 });
 
-it("gives up on a step that waits for another that the stop cut off", async () => {
+it("gives up on a step that waits for another step that the stop cut off", async () => {
   const { problems } = await rehearse(
     async (run) => {
       let stop: () => void = () => undefined;
@@ -209,7 +209,7 @@ it("runs no catch and no finally of the program at a stop", async () => {
   expect(after.filter((what) => what === "finally")).toHaveLength(after.filter((what) => what === "step").length);
 });
 
-it("stops at as many places as `kills` says, spread over the run", async () => {
+it("stops at `kills` places, spread over the run", async () => {
   const program = async (run: { step: (name: string, fn: () => number) => Promise<number> }) => {
     for (let step = 1; step <= 20; step++) await run.step(`step ${step}`, () => step);
     return 0;
