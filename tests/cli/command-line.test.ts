@@ -153,7 +153,7 @@ describe("an error", () => {
   });
 
   // Permissions wouldn't help, because tests also run as root.
-  it("of a storage that can't be written says what is in its way", async () => {
+  it("of a storage that can't be written reports what is in its way", async () => {
     const { cwd, run, manager } = await newPlace();
     await manager.save("t", 1);
     await manager.close();

@@ -191,7 +191,7 @@ it("tells how to rename an ES module that package.json calls CommonJS, without a
   ]);
 });
 
-it("says that memory: is no storage for a command", async () => {
+it("reports that memory: is no storage for a command", async () => {
   const { code, stderr } = await waymark({ cwd: await tempFolder() }, ["tasks", "--storage", "memory:"]);
   expect([code, stderr]).toEqual([2, expect.stringMatching(/^waymark: memory: is the memory of one process/)]);
 });

@@ -126,7 +126,7 @@ describe("waymark langgraph prune", () => {
 });
 
 describe("waymark prune --all", () => {
-  it("says that it leaves threads out, and which command removes them", async () => {
+  it("reports that it leaves threads out, and which command removes them", async () => {
     const { run, idsOf } = await placeWithThreads();
     const { code, stderr } = await run("prune", "--all", "--keep-last", "1", "--yes");
     expect(code).toBe(0);

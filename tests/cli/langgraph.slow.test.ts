@@ -41,7 +41,7 @@ it("the names of LangGraph's own channels are LangGraph's", () => {
 });
 
 describe("waymark tasks", () => {
-  it("says who runs a thread, and so does show", async () => {
+  it("reports who runs a thread, and so does show", async () => {
     const { run, saver } = await placeWithThread();
     await using lease = await saver.lease("support-42", { holder: "worker-1" });
     expect((await run("tasks")).stdout).toContain("LangGraph, step 1, with mail");

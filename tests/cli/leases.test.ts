@@ -140,7 +140,7 @@ describe("a task that a process runs", () => {
     expect([await manager.list("t"), await manager.has("t2")]).not.toEqual([before, false]);
   });
 
-  it("is a thread of LangGraph, too", async () => {
+  it("may also be a LangGraph thread", async () => {
     const { run, cwd } = await placeToChange();
     await using storage = closing(openStorage("sqlite:checkpoints.db", { relativeTo: cwd }));
     const saver = new WaymarkSaver({ storage });

@@ -49,7 +49,7 @@ describe("waymark oneshot", () => {
     expect(midway).toBeGreaterThan(TIMES / 2);
   }, 300_000);
 
-  it("says what a resume right after a kill waits for, as soon as it waits", async () => {
+  it("reports what a resume right after a kill waits for, as soon as it waits", async () => {
     const stubborn = "mkfifo go; trap 'cat go; touch ended' TERM; echo waiting; sleep 600 & wait";
     const { cwd } = await project([{ id: "a", command: `test -e begun && exit; touch begun; ${stubborn}` }]);
     const killed = startOneshot(cwd, "F01");
@@ -94,7 +94,7 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual([]);
   });
 
-  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
+  it("ends at once at a second Ctrl-C, and reports what that may cost", async () => {
     // The second signal comes so late that it doesn't count as npm's repetition of the first.
     const stubborn = "trap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     const { cwd, saved } = await project([{ id: "a", command: stubborn }]);

@@ -96,7 +96,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect(await statesByCurrentKey(cwd, url)).toEqual(ALL);
   });
 
-  it("says at Ctrl-C how much is left, and the next run does the rest", async () => {
+  it("reports at Ctrl-C how much is left, and the next run does the rest", async () => {
     const { cwd, place, run } = await mixedPlace(url);
     configure(cwd, { signal: "SIGINT", at: 2 });
     const child = start(place, ["rekey"], { stdio: ["ignore", "pipe", "pipe"] });
@@ -165,13 +165,13 @@ describe("waymark rekey", () => {
     expect(stdout).toBe("Rekeyed 4 payloads; 0 had the current key already.\n");
   });
 
-  it("says what to configure if there are no transforms", async () => {
+  it("explains what to configure if there are no transforms", async () => {
     const { run } = await mixedPlace("sqlite:store.db");
     const { code, stderr } = await run("rekey");
     expect([code, stderr]).toEqual([2, expect.stringContaining("No transforms are configured")]);
   });
 
-  it("says why the function that fetches a key failed, without control characters", async () => {
+  it("reports why the function that fetches a key failed, without control characters", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     const failing = `() => { throw new Error("the KMS is down \\u001b[31m", { cause: new Error(old.toString("hex")) }); }`;
     configure(cwd, { keys: `old, current: ${failing}` });

@@ -233,7 +233,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     expect(saved).toMatchObject({ status: "paused", current_ws: "a" });
   });
 
-  it("ends a feature at once at a second Ctrl-C, says what that may cost, and leaves the cursor as it was", async () => {
+  it("ends a feature at once at a second Ctrl-C, reports what that may cost, and leaves the cursor as it was", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
     // The second signal comes so late that it doesn't count as npm's repetition of the first.
@@ -250,7 +250,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
   });
 
-  it("says below the list that a feature pauses, while its commands refuse to end", async () => {
+  it("reports below the list that a feature pauses, while its commands refuse to end", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
     const command = "mkfifo go; trap 'cat go; exit' TERM; echo waiting; sleep 600 & wait";
@@ -289,7 +289,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     expect(screen).toContain("Paused. Continue with: waymark oneshot F01 --plan plan.json --resume\n");
   });
 
-  it("says at Ctrl-C that a PRP paused, and the command that continues it", async () => {
+  it("reports at Ctrl-C that a PRP paused, and the command that continues it", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
     const gate = "### Level 1: Slow\n\n```sh\nexec sleep 600\n```";

@@ -58,7 +58,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect(shown.steps).toMatchObject([{ name: "approve", status: "started", ask: { question: "May it go out?" } }]);
   });
 
-  it("is shown so, too, while its process runs, and once that was killed", async () => {
+  it("is also shown as waiting while its process runs, and after the process was killed", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     const { id } = await place.manager.latest("w/1").then((newest) => newest ?? expect.fail());
@@ -79,7 +79,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect(listed.stderr).toMatch(answer);
   });
 
-  it("is shown so, too, in a fork that nobody has run yet", async () => {
+  it("is also shown as waiting in a fork that hasn't run yet", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.run("fork", "w/1", "@latest", "w/2")).code).toBe(0);
@@ -93,7 +93,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     }
   });
 
-  it("says what it waits for if its program was stopped or killed while it waited", async () => {
+  it("reports what it waits for if its program was stopped or killed while it waited", async () => {
     const { manager, run: command, cwd, open } = await placeOf(url);
     const stop = new AbortController();
     const waits = told(manager);
@@ -135,7 +135,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     ]);
   });
 
-  it("says below a list on a terminal how to answer the first ones, and how many more wait", async () => {
+  it("reports below a list on a terminal how to answer the first ones, and how many more wait", async () => {
     const { manager, cwd } = await placeOf(url);
     await worked(manager, { "w/1": "waits", "w/2": "waits", "w/3": "waits", "w/4": "waits", "w/5": "waits" });
     const terminal = new Collected(100);
@@ -225,7 +225,7 @@ describe("waymark send", () => {
     expect(JSON.parse(stdout)).toEqual({ taskId: "w/1", name: "aprove", id: "s2", isAwaited: false });
   });
 
-  it("says that one is pending already, and for what the second one is kept", async () => {
+  it("reports that one is pending already, and for what the second one is kept", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
     await run("send", "w/1", "approve", "true", "--id", "s1");
@@ -241,7 +241,7 @@ describe("waymark send", () => {
     );
   });
 
-  it("an event for a wait that isn't open answers no other one, and show says so", async () => {
+  it("an event for a wait that isn't open answers no other wait, and `show` reports it", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
     await manager.send("w/1", "approve", true, { id: "s1", wait: "of an earlier question", force: true });

@@ -121,7 +121,7 @@ it("lists the quarantine of a database", async () => {
   });
 });
 
-it("says that a key is missing, and shows the rest", async () => {
+it("reports that a key is missing, and shows the rest", async () => {
   const { cwd, manager } = await newPlace("sqlite:checkpoints.db", {
     transforms: [encrypt({ keys: { k1: Buffer.alloc(32, 7) }, current: "k1" })],
   });
@@ -226,7 +226,7 @@ it.each(["sqlite:new.db", "files:new", "tasks:new"])("waits for the first save t
   await manager.close();
 });
 
-it("says that a storage fails, and continues once it works again", async () => {
+it("reports that a storage fails, and continues once it works again", async () => {
   const { cwd, manager } = await newPlace("sqlite:checkpoints.db");
   await manager.save("build-1", {});
   await manager.close();

@@ -234,7 +234,7 @@ it("counts with separators, as the command does", () => {
   ]);
 });
 
-it("says how long after the beginning something was", () => {
+it("shows how long after the beginning something was", () => {
   expect([0, 40, 1070, 12_300].map(offsetText)).toEqual(["+0 ms", "+40 ms", "+1.07 s", "+12.3 s"]);
 });
 

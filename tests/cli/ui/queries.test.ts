@@ -122,7 +122,7 @@ it.each(STORAGES)("plans retention, verifies and shows the storage in %s", async
   await manager.close();
 });
 
-it("says what isn't there, and what is wrong with a request", async () => {
+it("reports what isn't there, and what is wrong with a request", async () => {
   const { cwd, manager } = await newPlace();
   await manager.save("build-12", {});
   const page = await served("sqlite:checkpoints.db", { cwd });
@@ -394,7 +394,7 @@ it("offers to put back a failed run, but none within another one, which continue
   await manager.close();
 });
 
-it("says at which wait a stopped run continues", async () => {
+it("reports at which wait a stopped run continues", async () => {
   const { cwd, manager } = await newPlace();
   const stop = new AbortController();
   const waits = new Promise((resolve) => manager.on("waitStarted", resolve));

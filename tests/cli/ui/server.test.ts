@@ -174,7 +174,7 @@ it("prints the URL, serves until Ctrl-C, and ends at once though a page watches"
   expect(await once(child, "close")).toEqual([null, "SIGINT"]);
 });
 
-it("says which port is taken", async () => {
+it("reports which port is taken", async () => {
   const { cwd, page } = await pageOfOne();
   const { code, stderr } = await waymark({ cwd, env: { WAYMARK_STORAGE: "sqlite:checkpoints.db" } }, [
     "ui",

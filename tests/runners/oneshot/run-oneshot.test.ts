@@ -179,7 +179,7 @@ describe("a run", () => {
     );
   });
 
-  it("continues if the listener throws, and says so once", async () => {
+  it("continues if the listener throws, and reports it once", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const onEvent = () => {
@@ -451,7 +451,7 @@ describe("a feature that has a checkpoint", () => {
     expect(await project.log()).toEqual(["a"]);
   });
 
-  it("that somebody else changes while it runs ends its workstreams, and the run says so", async () => {
+  it("that another process changes while it runs ends its workstreams, and the run reports it", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const pass = await project.gate("go");

@@ -93,7 +93,7 @@ describe("the output of a command that is killed with its executor", () => {
 });
 
 describe("a run that is paused while a command runs", () => {
-  it("by SIGTERM says how far the command came", async () => {
+  it("by SIGTERM reports how far the command came", async () => {
     const session = await Session.createWithGit();
     await session.write("block", "code");
     const run = session.spawn();

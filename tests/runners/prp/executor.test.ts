@@ -310,7 +310,7 @@ describe("a gate that fails", () => {
     expect(coder.calls).toBe(0);
   });
 
-  it("says the exit code and the statement that failed, with its line in the PRP", async () => {
+  it("reports the exit code and the statement that failed, with its line in the PRP", async () => {
     const session = await Session.create();
     await session.write(
       "PRP.md",

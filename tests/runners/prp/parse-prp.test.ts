@@ -146,7 +146,7 @@ describe("a PRP's Markdown", () => {
     });
   });
 
-  it("says which file can't be read", async () => {
+  it("reports which file can't be read", async () => {
     await expect(loadPrp("/nowhere/PRP.md")).rejects.toMatchObject({
       name: "RunnerError",
       code: "PRP_UNREADABLE",

@@ -205,7 +205,7 @@ describe("a schema of tasks", () => {
     expect(rowsOf(connect(path), "b")[0]?.tasks).toBe('[{"id":"t1","startedAt":"2026-11-22T01:02:03.000Z"}]');
   });
 
-  it("refuses an unknown task, on save and on load, and says which one", async () => {
+  it("refuses an unknown task, on save and on load, and reports which one", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path } = await openTyped();
     const wrong = [{ id: "t1", startedAt: new Date() }, { id: 2 }] as unknown as { id: string; startedAt: Date }[];
     const save = () => saveCheckpoint({ id: "c1", buildId: "b", tasks: wrong, currentPhase: 1 });

@@ -43,7 +43,7 @@ async function watching(adapter: StorageAdapter, taskId?: string) {
 }
 
 describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
-  it("tells of its own task alone, and of due tasks if it has none", async () => {
+  it("reports only its own task, or due tasks if it has none", async () => {
     const url = await urlOf();
     const [here, other] = [open(url), open(url)];
     const append = (taskId: string, name: string) => requireLog(other).append(taskId, [record(name)]);

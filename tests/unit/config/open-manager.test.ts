@@ -270,7 +270,7 @@ it("a manager that gets a storage URL refers to openManager, and doesn't show th
   expect(making).not.toThrow(/secret/);
 });
 
-it("a manager that gets an adapter instead of options says how to pass it", () => {
+it("a manager that gets an adapter instead of options explains how to pass it", () => {
   expect(() => new CheckpointManager(new MemoryAdapter() as never)).toThrow(
     "CheckpointManager takes options: new CheckpointManager({ storage }).",
   );

@@ -159,7 +159,7 @@ describe("save", () => {
     expect(saved.metadata).not.toHaveProperty("port");
   });
 
-  it("says that a state above the longest text must be split, whatever maxPayloadBytes is", async () => {
+  it("reports that a state above the longest text must be split, whatever maxPayloadBytes is", async () => {
     const manager = managerInMemory({ maxPayloadBytes: 2 ** 31 });
     // Short in memory: nothing reads the characters before they are counted.
     const half = "x".repeat(constants.MAX_STRING_LENGTH - 100);

@@ -46,7 +46,7 @@ const reasons = (list: RetentionPlan["keep"]) =>
   Object.fromEntries(list.map(({ checkpoint, reasons }) => [checkpoint.sequence, reasons]));
 
 describe("keep rules", () => {
-  it("keepLast claims the highest sequences and says which of how many each is", () => {
+  it("keepLast claims the highest sequences, and shows the position of each", () => {
     const { keep, remove } = plan(task({}, {}, {}, { status: "completed" }), { keepLast: 3 });
 
     expect(reasons(keep)).toEqual({ 4: ["last 1 of 3"], 3: ["last 2 of 3"], 2: ["last 3 of 3"] });

@@ -148,7 +148,7 @@ it("a run holds the task's lease, and releases it however it ends", async () => 
   expect(await manager.leaseOf("u")).toBeUndefined();
 });
 
-it("a run waits for the lease as long as waitForLeaseMs says", async () => {
+it("a run waits for the lease for at most waitForLeaseMs", async () => {
   const { manager, storage } = managerOn();
   const lease = await manager.lease("t");
   const waiting = managerOn(storage).manager.run("t", () => "mine", { waitForLeaseMs: 60_000 });

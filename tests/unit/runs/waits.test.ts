@@ -623,7 +623,7 @@ it("a fork that fails leaves no events, and a task that has events can't begin a
   expect(await manager.has("other")).toBe(false);
 });
 
-it("a run that was paused while it waited says so in its summary", async () => {
+it("the summary of a run that was paused while it waited shows the wait", async () => {
   const { manager } = managerOn();
   const controller = new AbortController();
   const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));

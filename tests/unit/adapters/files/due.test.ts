@@ -200,7 +200,7 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
 describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, { make }) => {
   const query = { prefix: "", dueBy: NOON };
 
-  it("looks at the task again, since it may have changed in a way that nobody could see", async () => {
+  it("reads the task again, because it may have changed without a visible sign", async () => {
     const { root, adapter, settle } = await queueOn(make);
     for (const taskId of ["t", "u"]) await adapter.append(ofRun(taskId));
     settle();
@@ -211,7 +211,7 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
     expect(await adapter.leases.current("t")).toBeUndefined();
   });
 
-  it("goes to the next task if somebody else claims this one first", async () => {
+  it("takes the next task if another worker claims this one first", async () => {
     const { root, adapter } = await queueOn(make);
     const path = join(root, "t", ".lease.json");
     for (const taskId of ["t", "u"]) await adapter.append(ofRun(taskId));

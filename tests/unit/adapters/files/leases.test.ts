@@ -9,7 +9,7 @@ import { newJsonStore, newTaskStore } from "./stores.js";
 describe.each([
   ["json-file", newJsonStore],
   ["task-file", newTaskStore],
-] as const)("a %s task that somebody else has locked", (_name, newStore) => {
+] as const)("a %s task that another process has locked", (_name, newStore) => {
   it.each(["append", "setStatus", "remove"])("refuses a waiting %s if the lease is taken", async (call) => {
     const { adapter, root } = await newStore();
     await adapter.append(draft("t", "c1"));

@@ -110,7 +110,7 @@ describe("FolderLock", () => {
     expect(Math.max(...pauses)).toBeLessThan(50);
   });
 
-  it("says who holds it when the wait times out, and that nothing was changed", async () => {
+  it("reports who holds it when the wait times out, and that nothing was changed", async () => {
     const { acquire, path } = await newLock();
     await acquire();
     const error = await acquire(5).catch((thrown: unknown) => thrown);
@@ -321,7 +321,7 @@ describe("withLock", () => {
     expect(readFileSync(join(folder, "target"), "utf8")).toBe("run 2");
   });
 
-  it("gives up if the lock is stolen again and again, and says so", async () => {
+  it("gives up if the lock is stolen again and again, and reports it", async () => {
     const folder = await tempFolder();
     const losing = withLock(folder, OPTIONS, async () => {
       throw new LockLostError("again");

@@ -138,7 +138,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
     expect(readdirSync(join(root, "t")).filter((name) => name.startsWith(`${LOCK_NAME}-`))).toEqual([]);
   });
 
-  it("says which process holds the lock when the wait times out", async () => {
+  it("reports which process holds the lock when the wait times out", async () => {
     const { root, adapter } = await make({ lockTimeoutMs: 20 });
     await adapter.append(draft("t", "first"));
     const asleep = await startParked(kind, root, "append", late());

@@ -106,7 +106,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
     expect(both.flat().map(shapeOf)).toEqual(["quarantined damaged"]);
   });
 
-  it("leaves links and files of a newer version, and says why it leaves the latter", async () => {
+  it("leaves links and files of a newer version, and reports why it leaves the latter", async () => {
     const { adapter, root } = await populated(kind);
     const elsewhere = await tempFolder();
     symlinkSync(elsewhere, join(root, "linked"));

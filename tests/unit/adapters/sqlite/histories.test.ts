@@ -26,7 +26,7 @@ function rows(path: string, table: string): unknown {
 }
 
 describe("a history of states that grow", () => {
-  it("takes no more space than its last states if each one replaces the one before", async () => {
+  it("takes no more space than its last states if each one replaces the previous one", async () => {
     const { adapter, path } = await newStore(options);
     const last = await saveReplacing(adapter, 200);
     expect(payloadBytes(path)).toBeLessThan(1.5 * last.length);

@@ -114,7 +114,7 @@ describe("a save", () => {
     expect(syncs.begun).toBe(0);
   });
 
-  it("that is repeated is acknowledged after a sync of its own", async () => {
+  it("that is repeated is acknowledged after its own sync", async () => {
     const { adapter } = await storeWith("c1");
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
     expect(syncs.begun).toBe(1);
@@ -247,7 +247,7 @@ describe("the log", () => {
   });
 });
 
-it("a log that can't be opened beside the database is synced by each commit, and a warning says why", async () => {
+it("a log that can't be opened beside the database is synced by each commit, and a warning reports why", async () => {
   faults.noLog = true;
   const warned = once(process, "warning");
   const connections = new Set<Database.Database>();
