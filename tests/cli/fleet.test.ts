@@ -103,7 +103,7 @@ describe.each(STORAGES)("tasks --watch in %s", (url) => {
   });
 });
 
-it("on a terminal, draws each second over what was there, and gives the screen back at the end", async () => {
+it("on a terminal, redraws the screen each second, and restores it at the end", async () => {
   const { cwd, manager } = await placeOfFleet();
   const screen = new Screen(100, 12);
   const stop = new AbortController();

@@ -41,7 +41,7 @@ async function placeWithThreads() {
 }
 
 describe("waymark show of a thread", () => {
-  it("gives a whole pending write that contains its checkpoint's values", async () => {
+  it("shows a whole pending write that contains its checkpoint's values", async () => {
     const { run, cwd } = await newPlace(URL);
     const saver = saverOn(cwd, URL);
     const log = Array.from({ length: 100 }, (_, line) => `line ${line} of a log`);
@@ -98,7 +98,7 @@ describe("waymark langgraph prune", () => {
     expect((await prune("--idle", "30d", "--yes")).stdout).toBe("0 threads (0 checkpoints, 0 B) would go.\n");
   });
 
-  it("accepts a status and a prefix, and gives JSON to programs", async () => {
+  it("accepts a status and a prefix, and prints JSON for programs", async () => {
     const { prune, idsOf } = await placeWithThreads();
     const { threads } = JSON.parse((await prune("--status", "paused", "--dry-run", "--json")).stdout);
     expect(threads).toMatchObject([

@@ -13,7 +13,7 @@ import { verifyStorage } from "../../cli/src/queries/verify.js";
 import { openStore, type QuerySession } from "../../cli/src/store.js";
 import { newPlace } from "./waymark.js";
 
-it("gives plain data, and prints nothing", async () => {
+it("returns plain data, and prints nothing", async () => {
   const { cwd, manager } = await newPlace();
   await manager.run("agent", async (run) => {
     await run.step("plan", () => 1);

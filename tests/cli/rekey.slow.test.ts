@@ -144,7 +144,7 @@ describe("waymark rekey", () => {
     expect(stderr).toMatch(/5 payloads were not rewritten, for the reasons above\. Keep the old keys/);
   });
 
-  it("gives programs the counts, and the checkpoints that no key opens", async () => {
+  it("reports the counts and the checkpoints that no key opens to programs", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
     const { code, stdout } = await waymarkProcess(place, ["rekey", "--json", "--prefix", "task-0"]);

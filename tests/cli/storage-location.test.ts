@@ -21,7 +21,7 @@ describe("storagePlace", () => {
     }
   });
 
-  it("gives the requested kind if there are several", async () => {
+  it("returns the requested kind if there are several", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks"] as const) {
       const manager = new CheckpointManager({ storage: openStorage(`${scheme}:both`, { relativeTo }) });

@@ -177,7 +177,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     await manager.close();
   });
 
-  it("shows the fleet until Ctrl-C, and gives the screen and the cursor back", async () => {
+  it("shows the fleet until Ctrl-C, and restores the screen and the cursor", async () => {
     const { place, manager } = await newPlace();
     await manager.enqueue("w/1");
     await manager.close();

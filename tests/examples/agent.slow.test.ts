@@ -58,7 +58,7 @@ it("does everything once, wherever it is killed in or between its steps", { time
   expect(kills).toBeGreaterThanOrEqual(20);
 });
 
-it("gives the same result in a rehearsal, and its tools use their keys", { timeout }, async () => {
+it("returns the same result in a rehearsal, and its tools use their keys", { timeout }, async () => {
   const ledger = new Ledger(":memory:");
   const initialState: Chat = { messages: [{ role: "user", content: "My mug came broken." }] };
   const { problems, ranTwice, result, text } = await rehearse(agent(model, toolsOver(ledger)), {

@@ -5,7 +5,7 @@ import { listSourceFiles, resolveImports } from "../support/source-files.js";
 
 /**
  * What the files of each part may import besides each other. A file belongs to the part with the longest name that it begins
- * with: `systems` is the files beside the systems' folders. Only what a part imports is listed.
+ * with: `systems` means the files next to the systems' folders. Only the imports that exist are listed.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // The foundation, from the ground up.

@@ -21,7 +21,7 @@ const NAMES = [
   "@latest",
 ];
 
-it("gives every name back as it is", async () => {
+it("returns every name unchanged", async () => {
   const { cwd, manager } = await newPlace("files:store");
   for (const name of NAMES) {
     await manager.save(name, { [name]: name }, { stage: name, label: name });
@@ -45,7 +45,7 @@ it("gives every name back as it is", async () => {
   }
 });
 
-it("gives lone surrogates of a state back, and finds no task of such a name", async () => {
+it("returns lone surrogates of a state, and finds no task with such a name", async () => {
   const { cwd, manager } = await newPlace();
   await manager.save("build-1", { "\ud800": "\udfff" });
   await manager.close();

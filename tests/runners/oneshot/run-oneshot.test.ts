@@ -270,7 +270,7 @@ describe("a workstream that fails", () => {
     expect(second.result.failed).toMatchObject([{ exitCode: 1, signal: null }]);
   });
 
-  it("is one that can't be started, too", async () => {
+  it("may also be one that can't be started", async () => {
     const project = await Project.create();
 
     const { result } = await project.run(chain("a"), { cwd: join(project.path, "nowhere") });

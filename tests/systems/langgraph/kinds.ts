@@ -18,7 +18,7 @@ function cycle(): unknown {
   return node;
 }
 
-/** Each kind is tried in an object, beside a text. */
+/** Each kind is tried in an object next to a text. */
 const KINDS: Readonly<Record<string, () => unknown>> = {
   "text, finite numbers, booleans, `null`, arrays, plain objects": () => ["é", 1.5, true, null, [{ a: {} }]],
   "`undefined`": () => [undefined, { a: undefined }],

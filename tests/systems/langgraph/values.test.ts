@@ -206,7 +206,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(await name()).toBe("third");
   });
 
-  it("the newest checkpoint is the one that was put last, and a list gives the highest id first", async () => {
+  it("the newest checkpoint is the one that was put last, and a list has the highest id first", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const [lower, low, high] = [uuid6(0), uuid6(0), uuid6(0)];

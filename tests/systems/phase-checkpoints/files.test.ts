@@ -148,7 +148,7 @@ describe("a phase's name", () => {
     expect(await loadCheckpoint(result.checkpointId, options)).toMatchObject({ phase });
   });
 
-  it("gives each phase a file name of its own", () => {
+  it("gives each phase its own file name", () => {
     const names = [...HOSTILE.filter((name) => name.isWellFormed()), `${"x".repeat(299)}y`, "build", ""];
     const files = names.map((phase) => checkpointFilename("2026-02-01T12:00:00.000Z", phase));
     expect(new Set(files).size).toBe(names.length);

@@ -229,7 +229,7 @@ describe("loadConfig", () => {
     },
   );
 
-  it("gives Node's reason and the line of a syntax error in CommonJS, and no advice to rename", async () => {
+  it("reports Node's reason and the line of a syntax error in CommonJS, without advice to rename", async () => {
     const { folder, below, file } = await project("// A comment\nmodule.exports = { storage: ;\n", "waymark.config.js");
     writeFileSync(join(folder, "package.json"), "{}");
     await expect(loadConfig({ cwd: below })).rejects.toThrow(

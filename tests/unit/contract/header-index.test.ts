@@ -71,7 +71,7 @@ describe("selectHeaders", () => {
     expect(select(query)).toEqual(expected);
   });
 
-  it.each(["newest", "oldest"])("gives one of an unknown sequence first, for the %s", (order) => {
+  it.each(["newest", "oldest"])("returns a checkpoint with an unknown sequence first, for the %s", (order) => {
     expect(select({ order, limit: 1, beforeSequence: 5 }, [...headers, lost])).toHaveLength(2);
     expect(select({ order, limit: 1, beforeSequence: 5 }, [...headers, lost])[0]).toBeUndefined();
   });

@@ -266,7 +266,7 @@ describe("keep rules", () => {
     expect(sequences(keep)).toEqual([2]);
   });
 
-  it("gives a checkpoint whose date can't be read no bucket and no age", () => {
+  it("assigns no bucket and no age to a checkpoint whose date can't be read", () => {
     const summaries = task({ at: "yesterday" }, { at: "yesterday", stage: "coder" }, { status: "completed" });
 
     expect(sequences(plan(summaries, { keepDaily: 9, keepWithinMs: DAY }).keep)).toEqual([3]);
@@ -276,7 +276,7 @@ describe("keep rules", () => {
 });
 
 describe("limits", () => {
-  it("maxAgeMs alone gives only the true reason for an old checkpoint that stays", () => {
+  it("maxAgeMs alone shows only the true reason for an old checkpoint that stays", () => {
     const { keep } = plan(task({ at: 30 * DAY, status: "failed" }), { maxAgeMs: DAY });
     expect(reasons(keep)).toEqual({ 1: ["newest of an incomplete task"] });
   });

@@ -195,7 +195,7 @@ it("an event of a wait with a signal reaches the function once that is recorded"
   expect(charged).toEqual([]);
 });
 
-it("an answer to one wait, which gives it back at a resume, isn't received by another wait", async () => {
+it("an answer to one wait, which returns it at a resume, isn't received by another wait", async () => {
   const storage = new MemoryAdapter();
   const managerOf = (store: StorageAdapter) =>
     new CheckpointManager({ storage: store, ownsStorage: false, logger: recordingLogger() });

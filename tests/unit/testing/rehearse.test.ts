@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { rehearse } from "waymark/testing";
 import { z } from "zod";
 
-it("finds nothing in a run that gives the same result wherever it is stopped", async () => {
+it("finds nothing in a run that returns the same result wherever it is stopped", async () => {
   const rehearsal = await rehearse(
     async (run) => {
       const chat = run.state;
@@ -263,7 +263,7 @@ it("throws the undisturbed run's error, and names a misspelled option", async ()
   await expect(rehearse(() => 1, { kills: 0 })).rejects.toThrow(/kills/);
 });
 
-it("gives the events that a run waits for, ends sleeps at once, and stops between them", async () => {
+it("sends the events that a run waits for, ends sleeps at once, and stops between them", async () => {
   const rehearsal = await rehearse(
     async (run) => {
       const first = await run.waitFor<number>("approve");

@@ -217,7 +217,7 @@ describe("a damaged line", () => {
 });
 
 describe("a file cut short", () => {
-  it("still gives the checkpoints before the cut, and continues after the last sequence", async () => {
+  it("still returns the checkpoints before the cut, and continues after the last sequence", async () => {
     const { adapter, path } = await populated();
     const text = readFileSync(path, "utf8");
     writeFileSync(path, text.slice(0, text.indexOf('"id":"a3"') + 100));
@@ -348,7 +348,7 @@ describe("another program's file", () => {
     expect(document().checkpoints[1]).toMatchObject({ note: "kept", waymark: { status: "completed" } });
   });
 
-  it("gives its stages and statuses through `adopt`", async () => {
+  it("gets its stages and statuses from `adopt`", async () => {
     const checkpoints = [foreignRecord("a", T1), foreignRecord("b", T2, { error: { message: "no" } })];
     const { adapter } = await foreign({ version: "1.0", checkpoints, lastModified: T2 }, ({ id, state }) => ({
       stage: (state as { stage: string }).stage,

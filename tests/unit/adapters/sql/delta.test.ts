@@ -127,7 +127,7 @@ describe("a delta", () => {
     }
   });
 
-  it("with damaged bytes gives some text of at most the requested size, or a RangeError", () => {
+  it("with damaged bytes returns some text of at most the requested size, or throws a RangeError", () => {
     const byte = fc.record({ at: fc.nat(2000), value: fc.nat(255) });
     const damage = fc.array(byte, { minLength: 1, maxLength: 5 });
     fc.assert(

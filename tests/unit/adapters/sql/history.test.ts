@@ -47,7 +47,7 @@ describe("a piece that inflates to more than the record says", () => {
 });
 
 describe("a bundle", () => {
-  it("gives the texts before one that is twice as long", () => {
+  it("returns the texts before a text that is twice as long", () => {
     const few = Array.from({ length: FOLD - 2 }, (_, index) => `addition ${index}`);
     const { texts, pieces } = bundled(...few, messages(38_000).next().value.toUpperCase());
     for (const number of [2, FOLD - 1, FOLD]) {

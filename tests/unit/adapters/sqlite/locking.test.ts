@@ -36,7 +36,7 @@ it("a database that another process is just creating counts as ours", async () =
 });
 
 describe("a database that another process has locked", () => {
-  it("is waited for, and gives a typed error when the wait times out", async () => {
+  it("is waited for, and causes a typed error when the wait times out", async () => {
     const { adapter, holder } = await lockedStore({ busyTimeoutMs: 20 });
     const refused = adapter.append(draft("t", "c2"));
     await expect(refused).rejects.toThrow(StorageError);

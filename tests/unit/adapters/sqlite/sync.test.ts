@@ -174,7 +174,7 @@ describe("a sync that fails", () => {
     },
   );
 
-  it("fails the saves that were committed meanwhile, too: the next sync would succeed without the first one's pages", async () => {
+  it("also fails the saves that were committed meanwhile: the next sync would succeed without the first one's pages", async () => {
     const { adapter, path } = await storeWith("c1");
     // Keeps the log when the adapter closes the database.
     connect(path).prepare("SELECT count(*) FROM waymark_tasks").get();
