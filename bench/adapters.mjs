@@ -11,11 +11,11 @@ import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
 const TASKS = 1000;
-/** Warm-up rounds, until V8 has compiled the hot code. */
+/** Warm-up rounds, in which V8 compiles the hot code. */
 const WARMUP = 2000;
 
 /**
- * The time limits of every adapter: for a save, and for finding the incomplete ones among 1,000 tasks.
+ * Measures each adapter against its time limits for a save and for finding the incomplete ones among 1,000 tasks.
  *
  * @param {string} folder
  */
@@ -49,7 +49,7 @@ export async function benchAdapters(folder) {
 }
 
 /**
- * The cost of a save apart from its storage: a save to the memory adapter, against JSON.stringify and SHA-256.
+ * Measures the cost of a save without a disk: a save to the memory adapter, against JSON.stringify and SHA-256.
  *
  * @param {unknown} state
  */
@@ -73,7 +73,7 @@ async function benchMemory(state) {
 }
 
 /**
- * Saves tasks, of which one in three is completed.
+ * Saves tasks. One task in three is completed.
  *
  * @param {CheckpointManager} manager
  */

@@ -10,24 +10,25 @@ import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { bundled } from "../tests/support/bundled.mjs";
 
 /**
- * A storage of ours, and the least that stores a text as durably on the same disk.
+ * A storage of Waymark, and the smallest store that stores a text as durably on the same disk.
  *
  * @typedef {object} BareStore
  * @property {"full" | "normal" | "files" | "postgres"} kind
  * @property {string} title
  * @property {string} baseline - What `insert` does.
- * @property {string} url - Of ours, for another process, with the storage's own durability.
+ * @property {string} url - The URL of Waymark's storage for another process, with the storage's default durability.
  * @property {() => import("waymark").StorageAdapter & { readonly log: NonNullable<import("waymark").StorageAdapter["log"]> }} open
- *   Another instance of ours, on the same data.
+ *   Opens another instance of Waymark's storage on the same data.
  * @property {(text: string, list?: string) => unknown} insert - Stores a text durably.
- * @property {(list: string) => readonly unknown[] | Promise<readonly unknown[]>} readAll - The texts of a list, in order.
+ * @property {(list: string) => readonly unknown[] | Promise<readonly unknown[]>} readAll - Reads a list's texts in
+ * order.
  */
 
 /**
- * Opens each store when the one before is done.
+ * Opens each store once the previous store is done.
  *
  * @param {string} folder
- * @param {string} name - Names the data of one benchmark.
+ * @param {string} name - The name of one benchmark's data.
  * @returns {AsyncGenerator<BareStore>}
  */
 export async function* openBareStores(folder, name) {

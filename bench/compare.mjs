@@ -2,15 +2,15 @@
 import { performance } from "node:perf_hooks";
 
 /**
- * One thing to measure. Makes one call, and resolves when the call is done.
+ * Something to measure. Makes one call, and resolves when the call is done.
  *
  * @typedef {() => unknown} Contestant
  */
 
 /**
- * Measures contestants side by side: each round calls every contestant once, in another order each time. So other work
- * of the machine, or earlier work of the disk, slows all contestants alike. (mitata measures one function after the
- * other, and has no way to take turns.)
+ * Measures contestants in turns: each round calls every contestant once, in a new random order. This way, other work of
+ * the machine or earlier work of the disk slows all contestants equally. (mitata measures one function after another,
+ * and can't take turns.)
  *
  * @template {string} Name
  * @param {Record<Name, Contestant>} contestants

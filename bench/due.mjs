@@ -8,7 +8,7 @@ import { medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 
 const TASKS = 100_000;
-/** Of the waiting tasks that aren't for the worker, or aren't due, so many are. Each claim takes one. */
+/** The number of tasks that are due and for the worker, among all waiting tasks. Each claim takes one. */
 const DUE = 1000;
 const ROUNDS = 400;
 const LONG_MS = 600_000;
@@ -56,7 +56,7 @@ export async function benchDueOnPostgres(url, pool) {
     try {
       await fill(storage, taskOf);
       const claim = await barePostgres(pool, schema, taskOf);
-      // A server in use has done this by itself.
+      // A server in normal use has done this automatically.
       await pool.query(`VACUUM ANALYZE "${schema}".tasks, "${schema}".bare`);
       await printClaims(name, storage, claim);
     } finally {
@@ -111,7 +111,7 @@ async function fill(storage, taskOf) {
 }
 
 /**
- * A bare table with the same tasks. A claim updates one row, through an index.
+ * Makes a bare table with the same tasks. A claim updates one row, which an index finds.
  *
  * @param {string} path
  * @param {(typeof CASES)[number]["taskOf"]} taskOf
@@ -135,7 +135,7 @@ function bareSqlite(path, taskOf) {
 }
 
 /**
- * The same table on PostgreSQL. A claim is one prepared statement.
+ * Makes the bare table on PostgreSQL. A claim is one prepared statement.
  *
  * @param {pg.Pool} pool
  * @param {string} schema

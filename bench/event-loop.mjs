@@ -10,7 +10,7 @@ import { messages } from "./text.mjs";
 const ROUNDS = 15;
 
 /**
- * The longest time that other work waits while a state of 10 MB is saved, compared with JSON.stringify of that state.
+ * Measures how long other work waits at most while a state of 10 MB is saved, against JSON.stringify of the same state.
  *
  * @param {string} folder
  */
@@ -43,7 +43,7 @@ export async function benchEventLoop(folder) {
   }
 }
 
-/** The longest time that other work waits. @param {() => Promise<unknown>} work */
+/** Returns the longest time that other work waits during `work`. @param {() => Promise<unknown>} work */
 export async function longestTurn(work) {
   let longest = 0;
   let isDone = false;

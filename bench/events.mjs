@@ -6,21 +6,21 @@ import { printHeading, printRow } from "./report.mjs";
 
 /** The events of one task. */
 const COUNT = Number(process.env["EVENTS"] ?? 50_000);
-/** A run with pauses begins a new turn at each event, the other one after so many. */
+/** The number of events in a turn of the run without pauses. The run with pauses begins a new turn at each event. */
 const EVENTS_OF_A_TURN = 100;
 
-/** How many events each side of a comparison receives. */
+/** The number of events that each side of a comparison receives. */
 const ROUNDS = 500;
 
 /**
- * Events that are sent to one task, one after another, each once the one before has been received. Then the next ones of
- * that task and those of a new task take turns.
+ * Sends events to one task, each once the task has received the previous one. Then measures further events to that task
+ * in turns with events to a new task.
  *
  * @param {string} folder
  */
 export async function benchEvents(folder) {
   for await (const store of openBareStores(folder, "events")) {
-    // Its commits cost the same disk's sync each.
+    // Each commit would cost a sync of the disk, whatever the task.
     if (store.kind === "full") continue;
     const count = COUNT.toLocaleString("en");
     printHeading(`An event to a task that has received ${count}, to one to a new task, on ${store.title}`);
@@ -45,7 +45,7 @@ async function compare(what, old, fresh) {
 }
 
 /**
- * A run that receives one event after another. Yields after each.
+ * Sends events to a run that receives one after another. Yields after each event.
  *
  * @param {CheckpointManager} manager
  * @param {string} taskId
@@ -82,7 +82,7 @@ async function* inOneRun(manager, taskId) {
 }
 
 /**
- * A run that pauses after each event. Yields after each.
+ * Sends events to a run that pauses after each event. Yields after each event.
  *
  * @param {CheckpointManager} manager
  * @param {string} taskId

@@ -11,8 +11,9 @@ const TASKS = 10;
 const LONG = 20_000;
 
 /**
- * Saving a JSON file against the least that makes a file durable: write, fsync, rename, fsync of the folder. Both sides
- * have the same number of folders, which grow alike. The code is warm, as in a program that runs for hours.
+ * Measures saves to JSON files against the minimum that makes a file durable: write, fsync, rename, fsync of the
+ * folder. Both sides have the same number of folders, which grow equally. The code is warm, as in a program that runs
+ * for hours.
  *
  * @param {string} folder
  */
@@ -39,7 +40,7 @@ export async function benchFiles(folder) {
 }
 
 /**
- * The cost of a task's 20,000th save and of `latest` after it, against the first save.
+ * Measures a task's 20,000th save and the `latest` after it, against the task's first save.
  *
  * @param {string} folder
  * @param {object} state
@@ -51,7 +52,7 @@ async function benchLongTask(folder, state) {
   const stored = await storage.get("long", id);
   if (stored === undefined || "corrupt" in stored) throw new Error("A saved checkpoint is missing.");
   await storage.append({ ...stored, id: "newest" }, undefined, { sequence: LONG - 1 });
-  // The older checkpoints are never opened; only their names count.
+  // The older checkpoints are never opened; only their names matter.
   const [first = ""] = readdirSync(join(folder, "long")).filter((name) => name.endsWith(".json"));
   for (let sequence = 2; sequence < LONG - 1; sequence++) {
     linkSync(

@@ -6,16 +6,16 @@ import { PostgresAdapter } from "waymark/adapters/postgres";
 import { bundled } from "../tests/support/bundled.mjs";
 import { printHeading } from "./report.mjs";
 
-/** A fifth of them one at a time, then all with so many at once as {@link CONCURRENCY}. */
+/** The number of runs. A fifth of them run one at a time first, then all with {@link CONCURRENCY} at once. */
 const RUNS = 1000;
 const STEPS = 10;
 const CONCURRENCY = 32;
-/** Clock ticks a second in /proc/PID/stat; Linux has always 100 there. */
+/** Clock ticks a second in /proc/PID/stat; on Linux always 100. */
 const TICKS = 100;
 
 /**
- * What one run of a worker costs PostgreSQL: statements, write-ahead log, processor time and space. From these, what
- * the server is asked to do at some rates.
+ * Measures what a worker's run costs PostgreSQL: statements, write-ahead log, processor time and space. From these
+ * costs, calculates the server's load at some rates of runs.
  *
  * @param {string} _folder
  */
@@ -51,7 +51,7 @@ export async function benchFleet(_folder) {
         diskKb: (after.bytes - before.bytes) / runs / 1024,
       };
     };
-    // At low rates, each run has the server for itself; at high ones, the runs of a worker share statements.
+    // At low rates, a run has the server to itself; at high rates, the runs of a worker share statements.
     const alone = await measured(1, RUNS / 5);
     const shared = await measured(CONCURRENCY, RUNS);
     const rates = [
@@ -125,7 +125,7 @@ async function countersOf(admin) {
   return { wal: Number(wal), commits: Number(commits), bytes: Number(bytes), ticks: ticksOf(parentOf(pid)) };
 }
 
-/** The processor time of a process and of its children, those that have ended included. @param {number} server */
+/** Returns the processor time of a process and its children, including ended ones. @param {number} server */
 function ticksOf(server) {
   let ticks = 0;
   for (const name of readdirSync("/proc")) {
@@ -143,7 +143,7 @@ function parentOf(pid) {
   return Number(fieldsOf(pid)?.[1]);
 }
 
-/** The fields of /proc/PID/stat from the state on. @param {number} pid */
+/** Returns the fields of /proc/PID/stat, beginning with the state. @param {number} pid */
 function fieldsOf(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -154,7 +154,7 @@ function fieldsOf(pid) {
   }
 }
 
-/** A pool that counts statements. @param {import("pg").Pool} pool */
+/** Wraps a pool so that it counts statements. @param {import("pg").Pool} pool */
 function countingPool(pool) {
   const counted = { statements: 0, pool };
   pool.on("connect", (client) => {

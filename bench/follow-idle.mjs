@@ -1,10 +1,11 @@
 // @ts-check
-// A process of bench/follow.mjs that only follows: it sends its share of a core, first while nothing is written.
+// A process of bench/follow.mjs that only follows tasks. It reports its share of a core, first while nothing is
+// written.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
 
-/** From then on, the followers poll again, each every 50 to 150 seconds, in case they missed a change. */
+/** The time until the followers have settled. After it, each polls every 50 to 150 s in case it missed a change. */
 const SETTLES_MS = 50_000;
 const MEASURED_MS = 20_000;
 

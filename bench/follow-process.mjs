@@ -1,6 +1,6 @@
 // @ts-check
-// The other process of bench/follow.mjs: a run whose steps are followed, a worker, a run that waits, runs that are cancelled, and a
-// step that writes 1,000 chunks a second.
+// The other process of bench/follow.mjs. It has a run whose steps are followed, a worker, a run that waits, runs that
+// are cancelled, and a step that writes 1,000 chunks a second.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
@@ -60,7 +60,7 @@ await manager.run("chunks", (run) =>
       const { user, system } = process.cpuUsage(before);
       return (user + system) / 1000 / (now() - startMs);
     };
-    // The loop itself wakes up a thousand times a second.
+    // The measuring loop itself wakes up a thousand times a second.
     const idle = await shareOf(() => undefined);
     return (await shareOf((number) => write(`token ${number} `))) - idle;
   }),

@@ -17,9 +17,9 @@ const peers = new URL("follow-peers/run.mjs", import.meta.url).href;
 const idleProgram = fileURLToPath(new URL("follow-idle.mjs", import.meta.url));
 
 /**
- * How soon another process sees a record, an answer and a cancellation, and a worker in another process begins a run:
- * `bench/follow-process.mjs` runs, and works. Both processes read the machine's clock. And what a process costs that only
- * follows.
+ * Measures how soon another process sees a record, an answer and a cancellation, and how soon a worker in another
+ * process begins a run. `bench/follow-process.mjs` is the other process; both read the machine's clock. Also measures
+ * the cost of a process that only follows tasks.
  *
  * @param {string} folder
  */
@@ -64,7 +64,7 @@ export async function benchFollow(folder) {
     /** @type {unknown[]} */
     const chunks = [];
     for await (const record of manager.follow("chunks", { kinds: ["chunk"] })) chunks.push(record);
-    if (chunks.length !== CHUNKS) throw new Error(`${chunks.length} chunks came, and there are ${CHUNKS}.`);
+    if (chunks.length !== CHUNKS) throw new Error(`${chunks.length} chunks arrived instead of ${CHUNKS}.`);
     const share = /** @type {number} */ (await manager.result("chunks"));
     console.log(`1,000 chunks a second from one step: ${(share * 100).toFixed(1)} % of a core (≤ 10 %)`);
     child.stdin?.end();
@@ -72,7 +72,7 @@ export async function benchFollow(folder) {
     await benchIdle(manager, store.url);
     await manager.close();
     if (store.kind !== "postgres") continue;
-    // It installs its packages, so nothing of it can be imported before.
+    // `benchFollowPeers` needs packages that are installed only now.
     const { benchFollowPeers } = await import(peers);
     await benchFollowPeers(store.url, { records: RECORDS, tasks: TASKS });
   }

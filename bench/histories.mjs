@@ -24,7 +24,7 @@ const HISTORIES = {
 };
 
 /**
- * The size of whole histories in SQLite, as a multiple of their last state, and the cost of a history's 1,000th save.
+ * Measures the size of whole histories in SQLite, as a multiple of their last state, and a history's 1,000th save.
  *
  * @param {string} folder
  */
@@ -40,9 +40,9 @@ export async function benchHistories(folder) {
 }
 
 /**
- * The same sizes on PostgreSQL, measured as the growth of the tables and their indexes in a store that already has a
- * task. The server vacuums every minute, and an agent needs hours for 1,000 turns. So a VACUUM every 100 saves stands
- * for the server's own.
+ * Measures the sizes on PostgreSQL, as the growth of the tables and their indexes in a store that already has a task.
+ * A VACUUM every 100 saves replaces the server's autovacuum, which runs every minute: an agent takes hours for 1,000
+ * turns.
  *
  * @param {string} url
  * @param {{ query(sql: string, values?: unknown[]): Promise<{ rows: { bytes: string }[] }> }} pool
@@ -74,7 +74,10 @@ export async function benchHistoriesOnPostgres(url, pool) {
   });
 }
 
-/** @param {(states: () => Iterable<unknown>) => Promise<[number, number]>} measure - The bytes of all, and of the last state. */
+/**
+ * @param {(states: () => Iterable<unknown>) => Promise<[number, number]>} measure - Returns the bytes of the history
+ * and of its last state.
+ */
 async function printSizes(measure) {
   for (const [what, { states, limit }] of Object.entries(HISTORIES))
     printBytes(what, ...(await measure(states)), limit);
@@ -160,7 +163,7 @@ async function benchThousandth(path, barePath) {
   });
   printRow({ what: "latest: to a bare select and JSON.parse", measuredMs: latest, againstMs: bareLatest, limit: 2 });
   printRow({
-    what: "opened anew, latest: to the same of a bare database",
+    what: "latest after reopening: to reopening a bare database",
     measuredMs: anew.ours,
     againstMs: anew.bare,
     limit: 2,
@@ -203,7 +206,7 @@ function* edits() {
   let document = messages(1_000_000).next().value;
   for (let edit = 0; edit < 200; edit++) {
     const at = 100_000 + ((edit * 48_271 * 7919) % 800_000);
-    // Every other edit replaces text; the others insert some.
+    // Every other edit replaces text; the remaining edits insert text.
     document = document.slice(0, at) + texts.next().value + document.slice(at + (edit % 2 ? 100 : 0));
     yield { document };
   }

@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const COMMAND = join(root, "cli", "bin", "waymark.js");
 
 /**
- * The time that importing the package adds to starting Node, and the time of the command.
+ * Measures the time that importing the package adds to starting Node, and the time that the command takes.
  *
  * @param {string} folder
  */
@@ -43,7 +43,7 @@ export async function benchImporting(folder) {
  * @param {string} [cwd] - The folder where Node looks up imports.
  */
 export function runNode(args, cwd = root) {
-  // If the variable is set, Node reads these certificates at each start. Nothing here makes a connection.
+  // If the variable is set, Node reads these certificates at each start, though nothing here needs them.
   const { NODE_EXTRA_CA_CERTS: _certificates, ...env } = process.env;
   const { status, stderr } = spawnSync(process.execPath, args, { cwd, env });
   if (status !== 0) throw new Error(`node ended with ${status}: ${stderr}`);

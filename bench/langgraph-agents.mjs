@@ -7,11 +7,11 @@ import { messages } from "./text.mjs";
 const TURNS = 50;
 
 /**
- * LangChain's own agent: a turn is a question, two tool calls and an answer of 1 to 3 KB. Each tool call gets the whole
- * state.
+ * Compares LangChain's own agent on both savers: a turn is a question, two tool calls and an answer of 1 to 3 KB. Each
+ * tool call gets the whole state.
  *
  * @param {string} name
- * @param {{ turn: number, bytes: number }} most - The limits, as multiples of theirs.
+ * @param {{ turn: number, bytes: number }} most - The limits, as multiples of LangGraph's values.
  * @param {import("./langgraph.mjs").Sides} sides
  */
 export async function compareAgents(name, most, sides) {

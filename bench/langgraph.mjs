@@ -21,8 +21,8 @@ const TURNS = 300;
 const MESSAGE_BYTES = 500;
 
 /**
- * LangGraph's savers and ours: the same calls with the same payloads, in turns, on the same disk and with the same
- * durability (SqliteSaver has `synchronous=NORMAL`).
+ * Compares LangGraph's savers with Waymark's: the same calls with the same payloads in turns, on the same disk and with
+ * the same durability (SqliteSaver uses `synchronous=NORMAL`).
  *
  * @param {string} folder
  */
@@ -85,7 +85,7 @@ export async function benchLanggraph(folder) {
 
 /**
  * @param {string} name
- * @param {number} most - The bytes that the graph's checkpoints may take, as a multiple of theirs.
+ * @param {number} most - The limit for the bytes of the graph's checkpoints, as a multiple of LangGraph's bytes.
  * @param {Sides} sides
  */
 async function compare(name, most, sides) {
@@ -140,7 +140,7 @@ async function compare(name, most, sides) {
 }
 
 /**
- * A thread whose `messages` grow by `growth` bytes at each put. With 0, its state has 100 bytes, which change.
+ * Makes a thread whose `messages` grow by `growth` bytes at each put. If `growth` is 0, each state has 100 new bytes.
  *
  * @param {Saver} saver
  * @param {number} growth
@@ -173,7 +173,7 @@ function threadOn(saver, growth) {
       );
       written.push(config);
     },
-    // As in a run, a checkpoint has few pending writes.
+    // Each checkpoint gets few pending writes, as in a real run.
     putWrites: () => saver.putWrites(written.pop() ?? config, [["messages", texts.next().value]], randomUUID()),
     getTuple: (reader = saver) => reader.getTuple({ configurable: { thread_id, checkpoint_ns: "" } }),
   };
@@ -214,7 +214,7 @@ async function fill(saver, thread_id) {
       channel_values: { n: turn },
       channel_versions: { n: turn },
     };
-    // The config that put returns has the checkpoint's id, too.
+    // The config that `put` returns also has the checkpoint's id.
     config = /** @type {typeof config} */ (
       await saver.put(config, checkpoint, { source: "loop", step: turn, parents: {} }, { n: turn })
     );

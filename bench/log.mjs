@@ -4,22 +4,22 @@ import { openBareStores } from "./bare-stores.mjs";
 import { medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 
-/** The length of a long log, and of a log that is read. */
+/** The lengths of a long log, and of a log that is read. */
 const [LONG, READ] = [100_000, 10_000];
 const ROUNDS = 400;
-/** Warm-up rounds, until V8 has compiled the hot code, because a program that stores steps runs for hours. */
+/** Warm-up rounds, in which V8 compiles the hot code, because a program that stores steps runs for hours. */
 const WARMUP = 400;
 const BATCH = 500;
 
 /** @typedef {NonNullable<import("waymark").StorageAdapter["log"]>} TaskLog */
 /** @typedef {Parameters<TaskLog["append"]>[1][number]} RecordDraft */
 
-/** The most that an append may take, relative to the bare one. */
+/** The limit for the time of an append, as a multiple of the bare append's time. */
 const LIMITS = { full: 1.5, normal: 2.5, files: 2.5, postgres: 1.5 };
 
 /**
- * An append of a record of 1 KB to a task's log against a bare insert or append of the same bytes, in a short and a long
- * log, and a read of a log against bare rows.
+ * Measures the append of a 1 KB record to a short and a long log against a bare insert or append of the same bytes, and
+ * a read of a log against a read of bare rows.
  *
  * @param {string} folder
  */
@@ -93,7 +93,7 @@ async function fill(log, taskId, count) {
 }
 
 /**
- * A step's record of 1 KB.
+ * Makes a step's record of 1 KB.
  *
  * @param {number} number
  * @returns {RecordDraft & { payload: { body: string } }}
@@ -115,7 +115,7 @@ function makeRecord(number) {
 }
 
 /**
- * The work of a reader: the digest of the payload, one of a header's length, and the value.
+ * Does a reader's work: a digest of the payload, a digest of a header's length, and parsing the value.
  *
  * @param {string} body
  */

@@ -1,7 +1,7 @@
 // @ts-check
-// The files and functions of Waymark that one save, and one step of a run, pass on their way to SQLite: `node
-// bench/path.mjs`, or with `--names` for a list. V8 counts the calls, once everything is warm. The sources are compiled
-// file by file, since the build joins them.
+// Counts the files and functions of Waymark that a save and a step of a run pass through on their way to SQLite:
+// `node bench/path.mjs`; `--names` lists them. V8 counts the calls once everything is warm. The sources are compiled
+// file by file, because the build bundles them.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { Session } from "node:inspector/promises";
@@ -46,7 +46,7 @@ async function measure() {
 }
 
 /**
- * The functions that are called during `work`, by file.
+ * Returns the functions that are called during `work`, by file.
  *
  * @param {Session} session
  * @param {() => Promise<unknown>} work

@@ -9,8 +9,8 @@ import { agentState } from "./state.mjs";
 const FILES = 500;
 
 /**
- * The time limits in the spec of `waymark/phase-checkpoints`: 50 ms for a new checkpoint, with its note in seed.json and its
- * event, and 100 ms to find the newest incomplete one at a session's start.
+ * Measures against the time limits in the spec of `waymark/phase-checkpoints`: 50 ms for a new checkpoint with its note
+ * in seed.json and its event, and 100 ms to find the newest incomplete checkpoint at the start of a session.
  *
  * @param {string} folder
  */

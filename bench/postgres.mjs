@@ -12,21 +12,22 @@ import { benchHistoriesOnPostgres } from "./histories.mjs";
 import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
-/** More tasks than are read, so that each read is the first that its process makes of that task. */
+/** More tasks than are read, so that each read of a task is the process's first read of it. */
 const TASKS = 2000;
 const LARGE = 1_000_000;
 const LARGE_TASKS = 100_000;
 const AT_ONCE = 16;
 const ROUNDS = 400;
-/** Warm-up rounds, until V8 has compiled the hot code and the server has planned the statements. */
+/** Warm-up rounds, in which V8 compiles the hot code and the server plans the statements. */
 const WARMUP = 400;
-/** Each save of a task has another state. */
+/** The saves of a task cycle through these states. */
 const STATES = Array.from({ length: 64 }, (_, turn) => agentState(turn));
 const BODIES = STATES.map((state) => Buffer.from(JSON.stringify(state)));
 
 /**
- * Save and latest against bare pg, with statements prepared on both sides, on one server of this machine with its own
- * defaults: every commit is synced. The bare table has the same columns, and a primary key of task and sequence.
+ * Measures `save` and `latest` against bare pg, with prepared statements on both sides. The server runs on this machine
+ * with its default settings, so every commit is synced. The bare table has the same columns, and a primary key of task
+ * and sequence.
  */
 export async function benchPostgres() {
   const given = process.env["DATABASE_URL"];
@@ -140,8 +141,8 @@ async function benchLatest(small, large) {
 /** @typedef {Awaited<ReturnType<typeof openPair>>} Pair */
 
 /**
- * A store of ours and a bare table beside it; each call takes the next task. The manager that reads has saved none of
- * the tasks.
+ * Opens a store of Waymark and a bare table next to it; each call takes the next task. Reads use a manager that has
+ * saved none of the tasks.
  *
  * @param {pg.Pool} pool
  * @param {string} schema
@@ -153,7 +154,7 @@ async function openPair(pool, schema) {
     manager.save(taskName(save), turnOf(STATES, save / TASKS), { stage: "validation-gate-2" });
   for (let task = 0; task < TASKS; task++) await save(task);
   await pool.query(`CREATE TABLE "${schema}".bare (LIKE "${schema}".checkpoints, PRIMARY KEY (task_id, sequence))`);
-  // Our own rows have no body for such a state, because it is a piece of a history. So the bare rows get one here.
+  // Waymark's rows have no body for such a state, because it is a piece of a history. The bare rows get a body here.
   await pool.query(`INSERT INTO "${schema}".bare SELECT * FROM "${schema}".checkpoints`);
   await pool.query(`UPDATE "${schema}".bare SET body = $1, is_text = true`, [BODIES[0]]);
   const { rows } = await pool.query(`SELECT * FROM "${schema}".bare LIMIT 1`);
@@ -187,7 +188,7 @@ async function openPair(pool, schema) {
 }
 
 /**
- * Fills the store and the bare table: the manager saves a thousand incomplete tasks, the server makes the rest.
+ * Fills the store and the bare table: the manager saves a thousand incomplete tasks, and SQL statements add the rest.
  *
  * @param {pg.Pool} pool
  * @param {string} schema
@@ -212,7 +213,7 @@ async function fill(pool, schema, manager) {
 }
 
 /**
- * LangGraph's saver on the same server, with the same state as its one channel.
+ * Opens LangGraph's saver on the same server, with the same state in a single channel.
  *
  * @param {string} url
  */

@@ -2,17 +2,17 @@
 import { cpus, totalmem } from "node:os";
 
 /**
- * One limit, and the measured value.
+ * A measured value and its limit.
  *
  * @typedef {object} Row
  * @property {string} what
  * @property {number} measuredMs
- * @property {number} [againstMs] - The baseline, for a bar that is a ratio.
- * @property {number} [limit] - The highest ratio that passes, or the highest time in milliseconds; none for a comparison.
+ * @property {number} [againstMs] - The baseline, if the limit is a ratio.
+ * @property {number} [limit] - The highest ratio or time in milliseconds that passes; missing for a mere comparison.
  */
 
 /**
- * Prints the date, the machine and the versions: without them the figures say nothing.
+ * Prints the date, the machine and the versions, without which the figures mean nothing.
  *
  * @param {string} folder
  */
@@ -50,11 +50,11 @@ export function printRow({ what, measuredMs, againstMs, limit }) {
 }
 
 /**
- * The median and the 99th percentile of some times.
+ * Prints the median and the 99th percentile of some times.
  *
  * @param {string} what
  * @param {number[]} times
- * @param {{ readonly median?: number, readonly last?: number }} [limits] - In milliseconds.
+ * @param {{ readonly median?: number, readonly last?: number }} [limits] - The limits, in milliseconds.
  */
 export function printTimes(what, times, { median, last } = {}) {
   times.sort((a, b) => a - b);

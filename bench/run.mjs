@@ -1,6 +1,6 @@
 // @ts-check
-// All benchmarks, or the named ones: `npm run bench`, `node bench/run.mjs sqlite importing`. Needs a build. A missed
-// limit is printed, but is no failure: the machine may be busy.
+// Runs all benchmarks (`npm run bench`) or the named ones (`node bench/run.mjs sqlite importing`). Needs a build. A
+// missed limit is printed but isn't a failure, because the machine may be busy.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -47,7 +47,7 @@ const benchmarks = {
   ui: benchUi,
 };
 
-// On the project's own disk, because the system's folder for temporary files may be in memory, where fsync is free.
+// The stores are on the project's disk, because the system's temporary folder may be in memory, where fsync is free.
 const cache = fileURLToPath(new URL("../node_modules/.cache", import.meta.url));
 mkdirSync(cache, { recursive: true });
 const folder = mkdtempSync(join(cache, "waymark-bench-"));

@@ -10,26 +10,27 @@ import { median, medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 
 const ROUNDS = 300;
-/** Warm-up rounds of a step, until V8 has compiled the hot code, because a program that stores steps runs for hours. */
+/** Warm-up rounds of a step, in which V8 compiles the hot code, because a program that stores steps runs for hours. */
 const WARMUP = 2000;
 const TURNS = 1000;
-/** How many of the first and of the last turns are compared. */
+/** The number of first turns and of last turns that are compared. */
 const COMPARED = 50;
-/** The steps of one long turn. */
+/** The number of steps in one long turn. */
 const LONG = 10_000;
-/** How long a call takes that a step records. */
+/** The duration of a call whose result a step records. */
 const CALL_MS = 2;
-/** The most that a step may take, relative to the bare insert. */
+/** The limit for the time of a step, as a multiple of a bare insert's time. */
 const LIMITS = { full: 1.8, normal: 4, files: 2.5, postgres: 2 };
 
 /**
- * Steps of runs, compared with saves of the same states on SQLite, and on each storage with bare inserts of their results.
+ * Measures steps of runs against saves of the same states on SQLite, and on each storage against bare inserts of the
+ * steps' results.
  *
  * @param {string} folder
  */
 export async function benchRuns(folder) {
   printHeading("Runs on SQLite, synchronous FULL, results of 1 KB");
-  // The resumed run ends with an error each time.
+  // Nothing is logged, because the resumed run ends with an error each time.
   const logger = { debug() {}, info() {}, warn() {}, error() {} };
   const open = (/** @type {string} */ name) =>
     new CheckpointManager({ storage: new SqliteAdapter({ path: join(folder, `runs-${name}.db`) }), logger });
@@ -85,7 +86,7 @@ async function compareStore(store, logger) {
           await record(`step ${index}`, () => kilobyte(index));
           times.push(performance.now() - start);
         }
-        throw new Error("It is run once more.");
+        throw new Error("This error lets the run be resumed.");
       })
       .catch(() => undefined);
   await run();
@@ -101,8 +102,8 @@ async function compareStore(store, logger) {
 }
 
 /**
- * What steps add to a call that takes time, so that they are marked as running. What of the mark is done while the call
- * waits isn't counted.
+ * Measures the time that a step adds to a call of some duration, for which the step is marked as running. Work on the
+ * mark that is done while the call waits isn't counted.
  *
  * @param {import("waymark").Run} run
  * @param {() => unknown} bare
@@ -118,7 +119,7 @@ async function addedTimes(run, bare) {
       return { ...kilobyte(round), ms: performance.now() - calledAt };
     });
     samples.ours.push(performance.now() - start - calledMs.ms);
-    // Caches are as cold as after a call.
+    // The pause makes the caches as cold as after a call.
     await delay(CALL_MS);
     const before = performance.now();
     await bare();
@@ -133,7 +134,7 @@ async function fillBare(store) {
 }
 
 /**
- * What a resume can't do without, for each row: two digests, the value, and a turn of the event loop.
+ * Does the minimum work of a resume for each row: two digests, parsing the value, and a turn of the event loop.
  *
  * @param {import("./bare-stores.mjs").BareStore} store
  */

@@ -18,8 +18,8 @@ int fdatasync(int file) { return slowly("fdatasync", file); }
 `;
 
 /**
- * Repeats {@link benchSyncsOfASlowDisk} in a process whose syncs take 5 ms longer, as on a cloud's disk: a library that is
- * loaded before the C library waits in each. It needs Linux and a C compiler.
+ * Repeats {@link benchSyncsOfASlowDisk} in a process whose syncs take 5 ms longer, as on a cloud's disk. A preloaded
+ * library delays each sync, which needs Linux and a C compiler.
  *
  * @param {string} folder
  */

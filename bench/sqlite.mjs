@@ -13,12 +13,13 @@ const SMALL = { tasks: 1, checkpointsPerTask: 10 };
 const LARGE = { tasks: 1000, checkpointsPerTask: 100 };
 const TASKS = 100_000;
 const ROUNDS = 500;
-/** Warm-up rounds, until V8 has compiled the hot code, because a program that saves states runs for hours. */
+/** Warm-up rounds, in which V8 compiles the hot code, because a program that saves states runs for hours. */
 const WARMUP = 500;
 
 /**
- * Save and latest against bare better-sqlite3, in stores of 10 and of 100,000 checkpoints. The bare table is the
- * smallest that can find a task's latest state: task, sequence and state, with a primary key of the first two.
+ * Measures `save` and `latest` against bare better-sqlite3, in stores of 10 and of 100,000 checkpoints. The bare table
+ * is the smallest that can find a task's latest state: task, sequence and state, with a primary key of task and
+ * sequence.
  *
  * @param {string} folder
  */
@@ -118,7 +119,8 @@ export async function benchSqlite(folder) {
 }
 
 /**
- * Saves that replace one of 16 messages, without waiting for the disk, against the insert of a whole state with its digest.
+ * Measures saves that replace one of 16 messages, without waiting for the disk, against the insert of a whole state
+ * with its digest.
  *
  * @param {string} place - The beginning of the files' paths.
  */
@@ -178,7 +180,7 @@ async function benchIncomplete(path) {
 }
 
 /**
- * A store of ours and a bare one, of the same size; each call takes the next task.
+ * Opens a store of Waymark and a bare table of the same size; each call takes the next task.
  *
  * @param {string} folder
  * @param {string} name
@@ -200,8 +202,8 @@ async function openPair(folder, name, size) {
 
   let turn = 0;
   let sequence = size.checkpointsPerTask;
-  // 7,919 is prime to the number of tasks. So each task comes once before any comes again, and neighbours don't follow
-  // each other.
+  // 7,919 is coprime to the number of tasks, so every task is used once before any is used again, and neighbouring
+  // tasks don't follow each other.
   const nextTask = () => taskName((turn++ * 7919) % size.tasks);
   const insertMany = bare.transaction((/** @type {number} */ count) => {
     for (let row = 0; row < count; row++) insert.run(nextTask(), ++sequence, texts[row % texts.length]);
@@ -253,7 +255,7 @@ function fillBare(path, size) {
 }
 
 /**
- * Fills a store through the adapter, because drafts can be made once for many tasks. Only the storage is measured later.
+ * Fills a store through the adapter, whose drafts can be made once for many tasks. Only the storage is measured later.
  *
  * @param {string} path
  * @param {typeof SMALL} size

@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 
 /**
- * An agent's state in the middle of its work, about 9 KB as JSON: a conversation, a plan, the files it touched.
+ * Returns an agent's state in the middle of its work, about 9 KB as JSON: a conversation, a plan, and the edited files.
  *
- * @param {number} turn - Makes states differ, as a task's checkpoints do.
+ * @param {number} turn - A number that makes the states of a task differ.
  */
 export function agentState(turn) {
   return {
@@ -53,7 +53,7 @@ function message(index) {
 }
 
 /**
- * Conversations of 16 messages, about 9 KB as JSON. Each differs from the one before it in one message.
+ * Returns conversations of 16 messages, about 9 KB as JSON. Each differs from the previous conversation in one message.
  *
  * @param {number} count
  */

@@ -27,8 +27,8 @@ const stateAt = (/** @type {number} */ turn) => TALKS[turn % TALKS.length] ?? {}
  */
 
 /**
- * What syncing off the event loop brings: one save, saves of many tasks, and how long a save holds up the program. SQLite's
- * copies of its log into the database are included.
+ * Measures the effect of syncing off the event loop: one save, saves of many tasks, and how long a save blocks the
+ * event loop. SQLite's checkpoints of its log are included.
  *
  * @param {string} folder
  */
@@ -44,7 +44,7 @@ export async function benchSyncs(folder) {
   await countPages(folder);
 }
 
-/** The same on a disk whose syncs take longer. @param {string} folder @param {number} syncMs */
+/** Measures saves on a disk whose syncs take longer. @param {string} folder @param {number} syncMs */
 export async function benchSyncsOfASlowDisk(folder, syncMs) {
   printHeading(`SQLite on a disk whose syncs take ${syncMs} ms, saves of 9 KB`);
   for await (const contestants of openContestants(folder)) {
@@ -77,7 +77,10 @@ async function compareOne({ manager, saver }, { rounds, limit }) {
   printRow({ what: "a save, to SqliteSaver's put", measuredMs: ours, againstMs: theirs, limit });
 }
 
-/** @param {Contestants} contestants @param {{ saves: number, limit: number }} options - `saves`: of each task. */
+/**
+ * @param {Contestants} contestants @param {{ saves: number, limit: number }} options - `saves`: the number for each
+ * task.
+ */
 async function compareMany({ manager, saver, bare }, { saves, limit }) {
   const inTasks = (/** @type {(task: string, turn: number) => unknown} */ save) => async () => {
     const inTask = async (/** @type {string} */ task) => {
@@ -118,7 +121,7 @@ async function compareTurns({ manager, bare }) {
   printRow({ what: `the same, the 99th percentile of ${SINGLE.toLocaleString("en")}`, ...row(0.99), limit: 0.5 });
 }
 
-/** The pages that SQLite writes, by the growth of a log that is never copied. @param {string} folder */
+/** Counts the pages that SQLite writes, from the growth of a log that is never copied. @param {string} folder */
 async function countPages(folder) {
   const path = join(folder, "pages.db");
   const manager = new CheckpointManager({ storage: new SqliteAdapter({ path, durability: "normal" }) });

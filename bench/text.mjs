@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url";
 const INSTALLED = fileURLToPath(new URL("../node_modules", import.meta.url));
 
 /**
- * Endless messages of realistic text: the READMEs of the installed packages, one after the other, cut into pieces. Two
- * runs on the same installation get the same messages; after some 2 MB the text begins again.
+ * Yields endless messages of realistic text: the READMEs of the installed packages in order, cut into pieces. Runs on
+ * the same installation get the same messages. After some 2 MB, the text begins again.
  *
  * @param {number} bytes - The UTF-8 bytes of each message; up to 3 fewer where a character would be cut.
  * @returns {Generator<string, never>}
@@ -25,8 +25,8 @@ export function* messages(bytes) {
 }
 
 /**
- * Sorted by path, because file systems list in any order. Links are left out, because they lead to this project's own
- * READMEs, which change.
+ * Returns the READMEs sorted by path, because file systems list files in any order. Skips links, because they lead to
+ * this project's own READMEs, which change.
  */
 function readmes() {
   return readdirSync(INSTALLED, { recursive: true, withFileTypes: true })

@@ -7,14 +7,14 @@ import { medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
-/** The line of the build that asks whether anybody listens. Without it, a save is as it was before the channels. */
+/** The line of the build that checks for listeners. Without this line, a save is the same as before the channels. */
 const GUARD = "if (!tracing.save.hasSubscribers) return this.#appendTo(";
 const ROUNDS = 40_000;
 
 /**
- * What the tracing channels cost a save. Three copies of the build take turns: two as they are, whose difference is the
- * noise, and one without the channel of saves. The storage is in memory and the state tiny, so that the save itself
- * takes as little time as it can.
+ * Measures what the tracing channels cost a save. Three copies of the build take turns: two unchanged copies, whose
+ * difference is the noise, and a copy without the channel of saves. The storage is in memory and the state tiny, so
+ * that the save itself takes as little time as possible.
  *
  * @param {string} folder
  */
@@ -40,7 +40,7 @@ export async function benchTracing(folder) {
 }
 
 /**
- * A save by a copy of the build.
+ * Returns a function that saves with a copy of the build.
  *
  * @param {string} copy - The folder for the copy.
  * @param {(text: string) => string} [change] - Changes the copy.

@@ -6,17 +6,17 @@ import { printRow } from "./report.mjs";
 const CHROMIUM = [process.env["CHROMIUM"] ?? "", "/usr/bin/chromium"].find((path) => existsSync(path));
 const ROUNDS = 7;
 
-/** In the page: waits until `isDone` holds in a drawn frame, and returns the time since `startMs`. */
+/** A function for the page: waits until `isDone` is true in a drawn frame, and returns the time since `startMs`. */
 const WAIT = `(isDone, startMs) => new Promise((resolve) => {
   const look = () => (isDone() ? requestAnimationFrame(() => resolve(performance.now() - startMs)) : requestAnimationFrame(look));
   look();
 })`;
 
 /**
- * The times that a person waits in Chromium: the first tasks on the screen, from the opening of the page, and those of a filter, from
- * its key or button.
+ * Measures how long a person waits in Chromium: from opening the page until the first tasks are on the screen, and from
+ * using a filter's key or button until its tasks are.
  *
- * @param {string} address - As `waymark ui` prints it.
+ * @param {string} address - The address that `waymark ui` prints.
  */
 export async function benchPage(address) {
   if (CHROMIUM === undefined) {
@@ -63,8 +63,8 @@ export async function benchPage(address) {
     await browser.close();
   }
   printRow({ what: "page: the first tasks are on the screen", measuredMs: median(paints), limit: 500 });
-  printRow({ what: "page: those that failed are", measuredMs: median(filters), limit: 100 });
-  printRow({ what: "page: those that failed, with a prefix, are", measuredMs: median(prefixes), limit: 100 });
+  printRow({ what: "page: the failed tasks are shown", measuredMs: median(filters), limit: 100 });
+  printRow({ what: "page: the failed tasks with a prefix are shown", measuredMs: median(prefixes), limit: 100 });
 }
 
 /** @param {number[]} values */

@@ -22,7 +22,7 @@ const STATUSES = /** @type {const} */ (["running", "paused", "completed", "faile
 const STAGES = ["plan", "build", "test"];
 
 /**
- * The time that the server of `waymark ui` takes for an answer, over HTTP, with 100,000 tasks.
+ * Measures how long the server of `waymark ui` takes to answer over HTTP with 100,000 tasks.
  *
  * @param {string} folder
  */

@@ -1,5 +1,5 @@
 // @ts-check
-// A worker that bench/workers.mjs starts. It says when it runs a task, and never ends one.
+// A worker that bench/workers.mjs starts. It reports when it runs a task, and never ends a task.
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
 

@@ -16,7 +16,8 @@ const IDLE_WORKERS = 4;
 const IDLE_MS = 10_000;
 
 /**
- * A dead worker's task: how soon another worker runs it. And what a worker without a task asks of the server.
+ * Measures how soon another worker runs a dead worker's task, and how many statements an idle worker sends to the
+ * server.
  *
  * @param {string} folder
  */
@@ -50,7 +51,7 @@ async function takeovers(place) {
     await untilRuns(first);
     const second = await worker(place);
     const runs = untilRuns(second);
-    // It has looked for a task by then. The kill comes at any moment between two looks.
+    // By now, the other worker has polled for a task. The kill comes at a random moment between two polls.
     await pause(500 + Math.random() * 500);
     const killedAtMs = performance.now();
     first.kill("SIGKILL");
@@ -64,7 +65,7 @@ async function takeovers(place) {
   return median(samples);
 }
 
-/** The statements a second of each worker. @param {string} url */
+/** Returns the number of statements that each worker sends a second. @param {string} url */
 async function idleStatements(url) {
   const workers = await Promise.all(Array.from({ length: IDLE_WORKERS }, () => worker(url)));
   const client = new pg.Client(url);
@@ -81,7 +82,7 @@ async function idleStatements(url) {
   return rows[0].calls / IDLE_WORKERS / (IDLE_MS / 1000);
 }
 
-/** A worker that looks for tasks. @param {string} place */
+/** Starts a worker that polls for tasks. @param {string} place */
 async function worker(place) {
   const child = fork(join(import.meta.dirname, "worker.mjs"), [place, String(TTL_MS)]);
   await once(child, "message");

@@ -1,11 +1,11 @@
 // @ts-check
-// npm run chaos: workers on each storage are killed, stopped and cut off while they run tasks, and the server is killed too.
-// Then it compares what they did with the plan, and prints counts. It exits with 1 if something was lost, done twice or left
-// waiting, and prints the seed.
+// npm run chaos: kills, stops and cuts off workers on each storage while they run tasks, and also kills the server.
+// Then compares the workers' records with the plan, and prints the seed and counts. Exits with 1 if anything was lost,
+// done twice or left waiting.
 //
-//   -- --seconds=3600      the time of the faults on PostgreSQL; SQLite and json-file take a third and a fifth of it
-//   -- --storage=sqlite    one storage
-//   -- --seed=42           the same tasks and faults again; processes and disks still take their own time
+//   -- --seconds=3600      duration of the faults on PostgreSQL; SQLite takes a third of it, json-file a fifth
+//   -- --storage=sqlite    only this storage
+//   -- --seed=42           the same tasks and faults again; the timing of processes and disks still varies
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { bundled } from "../tests/support/bundled.mjs";
 
-/** How much of the time, and how many workers and tasks a second, each storage gets. */
+/** The share of the time, the number of workers, and the tasks a second of each storage. */
 const STORAGES = /** @type {const} */ ([
   { storage: "postgres", share: 1, workers: 8, tasksPerSecond: 6 },
   { storage: "sqlite", share: 1 / 3, workers: 4, tasksPerSecond: 4 },
@@ -45,7 +45,7 @@ const folder = mkdtempSync(join(tmpdir(), "waymark-chaos-"));
 const startedMs = Date.now();
 console.log(`Seed ${seed}.`);
 try {
-  // Side by side: a storage's workers mostly wait.
+  // The storages run in parallel, because their workers mostly wait.
   await Promise.all(chosen.map(runOn));
 } catch (error) {
   // Workers on the other storages may still write into the folder.

@@ -1,6 +1,6 @@
 // @ts-check
-// The full check, of which the longest parts take turns: `npm run check`. `-- --after-tests` leaves out the build and the
-// quick tests, for CI, which has done both.
+// Runs the full check: `npm run check`. The longest parts take turns from one check to the next. `-- --after-tests`
+// skips the build and the quick tests, which CI has already done.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { memoryDisk } from "../tests/support/memory-disk.mjs";
@@ -8,17 +8,16 @@ import { runSteps } from "./steps.mjs";
 
 const disk = memoryDisk();
 if (disk !== undefined) process.env["TMPDIR"] ??= disk;
-// Every kill is tried. A tenth of the faults, power losses, damaged bytes and broken adapters is tried: another tenth each
-// time.
+// Each check tries all kills, but only a random tenth of the faults, power cuts, damaged bytes and broken adapters.
 process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
-// Each check makes other random tests, the same in all of its steps.
+// Each check chooses a new seed, which all of its random tests use.
 process.env["WAYMARK_SEED"] ??= String(Math.floor(Math.random() * 2 ** 31));
 console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${process.env["WAYMARK_CRASH_TENTH"]}`);
 
-// Every slow test with kills or stopped processes runs each time. The others take turns: a tenth of their files each time.
-// `WAYMARK_TESTS=slow npx vitest run` runs all.
+// Slow tests with kills or stopped processes always run. Of the remaining slow files, each check runs another tenth.
+// `WAYMARK_TESTS=slow npx vitest run` runs all of them.
 const TURNS = 10;
-/** Takes minutes, so it runs beside steps that compute. */
+/** This test takes minutes, so it runs in parallel with steps that compute. */
 const PROGRAMS = "tests/programs/in-processes.slow.test.ts";
 const turn = Number(process.env["WAYMARK_CRASH_TENTH"]) % TURNS;
 const slowFiles = listFiles("tests/**/*.slow.test.ts").filter((path) => !isCrashTest(path) && path !== PROGRAMS);
@@ -33,12 +32,12 @@ const buildAndQuickTests = [
   },
 ];
 
-// Beside tests that wait for processes and disks run steps that compute, so that no processor is idle.
+// Steps that compute run in parallel with tests that wait for processes and disks, so that no processor is idle.
 await runSteps([
   ...(process.argv.includes("--after-tests") ? [] : buildAndQuickTests),
   [
     {
-      name: "slow tests but the crash tests: every kill, and a tenth of the others",
+      name: "slow tests except the crash tests: every kill, and a tenth of the others",
       command: `npx vitest run ${TRIED.join(" ")}`,
       env: { ...process.env, WAYMARK_TESTS: "slow" },
     },
@@ -82,16 +81,16 @@ await runSteps([
     { name: "the example of an adapter for Redis", command: "npm run examples -w waymark-example-redis-adapter" },
   ],
   { name: "Bun: the conformance suite with its SQLite", command: "node tests/bun/run.mjs" },
-  // Runs by itself, because it builds anew and the other steps load the build.
+  // This step runs alone, because it builds again and the other steps load the build.
   { name: "the packages: publint, attw, installed elsewhere", command: "npm run package" },
 ]);
 
-/** scripts/crash.mjs runs these. @param {string} path */
+/** Whether scripts/crash.mjs runs this test. @param {string} path */
 function isCrashTest(path) {
   return path.startsWith("tests/crash/") || path.startsWith("tests/hostile/naughty-strings");
 }
 
-/** Whether a file has fewer random cases in `npm test`. @param {string} path */
+/** Whether a file's random tests have fewer cases in `npm test`. @param {string} path */
 function countsCases(path) {
   return readFileSync(path, "utf8").includes("casesOf(");
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// See .ci/run. Works in clones of the committed state, in a temporary folder.
+// Runs CI (see .ci/run) in clones of the committed state, in a temporary folder.
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,8 @@ import { delimiter, join } from "node:path";
 import { runSteps } from "./steps.mjs";
 
 /**
- * The newest major version of Node with long-term support. It is raised by hand, so that CI changes only with a commit.
+ * The newest major version of Node with long-term support. It is updated manually, so that CI changes only with a
+ * commit.
  */
 const NEWEST_LTS_MAJOR = 26;
 
@@ -15,7 +16,7 @@ const root = join(import.meta.dirname, "..");
 const work = mkdtempSync(join(tmpdir(), "waymark-ci-"));
 const clone = join(work, "clone");
 const ltsClone = join(work, "lts-clone");
-// The npm package of Node's own binaries carries the headers too, which native modules are built against.
+// This npm package has Node's binary and also the headers that native modules are compiled with.
 const ltsPackage = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
 const lts = join(work, "lts", "node_modules", ltsPackage);
 const ltsEnv = {
@@ -24,7 +25,7 @@ const ltsEnv = {
   npm_config_nodedir: lts,
 };
 
-/** The newest Node runs the tests of files, locks, databases and processes, which depend most on Node. */
+/** The tests that depend most on Node: files, locks, databases and processes. Only they run on the newest Node. */
 const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/runners/processes", "tests/package"];
 
 const tools = toolsToInstall();
@@ -48,7 +49,7 @@ try {
   execFileSync("git", ["clone", "--quiet", root, clone]);
   execFileSync("git", ["clone", "--quiet", root, ltsClone]);
   await runSteps([
-    // The tests need the tools, and both installations compile better-sqlite3.
+    // The tests need the tools, and both installations compile better-sqlite3, so these run one after another.
     ...(tools.length > 0 ? [[...tools, newestNode], readmeTests] : [[readmeTests, newestNode]]),
     [
       { name: "the README's main job", command: "npm start", cwd: clone },
@@ -72,9 +73,9 @@ try {
 }
 
 /**
- * The step that installs the Debian packages that some tests need: strace for the crash tests, zsh and fish for the
- * completion tests, PostgreSQL and PgBouncer for the tests of a standby and a pooler, Redis for the test of its adapter,
- * Chromium with a font for the page and the site. If a package is missing, its tests are skipped and say so.
+ * Returns the step that installs the Debian packages that some tests need: strace for the crash tests, zsh and fish for
+ * the completion tests, PostgreSQL and PgBouncer for the tests of a standby and a pooler, Redis for the test of its
+ * adapter, Chromium with a font for the page and the site. If a package is missing, its tests are reported as skipped.
  */
 function toolsToInstall() {
   const succeeds = (/** @type {string[]} */ ...[command = "", ...args]) =>
@@ -87,7 +88,7 @@ function toolsToInstall() {
   return [{ name: "tools", command: `${install} || echo "Not installed: ${missing.join(", ")}"` }];
 }
 
-/** The README's second command: the one that passes the tests. */
+/** Returns the README's second command, which runs the tests. */
 function readmeTestCommand() {
   const commands = [...readFileSync(join(root, "README.md"), "utf8").matchAll(/^(npm ci && npm \w+)/gm)].map(
     ([line]) => line,

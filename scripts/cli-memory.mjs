@@ -1,8 +1,8 @@
 // @ts-check
-// `waymark list`, `export`, `import`, `copy` and `prune` over 20,000 checkpoints stay under 180 MB, from each
-// kind of storage and into each. Takes minutes; run after `npm run build`. Part of `npm run check`, where files: and
-// tasks: have fewer checkpoints, since a disk takes milliseconds for each of their saves. `--full` gives each storage
-// 100,000, which is best done in memory (TMPDIR=/dev/shm).
+// Checks that `waymark list`, `export`, `import`, `copy` and `prune` over 20,000 checkpoints stay under 180 MB of
+// memory, from and into each kind of storage. Takes minutes and needs a build. Part of `npm run check`, where files:
+// and tasks: have fewer checkpoints, because a disk takes milliseconds for each of their saves. With `--full`, each
+// storage has 100,000, which is best done in memory (TMPDIR=/dev/shm).
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs, { mkdtempSync, rmSync } from "node:fs";
@@ -15,12 +15,12 @@ const CHECKPOINTS = isFull ? 100_000 : 20_000;
 const IN_FILES = isFull ? CHECKPOINTS : 5_000;
 const IN_TASKS = isFull ? CHECKPOINTS : 2_000;
 const PER_TASK_FILE = 100;
-// On SQLite some 30 MB are those of the thread that copies its log.
+// On SQLite, some 30 MB belong to the thread that copies its log.
 const LIMIT_KB = 180_000;
-/** A plan holds all checkpoints of one task. With `--full`, the largest task has 50,000, and each takes a kilobyte. */
+/** A plan has all checkpoints of one task in memory. With `--full`, the largest task has 50,000 of a kilobyte each. */
 const PRUNE_LIMIT_KB = LIMIT_KB + (isFull ? 50_000 : 0);
 
-/** Memory is measured, not the disk, so files aren't synced. (SQLite syncs its own files itself.) */
+/** Skips syncs of files, because only memory is measured. (SQLite syncs its files itself.) */
 fs.fsync = Object.assign(
   (/** @type {number} */ _file, /** @type {(error: Error | null) => void} */ done) => void setImmediate(done, null),
   { __promisify__: async () => {} },
@@ -31,11 +31,11 @@ const unsynced = `
   import { syncBuiltinESMExports } from "node:module";
   fs.fsync = (_file, done) => void setImmediate(done, null);
   syncBuiltinESMExports();`;
-/** Loaded into the command's process. Prints its peak memory at its end. */
+/** Code for the command's process that prints the process's peak memory at its end. */
 const reporter = 'process.on("exit", () => process._rawDebug("maxRSS=" + process.resourceUsage().maxRSS));';
 const preload = `data:text/javascript,${encodeURIComponent(unsynced + reporter)}`;
 
-// Loaded once the file system's functions are replaced.
+// Imported only now, after the file system's functions have been replaced.
 const { SqliteAdapter } = await import("waymark/adapters/sqlite");
 const { openStorage } = await import("waymark/adapters");
 
@@ -49,7 +49,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Half of the checkpoints are in one task. */
+/** Tests a SQLite store with half of the checkpoints in one task. */
 async function fromSqlite() {
   const adapter = new SqliteAdapter({ path: join(folder, "from.db"), durability: "normal" });
   await fill("sqlite:from.db", adapter, CHECKPOINTS, (n) => (n % 2 === 0 ? 0 : n % 499));
@@ -64,7 +64,7 @@ async function fromSqlite() {
   run("sqlite:copy.db", ["prune", "--all", "--keep-last", "10", "--yes"]);
 }
 
-/** Only a tenth of the checkpoints are in one task, because each save lists its task's folder. */
+/** Tests JSON files. Only a tenth of the checkpoints are in one task, because each save lists its task's folder. */
 async function fromFiles() {
   const storage = openStorage("files:from-files", { relativeTo: folder });
   await fill("files:from-files", storage, IN_FILES, (n) => (n % 10 === 0 ? 0 : 1 + (n % 997)));
@@ -74,7 +74,7 @@ async function fromFiles() {
   run("files:from-files", ["copy", "--to", "files:copy-files"], identical(IN_FILES));
 }
 
-/** Each task has few checkpoints, so that its file stays small, because each save writes the whole file. */
+/** Tests a file per task. Each task has few checkpoints, because each save writes its whole file. */
 async function fromTasks() {
   const storage = openStorage("tasks:from-tasks", { relativeTo: folder });
   await fill("tasks:from-tasks", storage, IN_TASKS, (n) => Math.floor(n / PER_TASK_FILE));
@@ -93,7 +93,7 @@ function identical(count) {
  * @param {string} url
  * @param {import("waymark").StorageAdapter} adapter
  * @param {number} count
- * @param {(n: number) => number} taskOf the task number of the n-th checkpoint
+ * @param {(n: number) => number} taskOf - Returns the number of the nth checkpoint's task.
  */
 async function fill(url, adapter, count, taskOf) {
   const startedMs = Date.now();
@@ -115,7 +115,7 @@ async function fill(url, adapter, count, taskOf) {
   console.log(`${url}: ${count} checkpoints, ${secondsSince(startedMs)} s`);
 }
 
-/** @param {string} url @param {string[]} args @param {string} [ending] the end of its output */
+/** @param {string} url @param {string[]} args @param {string} [ending] - The expected end of the output. */
 function run(url, args, ending = "") {
   const startedMs = Date.now();
   const { status, stdout, stderr } = spawnSync(

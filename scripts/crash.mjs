@@ -1,10 +1,11 @@
 // @ts-check
-// npm run crash: every test of tests/crash in full, and the hostile strings. Then it prints how much each
-// test tried, and what was lost.
-// `-- --every-call` kills at reads and locks as well, which takes some minutes more; `-- --tenth` tries a tenth of the kills.
-// Other arguments are vitest's, instead of all tests: `-- tests/crash/kills.test.ts -t sqlite`.
-// With WAYMARK_CRASH_TENTH, which is 0 to 9, every kill is tried, and that tenth of the faults, power losses and
-// damaged bytes.
+// npm run crash: runs all tests of tests/crash in full, and the hostile strings. Prints how many cases each test tried
+// and how many lost data.
+//   -- --every-call   also kills at reads and locks, which takes some minutes more
+//   -- --tenth        tries only a tenth of the kills
+// Other arguments are passed to vitest, which then runs only these tests: `-- tests/crash/kills.test.ts -t sqlite`.
+// With WAYMARK_CRASH_TENTH from 0 to 9, all kills are tried, but only that tenth of the faults, power cuts and damaged
+// bytes.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,9 +13,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundled } from "../tests/support/bundled.mjs";
 
-/** One line that a test has counted: see tests/crash/counts.ts. @typedef {{ what: string, store: string, operation: string, tried: number, lost: number }} Count */
+/**
+ * A line of counts that a test has written (see tests/crash/counts.ts). @typedef {{ what: string, store: string,
+ * operation: string, tried: number, lost: number }} Count
+ */
 
-/** How many attempts a whole run makes. */
+/** What a complete run must have tried. */
 const WHAT = [
   ...[
     "kill points",
@@ -42,14 +46,14 @@ try {
       WAYMARK_TESTS: "full",
       WAYMARK_CRASH_CALLS: /--(every|tenth)/.exec(process.argv.join(" "))?.[1] ?? "",
       WAYMARK_CRASH_COUNTS: file,
-      // Some thousand processes load this program, and one file loads faster than twenty.
+      // Thousands of processes load this program, and one bundled file loads faster than twenty files.
       WAYMARK_CRASH_PROGRAM: fileURLToPath(await bundled("tests/crash/program.mjs")),
     },
   });
   const counts = counted(file);
   print(counts);
   const missing = WHAT.filter((what) => !counts.some((count) => count.what === what && count.tried > 0));
-  // Skipped tests pass too: without strace, or if no disk can be mounted.
+  // Skipped tests also pass. Tests are skipped if strace is missing or no disk can be mounted.
   if (missing.length > 0) console.log(`\nNOT TRIED, for the reasons above: ${missing.join("; ")}.`);
   if (tenth !== undefined) {
     const kills = process.argv.includes("--tenth") ? "A tenth of the kills" : "All kills";
@@ -74,7 +78,9 @@ function counted(path) {
   }
 }
 
-/** As a Markdown table, for docs/durability.md: a line per kind of fault and storage. @param {Count[]} counts */
+/**
+ * Prints a Markdown table for docs/durability.md, with a line per kind of fault and storage. @param {Count[]} counts
+ */
 function print(counts) {
   console.log("\n| what | storage | tried | lost |\n| --- | --- | ---: | ---: |");
   for (const [what, ofKind] of grouped(counts, "what")) {
@@ -84,7 +90,10 @@ function print(counts) {
   }
 }
 
-/** The groups are in the order of their first counts. @param {readonly Count[]} counts @param {"what" | "store"} by */
+/**
+ * Groups the counts, in the order of each group's first count. @param {readonly Count[]} counts @param {"what" |
+ * "store"} by
+ */
 function grouped(counts, by) {
   /** @type {Map<string, Count[]>} */
   const groups = new Map();

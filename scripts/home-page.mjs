@@ -1,7 +1,7 @@
 // @ts-check
 import { execFileSync } from "node:child_process";
 
-/** The address of the repository's page, from the clone's remote `origin`; `undefined` without one. */
+/** Returns the address of the repository's page, from the clone's remote `origin`; `undefined` if there is none. */
 export function homePage() {
   return homeOf(originUrl());
 }
@@ -15,7 +15,7 @@ function originUrl() {
 }
 
 /**
- * The address of the repository's page, without the user's name or password that a remote may contain.
+ * Returns the address of the repository's page, without the user name or password that a remote may contain.
  *
  * @param {string} url - `https://host/owner/name.git`, or `git@host:owner/name.git`
  */

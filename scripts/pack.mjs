@@ -1,6 +1,6 @@
 // @ts-check
-// `prepack` of each package, run in its folder: builds it, and writes the manifest and the README that npm
-// gets. `--undo`, its `postpack`, puts the repository's own back.
+// The `prepack` script of each package, run in its folder: builds the package, and writes the manifest and the README
+// for npm. With `--undo`, the `postpack` script: restores the repository's files.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
@@ -9,7 +9,7 @@ import { homePage } from "./home-page.mjs";
 const root = join(import.meta.dirname, "..");
 const folder = process.cwd();
 const inRepository = relative(root, folder).split(sep).join("/");
-/** The repository's own files while the package is made. If packing was interrupted, they are still there. */
+/** Keeps the repository's files while the package is made. If packing was interrupted, the files are still here. */
 const kept = join(folder, ".packing");
 const FILES = ["package.json", "README.md"];
 
@@ -17,7 +17,7 @@ restore();
 if (!process.argv.includes("--undo")) {
   const home = homePage();
   const manifest = JSON.parse(readFileSync("package.json", "utf8"));
-  // Links to pages of the repository would break on npm.
+  // Without an address, the README's links to pages of the repository would break on npm.
   if (process.env["npm_command"] === "publish" && home === undefined) {
     throw new Error(
       "Not published: this clone has no remote `origin`, which the package's links to its pages begin with.",
@@ -38,15 +38,16 @@ function restore() {
   rmSync(kept, { recursive: true });
 }
 
-/** The types of the other packages come from the SDK's build. */
+/** Builds a package. The other packages need the types from the SDK's build. */
 function build() {
   const needsAll = inRepository === "" || !existsSync(join(root, "dist"));
-  // npm's own answer stands on stdout (`npm pack --json`).
+  // The build prints to stderr, because stdout has npm's own answer (`npm pack --json`).
   execFileSync("npm", ["run", "build"], { cwd: needsAll ? root : folder, stdio: ["ignore", 2, 2] });
 }
 
 /**
- * Returns the manifest to publish. `waymark/kit` carries no promise, so packages depend on each other's exact version.
+ * Returns the manifest to publish. `waymark/kit` may change in any version, so packages depend on each other's exact
+ * version.
  *
  * @param {any} manifest
  * @param {string | undefined} home
@@ -67,8 +68,8 @@ function published(manifest, home) {
 }
 
 /**
- * Makes links to the repository's files begin with its address. Without an address, links become text, and pictures are
- * left out.
+ * Makes links to the repository's files begin with its address. Without an address, links become text and pictures are
+ * removed.
  *
  * @param {string} text
  * @param {string | undefined} home

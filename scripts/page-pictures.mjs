@@ -1,6 +1,6 @@
 // @ts-check
-// Makes docs/pictures/ui-*.png, the pictures of the page in the documentation: `npm run pictures`. The runs really run, two
-// of them on an earlier clock. Needs a build, and Chromium.
+// Makes docs/pictures/ui-*.png, the documentation's pictures of the page: `npm run pictures`. The pictures show real
+// runs, two of them with an earlier clock. Needs a build and Chromium.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -32,7 +32,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Tasks of two days ago. */
+/** Saves tasks of two days ago. */
 async function saveOlder() {
   const clock = () => Date.now() - 2 * DAY_MS;
   const older = new CheckpointManager({ storage, ownsStorage: false, clock });
@@ -43,7 +43,7 @@ async function saveOlder() {
   await older.close();
 }
 
-/** Tasks of now. `ready`: all have got as far as the pictures show. */
+/** Starts tasks of today. `ready` resolves once all of them have reached the state that the pictures show. */
 function fill() {
   const options = { signal: stop.signal };
   const refund = manager.run(

@@ -1,7 +1,7 @@
 // @ts-check
-// node scripts/prp-corpus.mjs FOLDER…: puts the PRPs below each folder through `checkPrp`, after `npm run build`. Prints how
-// many have commands, how many of these are read, their gates, and those that are refused, with the reasons. `-- --list`
-// prints the gates of each PRP as well, to compare them with its text.
+// node scripts/prp-corpus.mjs FOLDER…: checks the PRPs below each folder with `checkPrp`. Needs a build. Prints how
+// many PRPs have commands, how many of these can be read, the number of their gates, and the refused PRPs with the
+// reasons. `--list` also prints the gates of each PRP, to compare them with its text.
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { checkPrp } from "waymark-runners/prp";
@@ -63,8 +63,8 @@ function filesBelow(folder) {
 }
 
 /**
- * A PRP with commands: its name or title says PRP, it has headings of the usual template, and a fence of a shell's
- * language. Whether its headings speak of validation doesn't count.
+ * Whether a file is a PRP with commands: its name or a heading contains "PRP", it has headings of the usual template, and it
+ * has a code fence of a shell. Headings about validation aren't required.
  *
  * @param {string} path @param {string} folder
  */

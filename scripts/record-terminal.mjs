@@ -1,7 +1,7 @@
 // @ts-check
-// Makes docs/pictures/recording.svg, the recording in the README: `npm run record`. Each command really runs, in a
-// terminal of `script` (util-linux), and Chromium shows the page at the end. Only the typing and the pauses are made up.
-// Needs a build.
+// Makes docs/pictures/recording.svg, the recording in the README: `npm run record`. The commands run for real in a
+// terminal of `script` (util-linux), and Chromium shows the page at the end. Only the typing and the pauses are
+// simulated. Needs a build.
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ console.log(sent);
 await manager.close();
 `;
 
-/** Each call is printed, and takes as long as a quick real one. */
+/** Stand-ins that print each call and take as long as quick real calls. */
 const TOOLS = `import { setTimeout as work } from "node:timers/promises";
 
 async function call(name, ms, result) {
@@ -46,12 +46,12 @@ export const database = () => call("database: select sum(total) from orders", 40
 export const mail = () => call("mail: to team@example.com", 300, "The report is sent.");
 `;
 
-/** `start` is above 0, because svg-term puts an empty frame at 0. */
+/** The times in the recording. `start` is above 0, because svg-term puts an empty frame at 0. */
 const SECONDS = { start: 1, perKey: 0.02, beforeEnter: 0.2, toRead: 1.4, page: 4 };
-/** As high as the terminal's window, whose width the picture takes. */
+/** The size of the page: as high as the terminal's window at the picture's width. */
 const PAGE = { width: 1280, height: 600 };
 const PROMPT = "\x1b[2J\x1b[H\x1b[32m$\x1b[0m ";
-/** The dark palette of docs/pictures, as a terminal's colors. @type {import("svg-term").SvgTermTheme} */
+/** The dark palette of docs/pictures as terminal colors. @type {import("svg-term").SvgTermTheme} */
 const THEME = {
   0: [21, 27, 35],
   1: [248, 81, 73],
@@ -91,7 +91,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** A project that has Waymark installed. */
+/** Makes a project that has Waymark installed. */
 function fill() {
   mkdirSync(join(folder, "node_modules"));
   symlinkSync(root, join(folder, "node_modules", "waymark"));
@@ -101,7 +101,7 @@ function fill() {
   writeFileSync(join(folder, "tools.mjs"), TOOLS);
 }
 
-/** What Chromium shows of the task, as a PNG in base64. */
+/** Returns the task's page in Chromium as a PNG in base64. */
 async function pagePicture() {
   const waymark = join(root, "cli", "bin", "waymark.js");
   const server = spawn(process.execPath, [waymark, "ui", "--no-open"], {
@@ -136,7 +136,7 @@ async function photograph(url) {
 }
 
 /**
- * The page covers the terminal at the end, and then all begins again.
+ * Adds the page, which covers the terminal at the end of the recording, before it starts over.
  *
  * @param {string} svg
  * @param {string} page
@@ -153,8 +153,8 @@ function withPage(svg, page, from, end) {
 }
 
 /**
- * The session as an asciicast of version 2. The first command's output is there from the first frame on, because a
- * picture that doesn't move shows only that frame.
+ * Records the session as an asciicast of version 2. The first frame already has the first command's output, because a
+ * still picture shows only that frame.
  */
 function record() {
   const lines = [JSON.stringify({ version: 2, width: COLUMNS, height: ROWS })];
@@ -171,7 +171,7 @@ function record() {
     }
     at += SECONDS.beforeEnter;
     show("\r\n");
-    // The page covers what it prints.
+    // The page covers the output of `waymark ui`, so it isn't run here.
     if (command === "waymark ui") break;
     show(run(command));
     at += SECONDS.toRead;
@@ -183,7 +183,7 @@ function record() {
 }
 
 /**
- * A command's output to a terminal.
+ * Returns a command's output in a terminal.
  *
  * @param {string} command
  */
@@ -192,7 +192,7 @@ function run(command) {
   const line = `stty cols ${COLUMNS} rows ${ROWS}; ${command.replace(/^waymark/, waymark)}`;
   const { stdout, stderr, error } = spawnSync("script", ["-qefc", line, "/dev/null"], {
     cwd: folder,
-    // bash would say "Killed" in a long line with the process's id.
+    // bash would print "Killed" in a long line with the process's id; sh doesn't.
     env: { ...process.env, SHELL: "/bin/sh", TERM: "xterm" },
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],

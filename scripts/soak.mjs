@@ -1,6 +1,6 @@
 // @ts-check
-// npm run soak: saves and reads for a long time, with retention on, and checks that neither heap nor files grow. `--
-// --scale=0.1` does a tenth; `-- --only=sqlite` one storage.
+// npm run soak: saves and reads for a long time with retention, and checks that neither heap nor files grow.
+// `-- --scale=0.1` does a tenth of the work; `-- --only=sqlite` tests one storage.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,23 +17,23 @@ import { bundled } from "../tests/support/bundled.mjs";
 const { values } = parseArgs({ options: { scale: { type: "string", default: "1" }, only: { type: "string" } } });
 const scale = Number(values.scale);
 if (!(scale >= 0.01))
-  throw new RangeError("--scale must be from 0.01 on: below, the store isn't full before it is measured.");
+  throw new RangeError("--scale must be at least 0.01: with less, the store isn't full before it is measured.");
 
-/** How many checkpoints of each task are kept. */
+/** The number of checkpoints kept of each task. */
 const KEEP_LAST = 10;
 const TASKS = 20;
 const SAMPLES = 40;
-/** More than 1 KB: for larger states, the databases store only the changes. */
+/** A text of more than 1 KB, because the databases store only the changes of states of that size. */
 const LONG = readFileSync(new URL("../README.md", import.meta.url), "utf8").slice(0, 1500);
 /**
- * How much more the last quarter of a soak may use than the second. Heap sizes vary by as much from one sample to the
- * next.
+ * How much more heap the last quarter of a soak may use than the second quarter. Heap sizes vary by this much between
+ * samples.
  */
 const HEAP_SLACK_BYTES = 2 * 1024 * 1024;
 const FILE_SLACK = 1.1;
 
 /**
- * A storage to soak. `bytes` gives its size if that isn't the folder's; `stop` ends its server.
+ * A storage to soak. `bytes` returns its size, by default the folder's; `stop` ends its server.
  *
  * @typedef {{ storage: import("waymark").StorageAdapter, bytes?: () => Promise<number>, stop?: () => Promise<void> }} Soaked
  */
@@ -41,7 +41,7 @@ const FILE_SLACK = 1.1;
 /** @type {{ name: string, times: number, open: (folder: string) => Soaked | Promise<Soaked> }[]} */
 const SOAKS = [
   { name: "memory", times: 1_000_000, open: () => ({ storage: new MemoryAdapter() }) },
-  // `normal`, because a million syncs take hours and would show nothing more about growth.
+  // Durability is `normal`, because a million syncs take hours and don't affect growth.
   {
     name: "sqlite",
     times: 1_000_000,
@@ -54,7 +54,8 @@ const SOAKS = [
   { name: "postgres", times: 100_000, open: openPostgres },
 ];
 
-if (globalThis.gc === undefined) throw new Error("Run it as `npm run soak`: the heap is only measured after gc().");
+if (globalThis.gc === undefined)
+  throw new Error("Run `npm run soak`, which makes gc() available: the heap is measured only after gc().");
 console.log(
   "| storage | saves | reads | minutes | heap: 2nd quarter | heap: last quarter | files: 2nd | files: last | |",
 );
@@ -90,14 +91,14 @@ async function run({ name, times, open }) {
   report(name, saves, (performance.now() - startedMs) / 60_000, samples);
 }
 
-/** A separate server, without syncs, because they don't change what grows. @returns {Promise<Soaked>} */
+/** Starts a separate server without syncs, which don't affect growth. @returns {Promise<Soaked>} */
 async function openPostgres() {
   const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
   const { url, stop } = await startPostgres(["-c", "fsync=off"]);
   const bytes = async () => {
     const client = new pg.Client(url);
     await client.connect();
-    // The server does this from time to time. Until then, removed rows keep their space.
+    // The server vacuums only from time to time, and until then, removed rows keep their space.
     await client.query("VACUUM");
     const tables = "SELECT oid FROM pg_class WHERE relnamespace = 'waymark'::regnamespace AND relkind = 'r'";
     const { rows } = await client.query(`SELECT sum(pg_total_relation_size(oid)) AS bytes FROM (${tables}) t`);

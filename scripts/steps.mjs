@@ -3,23 +3,23 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-/** How many of a failed step's last lines are shown again at the end. */
+/** The number of a failed step's last lines that are shown again at the end. */
 const LAST_LINES = 25;
-/** How many lines about failed tests stand under a failed step, and how long each may be. */
+/** The maximum number of lines about failed tests under a failed step, and their maximum length. */
 const MOST_FAILURES = 10;
 const LONGEST = 200;
 
-/** The mark at the beginning of a line that names a failed test, in vitest's and in Node's output. */
+/** Matches a line that names a failed test, in the output of vitest and of Node. */
 const NAMES_A_FAILURE = /^\s*(FAIL|×|not ok|✖) /;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the escape is what begins a colour.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a color begins with the escape character.
 const COLOURS = /\u001B\[[0-9;]*m/g;
 
 /** @typedef {{ name: string, command: string, env?: NodeJS.ProcessEnv, cwd?: string }} Step */
 
 /**
- * Runs named commands one after another, and the commands of an inner list side by side. Continues after a failure. At
- * the end it prints the failures, because only the end of a long log is kept, and then the line that programs look for.
+ * Runs named commands one after another, and the commands of an inner list in parallel. Continues after a failure. At
+ * the end, prints the failures, because only the end of a long log is kept, and then the line that programs parse.
  *
  * @param {readonly (Step | readonly Step[])[]} steps
  */
@@ -64,7 +64,9 @@ async function runShown(command, where) {
   return { status, lines };
 }
 
-/** The names of the first failed tests, each with the error's first line. @param {readonly string[]} lines */
+/**
+ * Returns the names of the first failed tests, each with the first line of its error. @param {readonly string[]} lines
+ */
 function failuresAmong(lines) {
   const named = lines.flatMap((line, at) => (NAMES_A_FAILURE.test(line) ? lines.slice(at, at + 2) : []));
   return [...new Set(named.map((line) => line.trim().slice(0, LONGEST)))].slice(0, MOST_FAILURES);

@@ -1,11 +1,11 @@
 // @ts-check
-// A plugin for TypeDoc: it gives modules the names that they are imported by.
+// A plugin for TypeDoc that names modules as they are imported.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Converter } from "typedoc";
 
 const { compilerOptions } = JSON.parse(readFileSync(join(import.meta.dirname, "..", "tsconfig.json"), "utf8"));
-/** The import names, by the names that TypeDoc makes of the files. */
+/** The import names, by the names that TypeDoc derives from the files. */
 const importNames = new Map(
   Object.entries(compilerOptions.paths).map(([name, [file]]) => [
     file.replace(/^\.\/|\.ts$/g, "").replace(/\/index$/, ""),

@@ -1,5 +1,5 @@
-// `waymark/testing`: simulates time, stops and resumes a run at every point, in memory, and checks the history of real
-// processes.
+// `waymark/testing`: `SimulatedRuntime` simulates time, `rehearse` stops a run in memory at every point and resumes it,
+// and `checkHistory` checks the storage calls of real processes.
 export type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./history/calls.js";
 export { checkHistory, type HistoryViolation } from "./history/check.js";
 export { parseHistory, type RecordHistoryOptions, recordHistory } from "./history/record.js";

@@ -4,18 +4,18 @@ export interface Rehearsal<Result = unknown> {
   readonly result: Result | undefined;
   /** How many steps the undisturbed run had. */
   readonly steps: number;
-  /** At how many places the run was stopped and resumed. */
+  /** The number of places where the run was stopped and resumed. */
   readonly stops: number;
   /** Empty if the run gives the same results wherever it is stopped. */
   readonly problems: readonly RehearsalProblem[];
   /**
-   * Steps whose functions ran again after a stop. A kill between a step's end and its record looks like a kill within
-   * the step. Pass the step's `key` to an action that must not happen twice, or use `atMostOnce`.
+   * Steps whose functions ran again after a stop. If a kill comes after a step's end but before its record, the step
+   * runs again. Pass the step's `key` to an action that must not happen twice, or use `atMostOnce`.
    */
   readonly ranTwice: readonly StepThatRanTwice[];
-  /** Steps with `atMostOnce` that a stop interrupted. The rest of such a run isn't compared. */
+  /** Steps with `atMostOnce` that a stop interrupted. After such a step, the run isn't compared any further. */
   readonly interrupted: readonly InterruptedStep[];
-  /** The report, for people. */
+  /** A report for people to read. */
   readonly text: string;
 }
 
@@ -23,31 +23,31 @@ export interface Rehearsal<Result = unknown> {
 export interface RehearsalProblem {
   /**
    * `different`: a step's result, a milestone or the run's result differs from the undisturbed run. `unstable`: a
-   * step's name depends on chance, so the resumed run doesn't find its result. `failed`: the resumed run throws.
+   * step's name depends on chance, so the resumed run doesn't find the step's result. `failed`: the resumed run throws.
    * `unstorable`: a value can't be stored.
    */
   readonly kind: "different" | "unstable" | "failed" | "unstorable";
-  /** The first stop where it shows. */
+  /** The first stop that shows the problem. */
   readonly stop: string;
-  /** At how many stops it shows. */
+  /** The number of stops that show the problem. */
   readonly stops: number;
   readonly message: string;
 }
 
 export interface StepThatRanTwice {
-  /** `model 2`; from the second turn on with the turn: `model, turn 3`. */
+  /** Such as `model 2`. From the second turn, the turn is added: `model, turn 3`. */
   readonly step: string;
-  /** After how many stops the step ran again. */
+  /** The number of stops after which the step ran again. */
   readonly stops: number;
-  /** Whether its function reads its `key`. */
+  /** Whether the step's function reads the step's `key`. */
   readonly usesKey: boolean;
 }
 
 export interface InterruptedStep {
   readonly step: string;
-  /** How many stops interrupted the step. */
+  /** The number of stops that interrupted the step. */
   readonly stops: number;
-  /** Whether the function caught the StepInterruptedError each time; otherwise the run fails with it. */
+  /** Whether the function caught the StepInterruptedError each time. If false, at least one run failed with it. */
   readonly isCaught: boolean;
 }
 
@@ -59,26 +59,27 @@ export interface StopPoint {
 interface Problem {
   readonly kind: RehearsalProblem["kind"];
   readonly message: string;
-  /** The first stop where it shows, and all of them. */
+  /** The first stop that shows the problem. */
   readonly stop: StopPoint;
+  /** All stops that show the problem. */
   readonly stops: Set<StopPoint>;
 }
 
-/** Collects the findings of all stops. If several stops show the same problem, it counts once. */
+/** Collects the findings of all stops. A problem that several stops show counts once. */
 export class Findings {
   readonly #problems = new Map<string, Problem>();
   readonly #unstable = new Set<string>();
   readonly #ranTwice = new Map<string, number>();
   readonly #interrupted = new Map<string, { stops: number; isCaught: boolean }>();
 
-  /** @param what - The subject of the message: a step, a milestone, the result. */
+  /** @param what - The subject of the message: a step, a milestone or the result. */
   add(kind: RehearsalProblem["kind"], what: string, stop: StopPoint, message: string): void {
     const known = this.#problems.get(`${kind} ${what}`);
     if (known) known.stops.add(stop);
     else this.#problems.set(`${kind} ${what}`, { kind, stop, stops: new Set([stop]), message: `${what} ${message}` });
   }
 
-  /** Records steps that not every run has. All names that depend on chance count as one problem. */
+  /** Records steps that only some runs have. All of them count as one problem. */
   addUnstable(steps: Iterable<string>, stop: StopPoint): void {
     for (const step of steps) {
       this.#unstable.add(step);

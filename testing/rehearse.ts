@@ -24,27 +24,27 @@ import type {
 import { Findings, type Rehearsal, type StopPoint } from "./rehearsal.js";
 import { type RunWrite, type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 
-/** Options of `manager.run` and of the manager for the rehearsed runs, and how often to stop them. */
+/** Options of `manager.run` and of the manager for the rehearsed runs, and where to stop them. */
 export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input = unknown, Initial = unknown>
   extends Pick<RunOptions<Input, Initial>, "input" | "initialState">,
     Pick<CheckpointManagerOptions<Schema>, "schema" | "redact" | "maxPayloadBytes"> {
   /**
-   * At how many places to stop the run. `every` (the default): before and after every save. A number: at this many of
+   * The places where the run is stopped. `every` (the default): before and after every save. A number: that many of
    * these places, evenly spread.
    */
   readonly kills?: "every" | number | undefined;
   /**
-   * The values of the events that the run waits for, by their names, in the order of its waits. Sleeps end at once, and
-   * so does the time limit of a wait for an event that isn't given.
+   * The values of the events that the run waits for, by event name, in the order of the waits. Sleeps end at once. A
+   * wait with a time limit also ends at once if its event isn't listed here.
    */
   readonly events?: Readonly<Record<string, readonly unknown[]>> | undefined;
-  /** Called before each run begins. It resets the world outside, such as a ledger to an empty one. */
+  /** Called before each run begins, to reset the outside world, such as to empty a ledger. */
   readonly before?: (() => unknown) | undefined;
 }
 
 /**
  * A run's function, as for `manager.run`. If it starts other runs, it must start them with the rehearsal's `manager`,
- * so that they are stopped and resumed too.
+ * so that they are also stopped and resumed.
  */
 export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial> = (
   run: Run<RunStateOf<StateOf<Schema>, Initial>, RunSavedOf<StateOf<Schema>, SavedStateOf<Schema>, Initial>, Input>,
@@ -52,18 +52,18 @@ export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial
 ) => Result | NextTurn | Promise<Result | NextTurn>;
 
 const TASK = "rehearsal";
-/** The longest possible lease, because nothing renews it. */
+/** The longest possible duration, because nothing renews the lease. */
 const LEASE_MS = MAX_DELAY_MS;
-/** How long a stop waits for the steps under way to end. */
+/** The longest time that a stop waits for the running steps to end. */
 const LONGEST_WAIT_MS = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
- * Runs a run's function in memory, then again for each place where a process may be killed. There the run is stopped,
- * resumed by another manager, and compared with the undisturbed run. In each resumed run, steps that run side by side
- * begin and end in another order. A run of n saves is run 2n times, so give its steps functions that are quick and
- * return the same each time: a model that answers from a list, files in a folder of the rehearsal's own. Pauses between
- * a step's retries are left out.
+ * Runs a run's function in memory, then again for each place where a process may be killed. Each time, the run is
+ * stopped at that place, resumed by another manager, and compared with the undisturbed run. In each resumed run,
+ * parallel steps begin and end in a different order. A run of n saves is run 2n times, so give its steps functions that
+ * are quick and always return the same: a model that answers from a list, files in a folder used only by the rehearsal.
+ * Pauses between a step's retries are skipped.
  *
  * @example
  * ```ts
@@ -104,7 +104,7 @@ export async function rehearse<
     await options.before?.();
     const storage = new MemoryAdapter();
     const first = await rehearser.runLife(storage, stop);
-    // Steps may share saves by chance, so this run may end before the stop.
+    // Parallel steps may share a save, so this run may have fewer saves and end before the stop.
     const last = first.end.kind === "stopped" ? await rehearser.runLife(storage, undefined, order) : first;
     const draft = first.saves[stop.save - 1];
     const stopPoint = { text: `${stop.side} ${draft === undefined ? "its end" : describeSave(draft)}` };
@@ -120,13 +120,13 @@ export async function rehearse<
   );
 }
 
-/** How a life of a run ended. */
+/** The way in which a life of a run ended. */
 type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "returned"; readonly result: unknown }
   | { readonly kind: "threw"; readonly error: unknown };
 
-/** A run from its start or resume to its end or stop. Steps are named with their turn. */
+/** A run from its start or resume to its end or stop. The names of steps include their turn. */
 interface Life {
   readonly end: End;
   readonly saves: readonly RunWrite[];
@@ -140,10 +140,10 @@ interface Life {
   readonly milestones: readonly unknown[];
 }
 
-/** A rehearsed function. `rehearse` has checked that it takes the run and the manager of its options. */
+/** A rehearsed function. The types of `rehearse` ensure that the function accepts the run and the manager. */
 type AnyRehearsed = (run: never, manager: never) => unknown;
 
-/** A runtime whose timers end with its life: otherwise the leases of a stopped life would be renewed for ever. */
+/** Returns a runtime and a function that ends its timers: a stopped life must not renew its leases any more. */
 function mortalRuntime(): { readonly runtime: Runtime; endTimers(): void } {
   const cancels = new Set<() => void>();
   const runtime: Runtime = {
@@ -160,9 +160,9 @@ function mortalRuntime(): { readonly runtime: Runtime; endTimers(): void } {
   return { runtime, endTimers };
 }
 
-/** Runs the function's lives, each with a manager of its own. */
+/** Runs the function's lives, each with its own manager. */
 class Rehearser {
-  /** The steps whose functions have asked for their keys. */
+  /** The steps whose functions have read their keys. */
   readonly stepsWithKey = new Set<string>();
   readonly #fn: AnyRehearsed;
   readonly #options: RehearseOptions;
@@ -173,9 +173,9 @@ class Rehearser {
   }
 
   /**
-   * @param stop - Where this life stops.
-   * @param order - The seed of the order in which parallel steps begin and end. Without it they run in their natural
-   * order, so that each life up to a stop has the same saves.
+   * @param stop - The place where this life stops.
+   * @param order - The seed of the order in which parallel steps begin and end. Without a seed, they run in their
+   * natural order, so that all lives have the same saves up to their stops.
    */
   async runLife(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
     const { kills: _kills, before: _before, events = {}, input, initialState, ...forManager } = this.#options;
@@ -215,10 +215,10 @@ class Rehearser {
         (error: unknown): End => ({ kind: "threw", error }),
       ),
     ]);
-    // A kill would cut off the steps under way. Here their functions run to the end, but aren't recorded. The wait has
-    // a limit, because a step may wait for another that the stop cut off.
+    // A kill would cut off the running steps. Here their functions run to the end, but aren't recorded. The wait has
+    // a limit, because a step may wait for another step that the stop cut off.
     const giveUp = new AbortController();
-    // An abort only ends the pause.
+    // The pause rejects when it is aborted.
     const waited = pause(LONGEST_WAIT_MS, undefined, { signal: giveUp.signal }).catch(() => undefined);
     await Promise.race([Promise.allSettled(bodies), waited]);
     giveUp.abort();
@@ -299,7 +299,7 @@ class Rehearser {
   }
 }
 
-/** Sends the events, each once, always at the same time. */
+/** Sends each event once. A fixed clock gives them the same time in every life. */
 async function sendAll(storage: MemoryAdapter, events: Readonly<Record<string, readonly unknown[]>>): Promise<void> {
   const sender = new CheckpointManager({ storage, ownsStorage: false, logger: SILENT, clock: () => 0 });
   for (const [name, values] of Object.entries(events)) {
@@ -312,9 +312,9 @@ interface Watch {
   readonly turn: number;
   readonly results: Map<string, unknown>;
   readonly interrupted: Set<string>;
-  /** Each resolves once a step's function has ended, or once it is known that it never will. */
+  /** Each promise resolves once a step's function has ended, or once a cut-off save keeps it from ending. */
   readonly bodies: Set<Promise<void>>;
-  /** For how many turns of the event loop a step waits. */
+  /** Returns the number of turns of the event loop that a step waits. */
   readonly turns: () => number;
 }
 
@@ -322,7 +322,7 @@ interface Watch {
 function compare(findings: Findings, stop: StopPoint, undisturbed: Life, first: Life, last: Life): void {
   findings.addRanTwice([...last.started].filter((step) => last !== first && first.started.has(step)));
   if (last.interrupted.size > 0) {
-    // The function may have caught the StepInterruptedError and gone another way, so the rest isn't compared.
+    // The function may have caught the StepInterruptedError and taken another path, so the rest isn't compared.
     for (const step of last.interrupted) findings.addInterrupted(step, last.end.kind === "returned");
     return;
   }
@@ -353,7 +353,7 @@ function compare(findings: Findings, stop: StopPoint, undisturbed: Life, first: 
   differs("the run's result", readResult(last), readResult(undisturbed));
 }
 
-/** The first difference between two values, in the deepest plain object or array that contains it. */
+/** Returns the first difference between two values, in the deepest plain object or array that contains it. */
 function firstDifference(found: unknown, expected: unknown, path = ""): Difference | undefined {
   if (isDeepStrictEqual(found, expected)) return undefined;
   if (isTree(found) && isTree(expected) && Array.isArray(found) === Array.isArray(expected)) {
@@ -411,7 +411,7 @@ function describeSave(draft: RunWrite): string {
   return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;
 }
 
-/** A step's title. If the step belongs to a run within the rehearsed one, the title names that run's task. */
+/** Returns a step's title. If the step belongs to a run within the rehearsed run, the title names that run's task. */
 function qualifyTitle(taskId: string, title: string): string {
   return taskId === TASK ? title : `${title} of ${taskId}`;
 }
@@ -425,7 +425,7 @@ async function pass(turns: number): Promise<void> {
   for (let left = turns; left > 0; left--) await nextTurn();
 }
 
-/** Numbers from 0 to 3, determined by the seed. */
+/** Returns a generator of numbers from 0 to 3 that depend only on the seed. */
 function chance(seed: number): () => number {
   let state = seed;
   return () => {

@@ -31,7 +31,7 @@ export interface SimulatedRuntimeOptions {
  */
 export class SimulatedRuntime implements Runtime {
   #nowMs: number;
-  /** The next one is the last. */
+  /** Sorted by time, the next timer last. */
   readonly #timers: Timer[] = [];
   #ids = 0;
   /** The calls of {@link setImmediate} that haven't begun. */
@@ -49,18 +49,18 @@ export class SimulatedRuntime implements Runtime {
     this.#nowMs = startAt.getTime();
   }
 
-  /** The simulated time, in milliseconds since 1970. */
+  /** Returns the simulated time, in milliseconds since 1970. */
   now(): number {
     return this.#nowMs;
   }
 
   /**
-   * Lets everything happen that is due at the present time, until nothing is left: steps, saves, claims, and whatever
-   * follows from them. Waits for calls of the managers' storages and for other promises of {@link outside}.
+   * Lets everything that is due at the current time happen: steps, saves, claims, and everything that follows from
+   * them. Waits for calls of the managers' storages and for other promises of {@link outside}.
    */
   async settle(): Promise<void> {
     for (;;) {
-      // All promises that can settle without the world settle in this turn.
+      // All promises that don't wait for I/O or a timer settle within this turn of the event loop.
       await new Promise<void>((resolve) => setImmediate(resolve));
       if (this.#outside.size > 0) await Promise.allSettled(this.#outside);
       else if (this.#immediates === 0) return;
@@ -68,8 +68,8 @@ export class SimulatedRuntime implements Runtime {
   }
 
   /**
-   * Moves the time forward by `ms` milliseconds. Stops at each timer on the way, calls it, and lets everything happen that
-   * follows from it, as {@link settle} does.
+   * Advances the time by `ms` milliseconds. Stops at each timer that becomes due, calls it, and waits for everything
+   * that follows from it, like {@link settle}.
    *
    * @throws {TypeError} Another call is under way.
    */
@@ -93,8 +93,8 @@ export class SimulatedRuntime implements Runtime {
   }
 
   /**
-   * Returns an object or a function that does the same as `target`, and whose promises are waited for before time passes.
-   * Managers use it for their storage and transforms. Use it for what your steps call: `runtime.outside(fetch)`. If such a
+   * Returns a wrapper of `target`, an object or a function. Time doesn't pass before the wrapper's promises have
+   * settled. Managers wrap their storage and transforms. Wrap what your steps call: `runtime.outside(fetch)`. If such a
    * promise never settles, or needs time to pass, {@link advance} never returns.
    */
   outside<Target extends object>(target: Target): Target {
@@ -106,7 +106,7 @@ export class SimulatedRuntime implements Runtime {
   }
 
   setTimeout(call: () => void, ms: number): () => void {
-    // As Node does: at least a millisecond, and whole ones.
+    // Like Node, rounds down to whole milliseconds, at least one.
     const atMs = this.#nowMs + Math.max(1, Math.trunc(ms));
     const context = new AsyncResource("SimulatedTimeout");
     const timer = { atMs, call: () => context.runInAsyncScope(call) };
@@ -126,7 +126,7 @@ export class SimulatedRuntime implements Runtime {
     });
   }
 
-  /** A UUID of version 7, of the simulated time and a number that counts up. */
+  /** Returns a UUID of version 7, made of the simulated time and a counter. */
   randomUUID(): string {
     this.#ids += 1;
     const time = hex(this.#nowMs, 12);
@@ -143,7 +143,7 @@ export class SimulatedRuntime implements Runtime {
     return new Proxy(target, {
       get: (_, key) => {
         const member: unknown = Reflect.get(target, key);
-        // `bind`, `call` and `apply` are to call the proxy.
+        // `bind`, `call` and `apply` stay unwrapped, so that they call the proxy.
         const isOfFunctions = typeof target === "function" && key in Function.prototype;
         return isObject(member) && !isOfFunctions && !isFixed(target, key) ? this.#watched(member, target) : member;
       },

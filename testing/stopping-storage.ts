@@ -8,27 +8,27 @@ import { withMembers } from "./with-members.js";
 /** A write of a run: a checkpoint, or records of the log. */
 export type RunWrite = CheckpointDraft | readonly RecordDraft[];
 
-/** Where a rehearsal stops a run: before or after the durable write with this number, from 1. */
+/** The place where a rehearsal stops a run: before or after a durable write. `save` is the write's number, from 1. */
 export interface Stop {
   readonly save: number;
   readonly side: "before" | "after";
 }
 
-/** A storage that works until the run is stopped. */
+/** A storage whose writes never return once the run is stopped. */
 export interface StoppingStorage {
   readonly storage: StorageAdapter;
-  /** The durable writes that were made or about to be made, in order. */
+  /** The durable writes in order, including the one at the stop. */
   readonly saves: readonly RunWrite[];
-  /** Resolves when the stop is reached. */
+  /** Resolves when the run reaches the stop. */
   readonly stopped: Promise<void>;
-  /** Releases the claimed leases, as when their process dies. */
+  /** Releases the claimed leases, as if their process had died. */
   releaseLeases(): Promise<void>;
 }
 
-/** Called when a save is cut off. */
+/** Holds the function to call when a save is cut off. */
 const CUT_OFF = new AsyncLocalStorage<() => void>();
 
-/** Resolves once `work` has settled, or once a save within it was cut off, so that it never will. */
+/** Resolves once `work` has settled, or once one of its saves is cut off, after which `work` can't settle. */
 export function untilCutOff(work: () => Promise<unknown>): Promise<void> {
   return new Promise((resolve) => {
     CUT_OFF.run(resolve, work).then(
@@ -39,8 +39,8 @@ export function untilCutOff(work: () => Promise<unknown>): Promise<void> {
 }
 
 /**
- * Imitates a kill at `stop`: the save there and all later ones never return. So nothing after them happens, and no
- * `catch` or `finally` of the program runs, as after a kill.
+ * Imitates a kill at `stop`: the save at the stop and all later ones never return. As after a kill, no code after such
+ * a save runs, not even a `catch` or `finally`.
  */
 export function stoppingStorage(
   inner: StorageAdapter & { readonly leases: LeaseStore; readonly log: TaskLog },
@@ -69,7 +69,7 @@ export function stoppingStorage(
   const append: StorageAdapter["append"] = (draft, ...rest) => write(draft, () => inner.append(draft, ...rest));
   const appendRecords: TaskLog["append"] = async (taskId, records, condition, options) => {
     const call = () => inner.log.append(taskId, records, condition, options);
-    // A kill right after a lazy write is the same as one before the next durable one.
+    // Lazy writes aren't stops: a kill right after a lazy write is the same as a kill before the next durable write.
     if (options?.lazy) return isStopped ? halt() : call();
     return write(records, call);
   };

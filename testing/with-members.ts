@@ -1,4 +1,4 @@
-/** The same object with some members replaced. */
+/** Returns a proxy of `target` in which `members` replace members of `target`. */
 export function withMembers<Target extends object>(target: Target, members: Partial<Target>): Target {
   return new Proxy(target, {
     get(_, key) {

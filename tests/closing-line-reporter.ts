@@ -1,8 +1,8 @@
 import type { Reporter, SerializedError, TestCase, TestModule } from "vitest/node";
 
 /**
- * Ends a run with the line that programs look for: `N passed, N failed`, and `, N skipped` if there are any. Before it
- * come the counts of LangGraph's own suite on each storage, and the seed.
+ * Ends a run with the line that programs parse: `N passed, N failed`, and `, N skipped` if tests were skipped. Before
+ * it, prints the counts of LangGraph's own suite on each storage, and the seed.
  */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
@@ -30,7 +30,7 @@ function countsOf(tests: Iterable<TestCase>) {
   const counts = { passed: 0, failed: 0, skipped: 0 };
   for (const test of tests) {
     const { state } = test.result();
-    // A test that hasn't ended has failed.
+    // A test that hasn't ended counts as failed.
     counts[state === "pending" ? "failed" : state] += 1;
   }
   return counts;

@@ -1,11 +1,11 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Short files that run the suites of others, and files that take a minute or more. */
+/** Matches short files that run other files' suites, and files that take a minute or more. */
 const LONG_SUITES = /\/tests\/(conformance\/|systems\/langgraph\/|crash\/kills|package\/readme|cli\/ui\/server\.slow)/;
 
 /**
- * Vitest begins with the files that took longest in the last run. Without a last run it begins with the largest files:
- * then the longest suites came last, while a processor was idle.
+ * Vitest begins with the files that took longest in the last run, or without a last run, with the largest files. In
+ * that case, the longest suites would come last while a processor is idle.
  */
 export class LongSuitesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -1,5 +1,5 @@
 // @ts-check
-// A worker of DBOS in a process of its own: a workflow that writes a stream, and one whose first step says when it begins.
+// A DBOS worker in its own process. One workflow writes a stream; the first step of another reports when it begins.
 import { DBOS } from "@dbos-inc/dbos-sdk";
 
 const [url = "", records = ""] = process.argv.slice(2);
@@ -21,7 +21,7 @@ DBOS.registerWorkflow(
 );
 DBOS.setConfig({ name: "bench", systemDatabaseUrl: url, applicationVersion: "first", logLevel: "error" });
 await DBOS.launch();
-// It asks for work as often as it lets us.
+// Polls for work as often as DBOS allows.
 await DBOS.registerQueue("bench", { minPollingIntervalMs: 100 });
 process.send?.("ready");
 process.once("message", async () => {

@@ -1,5 +1,5 @@
 // @ts-check
-// A worker of pg-boss in a process of its own. It says of each job how long after its sending it has begun.
+// A pg-boss worker in its own process. It reports how long after its sending each job began.
 import { PgBoss } from "pg-boss";
 
 const [url = ""] = process.argv.slice(2);
@@ -7,7 +7,7 @@ const boss = new PgBoss(url);
 boss.on("error", (error) => console.error(error));
 await boss.start();
 await boss.createQueue("bench");
-// As often as it may.
+// Polls for work as often as pg-boss allows.
 await boss.work("bench", { pollingIntervalSeconds: 0.5 }, async (jobs) => {
   for (const { data } of jobs) process.send?.(performance.timeOrigin + performance.now() - data.sentMs);
 });

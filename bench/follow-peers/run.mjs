@@ -1,5 +1,5 @@
 // @ts-check
-// What `bench/follow.mjs` measures, by peers on the same PostgreSQL server.
+// Measures for peers what `bench/follow.mjs` measures for Waymark, on the same PostgreSQL server.
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { installPackages, versionOf } from "../peers/installed.mjs";
 import { printHeading, printTimes } from "../report.mjs";
 
 /**
- * @param {string} url - Of the server.
+ * @param {string} url - The server's URL.
  * @param {{ records: number, tasks: number }} counts
  */
 export async function benchFollowPeers(url, { records, tasks }) {
@@ -28,7 +28,7 @@ async function benchDbos(url, records, tasks) {
   /** @type {number[]} */
   const seen = [];
   for await (const wroteMs of client.readStream(workflowID, "times")) seen.push(now() - wroteMs);
-  if (seen.length !== records) throw new Error(`${seen.length} of ${records} values came.`);
+  if (seen.length !== records) throw new Error(`Only ${seen.length} of ${records} values arrived.`);
   printTimes("writeStream, in readStream", seen);
   /** @type {number[]} */
   const begun = [];

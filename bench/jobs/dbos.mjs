@@ -5,7 +5,7 @@ import { CONCURRENCY, ended, job, QUEUE, serve } from "./job.mjs";
 DBOS.registerWorkflow(
   async () => {
     const result = await job((name, body) => DBOS.runStep(body, { name }));
-    // Its end is recorded after this; the bench counts it a moment too early.
+    // DBOS records the job's end after this call, so the benchmark counts the job a moment too early.
     ended();
     return result;
   },
@@ -21,7 +21,7 @@ DBOS.setConfig({
 serve({
   begin: async () => {
     await DBOS.launch();
-    // It asks for work as often as Waymark at least.
+    // Polls for work at least as often as Waymark.
     await DBOS.registerQueue(QUEUE, { workerConcurrency: CONCURRENCY, minPollingIntervalMs: 100 });
   },
   end: () => DBOS.shutdown(),

@@ -1,8 +1,9 @@
 // @ts-check
-// What a worker of both sides does: jobs of ten trivial steps. It tells the bench when it is ready and how each job went.
+// The part that the workers of both sides share: jobs of ten trivial steps. A worker reports to the benchmark when it
+// is ready and how long each step took.
 
 export const STEPS = 10;
-/** How many jobs a worker runs at once. */
+/** The number of jobs that a worker runs at once. */
 export const CONCURRENCY = 16;
 export const QUEUE = "jobs";
 
@@ -10,7 +11,7 @@ export const QUEUE = "jobs";
 const stepMs = [];
 
 /**
- * One job. @param {(name: string, body: () => Promise<number>) => Promise<number>} step
+ * Runs one job. @param {(name: string, body: () => Promise<number>) => Promise<number>} step
  */
 export async function job(step) {
   if (stepMs.length === 0) process.send?.("started");
@@ -23,13 +24,14 @@ export async function job(step) {
   return sum;
 }
 
-/** Tells the bench that a job has ended. */
+/** Reports to the benchmark that a job has ended. */
 export function ended() {
   process.send?.("ended");
 }
 
 /**
- * Runs a worker when the bench says so. @param {{ begin: () => Promise<unknown>, end: () => Promise<unknown> }} worker
+ * Begins and ends a worker when the benchmark asks. @param {{ begin: () => Promise<unknown>, end: () =>
+ * Promise<unknown> }} worker
  */
 export function serve({ begin, end }) {
   let began = process.cpuUsage();

@@ -1,6 +1,6 @@
 // @ts-check
-// Workers on PostgreSQL beside DBOS: `npm run bench:jobs`. Eight processes of each take the same jobs from their queue. The
-// two sides take turns, on one server with its own defaults. Needs a build.
+// Compares workers on PostgreSQL with DBOS: `npm run bench:jobs`. Eight processes of each side take the same jobs from
+// their queue. The sides take turns on one server with its default settings. Needs a build.
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const { values } = parseArgs({
     jobs: { type: "string", default: "1000" },
     workers: { type: "string", default: "8" },
     rounds: { type: "string", default: "3" },
-    // Waymark's default, for poolers: the server plans each statement anew.
+    // Waymark's default, which works with poolers: the server plans each statement again.
     unprepared: { type: "boolean", default: false },
   },
 });
@@ -30,7 +30,10 @@ const { DBOSClient } = await import("@dbos-inc/dbos-sdk");
 const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
 const server = await startPostgres();
 
-/** `cpuMs` is that of the workers, without the server's. @typedef {{ seconds: number, stepMs: number[], cpuMs: number }} Round */
+/**
+ * `cpuMs` is the processor time of the workers without the server. @typedef {{ seconds: number, stepMs: number[],
+ * cpuMs: number }} Round
+ */
 
 /** @type {Record<"waymark" | "dbos", Round[]>} */
 const results = { waymark: [], dbos: [] };
@@ -63,7 +66,7 @@ for (const [name, of] of Object.entries(results)) {
 }
 
 /**
- * The time from the first step to the end of the last job.
+ * Measures the time from the first step to the end of the last job.
  *
  * @param {"waymark" | "dbos"} side
  * @param {number} round
@@ -107,7 +110,7 @@ async function measured(side, round, enqueue) {
 }
 
 /**
- * Lets the server count the rows of the tables that were filled, as it does by itself within a minute.
+ * Updates the server's statistics of the filled tables, which it would do automatically within a minute.
  *
  * @param {string} url
  */
@@ -156,7 +159,7 @@ async function enqueueDbos(url) {
   await client.destroy();
 }
 
-/** Calls it for each job, some at once. @param {(number: number) => Promise<unknown>} enqueue */
+/** Calls `enqueue` for each job, several at once. @param {(number: number) => Promise<unknown>} enqueue */
 async function inTurns(enqueue) {
   let next = 0;
   const lane = async () => {

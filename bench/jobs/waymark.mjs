@@ -4,7 +4,7 @@ import { PostgresAdapter } from "waymark/adapters/postgres";
 import { CONCURRENCY, ended, job, QUEUE, serve } from "./job.mjs";
 
 const { JOBS_URL: url = "", JOBS_PREPARE } = process.env;
-// The server takes about as long to plan our statements as to run them, so they are usually prepared.
+// Planning Waymark's statements takes the server about as long as running them, so they are usually prepared.
 const manager = new CheckpointManager({ storage: new PostgresAdapter({ url, prepare: JOBS_PREPARE === "true" }) });
 const stop = new AbortController();
 /** @type {Promise<void> | undefined} */

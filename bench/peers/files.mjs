@@ -5,13 +5,13 @@ import { join } from "node:path";
 import Conf from "conf";
 import { JSONFilePreset } from "lowdb/node";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
-// @ts-expect-error It brings no types.
+// @ts-expect-error The package has no types.
 import writeFileAtomic from "write-file-atomic";
 import { writeDurably } from "../files.mjs";
 import { allocated } from "./peer.mjs";
 import { waymarkStore } from "./waymark.mjs";
 
-/** The size of a checkpoint's header in our own files. */
+/** The size of a checkpoint's header in Waymark's files. */
 const HEADER_BYTES = 4096;
 
 /** @type {readonly import("./peer.mjs").Peer[]} */
@@ -75,8 +75,8 @@ export const filePeers = [
 ];
 
 /**
- * The least that makes a file durable: write, fsync, rename, fsync of the folder. If many files are written at once,
- * their folder is synced once. A history is one file, to which a turn's message is appended.
+ * Does the minimum that makes a file durable: write, fsync, rename, fsync of the folder. If many files are written at
+ * once, their folder is synced once. A history is one file, to which each turn appends its message.
  *
  * @param {string} folder
  * @returns {import("./peer.mjs").Store}

@@ -5,11 +5,11 @@ import { messages } from "../text.mjs";
 
 export const TURNS = 1000;
 const MESSAGE_BYTES = 500;
-/** How many turns each point of the plot stands for, by their median. */
+/** The number of turns whose median each point of the plot shows. */
 const WINDOW = 25;
 
 /**
- * How far a history had grown after a turn: its bytes on the disk, and the recent time of a save.
+ * A history after a turn: its bytes on the disk, and the median time of the recent saves.
  *
  * @typedef {object} Point
  * @property {number} turn

@@ -1,6 +1,6 @@
 // @ts-check
-// The peers aren't dependencies of the package. LangGraph's savers and the drivers, which the tests need too,
-// are installed in the project's own node_modules, and the other peers in this folder's.
+// The peers aren't dependencies of the package. LangGraph's savers and the drivers, which the tests also need, are
+// installed in the project's node_modules. The other peers are installed in this folder's node_modules.
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
@@ -23,7 +23,7 @@ export function installPackages(folder) {
   );
   if (current) return;
   console.log("Installing the peers; a driver may have to be compiled, which takes a minute …");
-  // No lock file: it would be another list to keep up to date, and may name a registry's host.
+  // A lock file would be another list to keep up to date, and might name a registry's host.
   const flags = ["--omit=optional", "--no-package-lock", "--no-audit", "--no-fund"];
   execFileSync(npm, ["install", "--prefix", folder, ...flags], { cwd: folder, stdio: "inherit", shell: sep === "\\" });
 }
@@ -37,7 +37,8 @@ export function versionOf(name, from = HERE) {
 }
 
 /**
- * The bytes of packages and of everything they need at run time. Files that a compiler left beside a native module don't count.
+ * Returns the bytes of packages and of everything they need at run time, without a compiler's intermediate files of
+ * native modules.
  *
  * @param {readonly string[]} names
  */
@@ -57,7 +58,7 @@ export function installedBytes(names) {
 }
 
 /**
- * The folder of a package, found as Node finds it.
+ * Returns the folder of a package, found like Node finds it.
  *
  * @param {string} name
  * @param {string} from
@@ -88,7 +89,7 @@ function bytesIn(folder) {
     .reduce((sum, path) => sum + statSync(path).size, 0);
 }
 
-/** Our own package, as npm would publish it. */
+/** Returns the bytes of the package that npm would publish. */
 function packedBytes() {
   const flags = ["pack", "--dry-run", "--json", "--ignore-scripts"];
   const [packed] = Object.values(

@@ -2,26 +2,26 @@
 import { statSync } from "node:fs";
 
 /**
- * A storage to compare: ours, another package's, or a bare driver as the lower limit.
+ * A storage to compare: Waymark's, another package's, or a bare driver as the lower limit.
  *
  * @typedef {object} Peer
  * @property {string} name
- * @property {readonly string[]} packages - The packages that its user installs.
- * @property {readonly string[]} [imports] - The modules that its user imports; none if Node itself has them.
+ * @property {readonly string[]} packages - The packages that the peer's user installs.
+ * @property {readonly string[]} [imports] - The modules that the peer's user imports; missing if they are part of Node.
  * @property {(place: string) => Promise<Store>} open - Opens a separate store for each place.
  */
 
 /**
- * The operations of a peer. A missing one is a "–" in the table.
+ * The operations of a peer. A missing operation is shown as "–" in the table.
  *
  * @typedef {object} Store
  * @property {(task: string, state: object) => unknown} save - Saves as durably as the peer can.
  * @property {(tasks: readonly string[], state: object) => unknown} [saveAtOnce] - Default: a `save` for each, awaited together.
  * @property {(task: string) => unknown} [latest] - The whole state, read from the storage.
- * @property {(task: string) => Promise<number>} [list] - Reads what there is about each checkpoint, and counts them.
+ * @property {(task: string) => Promise<number>} [list] - Reads the description of each checkpoint, and counts them.
  * @property {(state: { messages: readonly string[] }, turn: number) => unknown} [saveTurn] - Saves a turn of a history,
- * and keeps the turns before it.
- * @property {() => Promise<number>} [bytes] - The bytes that the storage takes on the disk.
+ * and keeps the earlier turns.
+ * @property {() => Promise<number>} [bytes] - Returns the bytes that the storage takes on the disk.
  * @property {(count: number) => Promise<void>} [addTasks] - Adds this many tasks, one in a hundred of them incomplete.
  * @property {() => Promise<number>} [findIncomplete] - Finds the 20 newest incomplete tasks, and counts them.
  * @property {() => unknown} close

@@ -8,7 +8,7 @@ const WIDTH = 720;
 const HEIGHT = 620;
 const PANEL = { left: 78, width: 340, height: 210 };
 const LABEL_HEIGHT = 18;
-/** The names of colors are those of the palette that all pictures of docs/pictures share. Waymark's lines are thick. */
+/** Colors of the palette that all pictures in docs/pictures share. Waymark's lines are thick. */
 const OUR_COLORS = ["violet", "green", "blue"];
 const THEIR_COLORS = ["amber", "red", "orange", "pink", "soft"];
 const STYLE = `<style>
@@ -38,7 +38,7 @@ const PANELS = [
 ];
 
 /**
- * Bytes and save times against turns. The colors follow the reader's scheme, light or dark.
+ * Plots bytes and save times against turns. The colors follow the reader's color scheme, light or dark.
  *
  * @param {ReadonlyMap<string, readonly Point[]>} histories
  */
@@ -62,7 +62,7 @@ ${PANELS.map((panel, index) => panelOf(histories, panel, 76 + index * 286)).join
 /**
  * @param {ReadonlyMap<string, readonly Point[]>} histories
  * @param {Panel} panel
- * @param {number} ceiling - The y of its highest value.
+ * @param {number} ceiling - The y coordinate of the panel's highest value.
  */
 function panelOf(histories, { title, measure, format }, ceiling) {
   const { left, width, height } = PANEL;
@@ -99,8 +99,8 @@ function panelOf(histories, { title, measure, format }, ceiling) {
 }
 
 /**
- * Labels from the top down, each as near to its wanted height as the others allow. Labels that would overlap become a
- * group around the middle of their wanted heights.
+ * Places labels from the top down, each as close to its wanted height as the others allow. Labels that would overlap
+ * form a group around the mean of their wanted heights.
  *
  * @template {{ wanted: number }} Label
  * @param {readonly Label[]} labels

@@ -1,5 +1,5 @@
 // @ts-check
-// One server with its own defaults, so every commit is synced. Each store has a schema of its own.
+// All stores share one server with its default settings, so every commit is synced. Each store has its own schema.
 import { EventEmitter, on } from "node:events";
 import { basename } from "node:path";
 import { DBOS } from "@dbos-inc/dbos-sdk";
@@ -11,7 +11,7 @@ import { langgraphStore } from "./langgraph.mjs";
 import { count, HISTORY, INCOMPLETE } from "./peer.mjs";
 import { waymarkStore } from "./waymark.mjs";
 
-/** The connections of each peer. (DBOS's own default is 10.) */
+/** The number of connections of each peer. (DBOS's default is 10.) */
 const CONNECTIONS = 16;
 
 /** @returns {Promise<{ peers: readonly import("./peer.mjs").Peer[], version: string, close: () => Promise<void> }>} */
@@ -87,7 +87,7 @@ async function bytesOf(pool, schema) {
 }
 
 /**
- * The smallest table that can find a task's latest state. A turn stores only its message.
+ * Opens the smallest table that can find a task's latest state. A turn stores only its message.
  *
  * @param {pg.Pool} pool
  * @param {string} schema
@@ -146,7 +146,7 @@ const DBOS_SCHEMA = "dbos";
 /** @typedef {{ saveStep: (output: unknown) => Promise<void>, end: () => Promise<unknown> }} DbosTask */
 
 /**
- * A task is a workflow. It makes a step of each value that it receives, and waits for the next.
+ * Starts DBOS. A task is a workflow that records each value that it receives as a step, and waits for the next value.
  *
  * @param {string} url
  * @param {pg.Pool} pool
@@ -218,7 +218,7 @@ function dbosStore(startTask, pool, place) {
     bytes: () => bytesOf(pool, DBOS_SCHEMA),
     async addTasks(count) {
       await save("first", {});
-      // Copies of a workflow that DBOS itself wrote.
+      // Adds copies of a workflow that DBOS itself wrote.
       await pool.query(
         `INSERT INTO ${DBOS_SCHEMA}.workflow_status
          SELECT (jsonb_populate_record(w, jsonb_build_object(

@@ -1,6 +1,6 @@
 // @ts-check
-// Waymark beside its peers: `npm run bench:peers`. With `--write`, the table goes to bench/README.md and the plot to
-// docs/pictures/peers.svg. Needs a build.
+// Compares Waymark with its peers: `npm run bench:peers`. With `--write`, writes the table to bench/README.md and the
+// plot to docs/pictures/peers.svg. Needs a build.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -27,13 +27,13 @@ const { filePeers } = await import("./files.mjs");
 const { sqlitePeers } = await import("./sqlite.mjs");
 const { startPostgresPeers } = await import("./postgres.mjs");
 
-// On the project's own disk, because the system's folder for temporary files may be in memory, where fsync is free.
+// The stores are on the project's disk, because the system's temporary folder may be in memory, where fsync is free.
 const cache = join(root, "node_modules/.cache");
 mkdirSync(cache, { recursive: true });
 const folder = mkdtempSync(join(cache, "waymark-peers-"));
 process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 const starting = startPostgresPeers();
-// A server removes its folder when this process exits, but only once it has started.
+// A server that has started removes its folder when this process exits.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
   process.once(signal, () => starting.finally(() => process.exit(1)));
 
@@ -137,7 +137,7 @@ async function benchSaves(stores) {
 }
 
 /**
- * The median time for which a save holds up the program.
+ * Measures the median time for which a save blocks the event loop.
  *
  * @param {ReadonlyMap<string, import("./peer.mjs").Store>} stores
  * @param {readonly object[]} states
@@ -202,7 +202,7 @@ function report() {
 }
 
 /**
- * The calls of the stores that support the operation.
+ * Returns the calls of the stores that support the operation.
  *
  * @param {ReadonlyMap<string, import("./peer.mjs").Store>} stores
  * @param {(store: import("./peer.mjs").Store) => (() => unknown) | undefined} call
@@ -218,14 +218,14 @@ function contestants(stores, call) {
 }
 
 /**
- * Checks the count, because a call that finds too little would look fast.
+ * Checks the count, because a call that finds too few items would look fast.
  *
  * @param {Promise<number>} found
  * @param {number} expected
  */
 async function counted(found, expected) {
   const number = await found;
-  if (number !== expected) throw new Error(`${number} found, and there are ${expected}.`);
+  if (number !== expected) throw new Error(`Found ${number} instead of ${expected}.`);
 }
 
 /**

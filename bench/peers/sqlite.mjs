@@ -62,7 +62,7 @@ function openDatabase(path) {
 }
 
 /**
- * A database's bytes, after its log was moved into it.
+ * Returns a database's bytes after moving its log into it.
  *
  * @param {Database.Database} database
  * @param {string} path
@@ -73,7 +73,7 @@ function settled(database, path) {
 }
 
 /**
- * The smallest table that can find a task's latest state. A turn stores only its message.
+ * Opens the smallest table that can find a task's latest state. A turn stores only its message.
  *
  * @param {Database.Database} database
  * @param {string} path
@@ -118,8 +118,8 @@ function bareStore(database, path) {
 }
 
 /**
- * Each task has a key, and so has each turn of the history. Only its own driver opens the database: a second copy of
- * SQLite in this process would drop the first one's locks.
+ * Opens a Keyv store. Each task and each turn of the history has a key. Only Keyv's driver opens the database, because
+ * a second copy of SQLite in the process would drop the locks of the first.
  *
  * @param {string} path
  * @returns {Promise<import("./peer.mjs").Store>}

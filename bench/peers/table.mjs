@@ -2,7 +2,7 @@
 import { time } from "../report.mjs";
 
 /**
- * A Markdown table that a terminal shows well, too. A missing value is a "–".
+ * Makes a Markdown table with aligned columns, so that it is also readable in a terminal. A missing value is a "–".
  *
  * @param {readonly string[]} columns
  * @param {readonly { what: string, cells: Readonly<Record<string, string>> }[]} rows

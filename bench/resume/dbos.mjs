@@ -7,7 +7,7 @@ DBOS.setConfig({
   name: "bench",
   systemDatabaseUrl: process.env["RESUME_URL"] ?? "",
   systemDatabaseSchemaName: process.env["RESUME_STORAGE"] ?? "",
-  // By default the version is a hash of the workflows' source, and here all versions of the program are one file.
+  // By default, the version is a hash of the workflows' source, which is the same for all versions of this program.
   applicationVersion: process.env["DBOS_KEEPS_VERSION"] ? "kept" : process.env["RESUME_CHANGE"] || "first",
   logLevel: "error",
 });

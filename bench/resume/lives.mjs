@@ -1,10 +1,10 @@
 // @ts-check
-// A run's lives: the program is started, killed, and started again.
+// Runs the lives of a run: starts the program, kills it, and starts it again.
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** If a run does nothing new for this long, it counts as stuck. OpenWorkflow waits for 30 s. */
+/** A run that does nothing new for this long counts as stuck. (OpenWorkflow waits for 30 s.) */
 const MOST_MS = 60_000;
 
 /** The traces of a life. @typedef {{ ended: "done" | "killed" | "failed" | "waits", message: string, startedMs: number, lines: readonly Line[] }} Life */
@@ -75,7 +75,7 @@ function linesIn(ledger) {
 }
 
 /**
- * The fates of the steps of a run that had two lives.
+ * Judges the steps of a run that had two lives.
  *
  * @param {Life} first
  * @param {Life} second

@@ -1,18 +1,18 @@
 // @ts-check
-// The peers to compare, and the servers that each needs.
+// The peers to compare, and the servers that each peer needs.
 import { statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * A peer: a program of this folder that begins the run, or resumes it.
+ * A peer: a program in this folder that begins or resumes the run.
  *
  * @typedef {object} Peer
  * @property {string} name
  * @property {string} file
- * @property {string} services - The servers that must run beside the program.
- * @property {(workspace: Workspace) => string} storage - The program's RESUME_STORAGE.
- * @property {(workspace: Workspace, server: Server) => Promise<number>} bytes - The space that one run takes.
+ * @property {string} services - The servers that must run in addition to the program.
+ * @property {(workspace: Workspace) => string} storage - Returns the program's RESUME_STORAGE.
+ * @property {(workspace: Workspace, server: Server) => Promise<number>} bytes - Returns the bytes that one run takes.
  * @property {string} [packageName] - The package whose version is shown.
  * @property {Readonly<Record<string, string>>} [env] - More variables for the program.
  */

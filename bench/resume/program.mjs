@@ -1,20 +1,23 @@
 // @ts-check
-// The program that every peer runs: ten steps that append to a ledger, one of them slow, two side by side, and a loop of
-// turns. It is killed where `RESUME_KILL` says, and changed as `RESUME_CHANGE` says.
+// The program that every peer runs: ten steps that append to a ledger. One step is slow, two run in parallel, and four
+// are turns of a loop. `RESUME_KILL` says where it is killed, `RESUME_CHANGE` how it is changed.
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const { RESUME_LEDGER = "", RESUME_KILL = "", RESUME_CHANGE = "", RESUME_TIMED = "" } = process.env;
-/** How many steps are timed. */
+/** The number of timed steps. */
 const TIMED = 100;
 const SLOW_MS = 300;
 
 /** The names of the steps, in the order in which they are recorded. */
 export const STEPS = ["plan", "fetch", "left", "right", "build", "turn 1", "turn 2", "turn 3", "turn 4", "report"];
-/** The program is killed in this step, then changed. */
+/** The step in which the program is killed before it is changed. */
 export const CHANGED_IN = "build";
 
-/** A peer's step: runs `body` and records its result, or gives the recorded one. @typedef {(name: string, body: () => Promise<string>) => Promise<string>} Step */
+/**
+ * A peer's step: runs `body` and records its result, or returns the recorded result. @typedef {(name: string, body: ()
+ * => Promise<string>) => Promise<string>} Step
+ */
 
 /** @param {Step} step */
 export async function program(step) {
@@ -37,7 +40,7 @@ export async function program(step) {
   return results.length;
 }
 
-/** Notes how long a step takes that does nothing and returns 1 KB. @param {Step} step */
+/** Writes to the ledger how long a step takes that does nothing and returns 1 KB. @param {Step} step */
 async function timed(step) {
   const times = [];
   for (let index = 0; index < TIMED; index++) {
@@ -50,7 +53,7 @@ async function timed(step) {
 }
 
 /**
- * A step's work. It writes a line to the ledger when it begins, and another one when it has ended.
+ * Does a step's work. Writes a line to the ledger at the beginning and another line at the end.
  *
  * @param {string} name
  */
@@ -62,7 +65,7 @@ async function work(name) {
   return resultOf(name);
 }
 
-/** A result of 1 KB. @param {string} name */
+/** Returns a result of 1 KB. @param {string} name */
 function resultOf(name) {
   return `${name} `.repeat(1024).slice(0, 1024);
 }

@@ -1,6 +1,6 @@
 // @ts-check
-// One program on Waymark and on its peers, killed at every boundary and in every step, then changed: `npm run bench:resume`.
-// With `--write`, the table goes to bench/README.md. Needs a build.
+// Runs one program on Waymark and on its peers, kills it at every boundary and in every step, and then changes it:
+// `npm run bench:resume`. With `--write`, writes the table to bench/README.md. Needs a build.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -15,7 +15,7 @@ import { CHANGED_IN, STEPS } from "./program.mjs";
 
 const TABLE = /(?<=<!-- npm run bench:resume -- --write -->\n).*(?=<!-- end -->)/s;
 const CHANGES = ["renamed", "inserted", "moved"];
-/** How many runs of a peer go side by side. Most of them wait for a lease to expire. */
+/** The number of a peer's runs at the same time. Most of them wait for a lease to expire. */
 const AT_ONCE = 2;
 
 const root = join(import.meta.dirname, "../..");
@@ -23,7 +23,7 @@ const { values: options } = parseArgs({
   options: { write: { type: "boolean", default: false }, only: { type: "string", default: "" } },
 });
 installPackages(import.meta.dirname);
-// On the project's own disk, because the system's folder for temporary files may be in memory, where fsync is free.
+// The stores are on the project's disk, because the system's temporary folder may be in memory, where fsync is free.
 const caches = join(root, "node_modules/.cache");
 mkdirSync(caches, { recursive: true });
 const cache = mkdtempSync(join(caches, "waymark-resume-"));

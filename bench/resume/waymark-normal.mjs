@@ -1,5 +1,5 @@
 // @ts-check
-// As with LangGraph's SqliteSaver, a power loss may take the last steps.
+// With this durability, a power cut may lose the last steps, as with LangGraph's SqliteSaver.
 import { CheckpointManager } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { note, program } from "./program.mjs";

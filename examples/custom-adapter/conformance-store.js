@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "
 import { join } from "node:path";
 import { createStorage } from "unstorage";
 import fsDriver from "unstorage/drivers/fs";
-// The source, and not the build: vitest compiles it, and the suite starts no other process for an adapter that
-// declares neither capability.
+// Imports the source, not the build. Vitest compiles it, and the suite starts no other processes for an adapter that is
+// neither `durable` nor `multiProcess`.
 import { UnstorageAdapter } from "./unstorage-adapter.ts";
 
 /** Opens the adapter for the conformance suite; see tests/conformance/unstorage.slow.test.ts at the root. */
@@ -11,7 +11,10 @@ export function open(location) {
   return new UnstorageAdapter({ storage: createStorage({ driver: fsDriver({ base: location }) }) });
 }
 
-/** The driver makes folders of the keys: waymark/tasks/<task>, waymark/payloads/<task>/<sequence>. */
+/**
+ * Damages a checkpoint's file. The driver turns keys into paths: waymark/tasks/<task>,
+ * waymark/payloads/<task>/<sequence>.
+ */
 export function damage(location, taskId, id, part) {
   for (const task of readdirSync(join(location, "waymark", "tasks"))) {
     const path = join(location, "waymark", "tasks", task);

@@ -11,7 +11,7 @@ import {
 
 type Json = JsonObject[string];
 
-/** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */
+/** The part of an unstorage `Storage` that is used here. `createStorage` and `prefixStorage` return such objects. */
 export interface KeyValueStorage {
   getItem(key: string): Promise<unknown>;
   setItem(key: string, value: string): Promise<void>;
@@ -19,31 +19,31 @@ export interface KeyValueStorage {
   getKeys(base: string): Promise<string[]>;
 }
 
-/** All of a task but its payloads. It outlives the last checkpoint, since it knows which sequences were given. */
+/** All of a task except its payloads. It outlives the last checkpoint because it has the last sequence. */
 export interface TaskIndex {
   readonly taskId: string;
   readonly lastSequence: number;
-  /** Oldest first. */
+  /** The checkpoints, oldest first. */
   readonly entries: readonly IndexEntry[];
   /** The headers of the log's records, oldest first. An event whose body was removed has 0 bytes. */
   readonly records: readonly RecordHeader[];
-  /** The highest sequence of a removed record, marks aside; 0 if there is none. */
+  /** The highest sequence of a removed record that isn't a mark; 0 if there is none. */
   readonly removedUpTo: number;
 }
 
-/** A checkpoint's header, and the value that stands for it in the index: a damaged one is written back as it was. */
+/** A checkpoint's header and its value in the index. The value of a damaged header is written back unchanged. */
 export interface IndexEntry {
   readonly stored: Json | SealedSummary;
   readonly header: SealedSummary | CorruptRecord;
 }
 
 /**
- * Begins every value. unstorage makes an object of what looks like JSON, and drops keys like `__proto__` on the way;
- * text that begins like this comes back as it was.
+ * Begins every value. unstorage parses text that looks like JSON, and drops keys like `__proto__` in doing so. Text
+ * with this beginning is returned unchanged.
  */
 const MARK = "waymark-1 ";
 
-/** The keys, the text of each value, and the check whether it can be read. Knows nothing of the contract. */
+/** Stores values under their keys as text, and checks that they can be read. It doesn't depend on the contract. */
 export class Records {
   readonly #storage: KeyValueStorage;
 
@@ -55,12 +55,12 @@ export class Records {
     return this.#storage.getKeys("waymark:tasks");
   }
 
-  /** `undefined` where there is none. */
+  /** Returns the index, or `undefined` if there is none. */
   async index(key: string): Promise<TaskIndex | CorruptRecord | undefined> {
     return this.#read(key, taskIdOf(key), (value) => indexIn(value, key));
   }
 
-  /** For writers: nothing is written over an index that can't be read. */
+  /** Reads the index for a change. Throws if the index can't be read, so that a damaged one is never overwritten. */
   async indexToChange(taskId: string): Promise<TaskIndex> {
     const index = await this.index(indexKey(taskId));
     if (index === undefined) return { taskId, lastSequence: 0, entries: [], records: [], removedUpTo: 0 };
@@ -72,7 +72,7 @@ export class Records {
     await this.#write(indexKey(taskId), { taskId, lastSequence, headers, records, removedUpTo });
   }
 
-  /** The whole checkpoint to a header. Whether its payload fits the digest is the manager's to check. */
+  /** Returns the whole checkpoint of a header. The manager checks whether its payload matches the digest. */
   async checkpoint(header: SealedSummary | CorruptRecord): Promise<StoredCheckpoint | CorruptRecord> {
     if (isCorrupt(header)) return header;
     const { taskId, id, sequence, payload } = header;
@@ -80,7 +80,7 @@ export class Records {
     return isCorrupt(found) ? found : { ...header, payload: { ...payload, ...found } };
   }
 
-  /** @param named - The checkpoint's id, for a CorruptRecord. */
+  /** @param named - The checkpoint's id, which is added to a CorruptRecord. */
   async payload(
     taskId: string,
     sequence: number,
@@ -103,7 +103,7 @@ export class Records {
     await this.#storage.removeItem(payloadKey(taskId, sequence));
   }
 
-  /** Removes the index, which ends the task, then each payload there is, named by the index or not; returns how many. */
+  /** Removes the index, which ends the task, then all payloads, even unnamed ones. Returns the number of payloads. */
   async removeTask(taskId: string): Promise<number> {
     const payloads = await this.#storage.getKeys(payloadKey(taskId));
     for (const key of [indexKey(taskId), ...payloads]) await this.#storage.removeItem(key);
@@ -137,27 +137,27 @@ export function indexKey(taskId: string): string {
   return `waymark:tasks:${taskKey(taskId)}`;
 }
 
-/** Without a sequence, the base of all payloads of the task. */
+/** Returns the key of a payload. Without a sequence, it is the base of the task's payload keys. */
 function payloadKey(taskId: string, sequence?: number): string {
   return `waymark:payloads:${taskKey(taskId)}${sequence === undefined ? "" : `:${sequence}`}`;
 }
 
 /**
- * unstorage takes "/" for ":", ends a key at "?", and some drivers don't tell "A" from "a": hexadecimal keeps any two
- * task ids apart. Long ones are hashed, since a file's name ends at 255 bytes.
+ * Returns the task id in hexadecimal: unstorage treats "/" like ":" and ends a key at "?", and some drivers ignore
+ * case. Long ids are hashed, because a file name has at most 255 bytes.
  */
 function taskKey(taskId: string): string {
   const hex = Buffer.from(taskId).toString("hex");
   return hex.length <= 200 ? `x${hex}` : `h${createHash("sha256").update(taskId).digest("hex")}`;
 }
 
-/** The task's id, where its key tells. */
+/** Returns the task's id, unless its key is a hash. */
 function taskIdOf(key: string): { taskId?: string } {
   const hex = /:x([0-9a-f]*)$/.exec(key)?.[1];
   return hex === undefined ? {} : { taskId: Buffer.from(hex, "hex").toString() };
 }
 
-/** `undefined` if it is no index, or another task's. */
+/** Returns the index, or `undefined` if the value isn't an index or belongs to another task. */
 function indexIn(value: Json, key: string): TaskIndex | undefined {
   if (!isJsonObject(value)) return undefined;
   const { taskId, lastSequence, headers, records, removedUpTo } = value;
@@ -169,7 +169,7 @@ function indexIn(value: Json, key: string): TaskIndex | undefined {
   return { taskId, lastSequence, entries, records: log, removedUpTo };
 }
 
-/** Whether it has the form of a record's header. Its seal shows whether it is intact, which the manager checks. */
+/** Whether the value has the form of a record's header. The manager checks its seal. */
 function isRecordHeader(value: unknown): value is RecordHeader {
   if (typeof value !== "object" || value === null || !("kind" in value && "payload" in value)) return false;
   return "sequence" in value && typeof value.sequence === "number" && "sizeBytes" in value && "seal" in value;
@@ -186,7 +186,7 @@ function isJsonObject(value: Json): value is JsonObject {
   return typeof value === "object" && value !== null && !isList(value);
 }
 
-/** `Array.isArray` doesn't know readonly arrays. */
+/** `Array.isArray` with a type for readonly arrays. */
 function isList(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }

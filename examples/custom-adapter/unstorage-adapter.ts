@@ -34,24 +34,24 @@ import { type IndexEntry, indexKey, type KeyValueStorage, Records, type TaskInde
 import { findEvent, readPosition, storeRecords, UnstorageLog } from "./unstorage-log.js";
 
 export interface UnstorageAdapterOptions {
-  /** Stays the caller's: `close` doesn't dispose it. One adapter per storage at a time. */
+  /** Owned by the caller: `close` doesn't dispose it. Use one adapter per storage at a time. */
   readonly storage: KeyValueStorage;
 }
 
 /**
- * Checkpoints in any unstorage driver. Each task has one index with all but the payloads, so a list is one read; each
- * payload has a key of its own.
+ * Stores checkpoints in any unstorage driver. Each task has one index with everything except the payloads, so a list
+ * takes one read. Each payload has its own key.
  *
- * unstorage has no transactions, so every change is made true by one `setItem`, that of the index: an append stores
- * the payload before, a removal deletes it after. A failure halfway leaves the old state whole, and perhaps a payload
- * that no index names. Calls of one task wait for each other, so that no two of them read the same index and overwrite
- * each other's change.
+ * unstorage has no transactions, so the `setItem` of the index commits every change: an append stores the payload
+ * before it, a removal deletes the payload after it. A failure in between leaves the old state intact, and perhaps a
+ * payload that no index names. Calls of one task wait for each other, so that they can't overwrite each other's
+ * changes.
  */
 export class UnstorageAdapter implements StorageAdapter {
   readonly name = "unstorage";
   /**
-   * `durable` would promise that a kill loses nothing acknowledged; but drivers overwrite in place (fs), or answer
-   * before they have stored. `multiProcess` would need a compare-and-set, which unstorage doesn't have.
+   * `durable` would promise that acknowledged checkpoints survive a kill, but drivers overwrite in place (fs) or answer
+   * before they have stored the value. `multiProcess` would need a compare-and-set, which unstorage doesn't have.
    */
   readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly #calls = new AdapterCalls({ name: "unstorage" });
@@ -64,7 +64,7 @@ export class UnstorageAdapter implements StorageAdapter {
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
-    // Before the turn: the caller may change its draft while the call waits.
+    // Copies the draft before waiting for the task's other calls: the caller may change it meanwhile.
     const own = copyRecord(draft);
     const records = (options?.records ?? []).map(copyRecordDraft);
     const { taskId, id } = own;
@@ -105,7 +105,7 @@ export class UnstorageAdapter implements StorageAdapter {
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
     for (const header of await this.#headers(query)) {
-      // A turn for each payload, so that the task can be written to in between, by the iterating caller too.
+      // Reads each payload in a separate turn, so that others and the iterating caller can write in between.
       const record = isCorrupt(header)
         ? header
         : await this.#calls.inTurn(indexKey(query.taskId), () => this.#asItIs(header));
@@ -117,7 +117,7 @@ export class UnstorageAdapter implements StorageAdapter {
     for (const header of await this.#headers(query)) yield isCorrupt(header) ? header : toSummary(header);
   }
 
-  /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */
+  /** Reads the indexes of all tasks even if there is a limit, because a key-value store has no order. */
   async *tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {
     const tasks: ReturnType<typeof indexedTask>[] = [];
     for (const key of await this.#calls.run(() => this.#records.indexKeys())) {
@@ -180,8 +180,8 @@ export class UnstorageAdapter implements StorageAdapter {
   }
 
   /**
-   * The checkpoint of a header that was read before. If its payload doesn't fit, it may have been removed since, or
-   * saved another one under its id: then both are read again. If they still don't fit, the checkpoint is damaged.
+   * Returns the checkpoint of a header that was read before. If the payload doesn't match, the checkpoint may have been
+   * removed since, or saved again under the same id, so both are read again. If they still don't match, it is damaged.
    */
   async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const record = await this.#records.checkpoint(header);
@@ -199,7 +199,7 @@ export class UnstorageAdapter implements StorageAdapter {
 
   async #removeTask(taskId: string, condition: AppendCondition | undefined): Promise<number> {
     const index = await this.#records.index(indexKey(taskId));
-    // A damaged task can be removed as a whole; but nobody knows whether a condition holds for it.
+    // A damaged task can be removed as a whole, but only without a condition, which can't be checked.
     if (index !== undefined && isCorrupt(index) && condition === undefined) return this.#records.removeTask(taskId);
     const whole = await this.#records.indexToChange(taskId);
     requireNewest(taskId, readPosition(whole).newestSequence, condition);
@@ -213,7 +213,7 @@ function entryOf(header: SealedSummary): IndexEntry {
   return { stored: header, header };
 }
 
-/** The task as `selectTasks` takes it. */
+/** Returns the task in the form that `selectTasks` takes. */
 function indexedTask(index: TaskIndex | CorruptRecord) {
   if (isCorrupt(index)) return { taskId: index.taskId ?? "", count: 0, lastSequence: 0, headers: [index] };
   const { taskId, lastSequence, entries, records, removedUpTo } = index;

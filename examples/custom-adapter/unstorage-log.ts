@@ -25,8 +25,9 @@ import {
 import { indexKey, type Records, type TaskIndex } from "./records.js";
 
 /**
- * The records of a task, beside its checkpoints. Their headers are in the task's index, and each body has a key of its
- * own, as that of a checkpoint. So an append costs more as the log grows: this is for logs of some hundred records.
+ * Stores the records of a task next to its checkpoints. Their headers are in the task's index, and each body has its
+ * own key, like a checkpoint's payload. An append costs more as the log grows, so this suits logs of some hundred
+ * records.
  */
 export class UnstorageLog implements TaskLog {
   readonly #calls: AdapterCalls;
@@ -37,7 +38,9 @@ export class UnstorageLog implements TaskLog {
     this.#records = records;
   }
 
-  /** Every append is stored at once, so `lazy` changes nothing. Without a queue, no task is due. */
+  /**
+   * Every append is stored at once, so `lazy` has no effect. The adapter has no queue, so `dueAt` has no effect either.
+   */
   append(
     taskId: string,
     records: readonly RecordDraft[],
@@ -66,7 +69,7 @@ export class UnstorageLog implements TaskLog {
     const items = listItems(index, query).sort((a, b) => direction * ((a.sequence ?? 0) - (b.sequence ?? 0)));
     for (const item of items) {
       if (count === limit) return;
-      // A turn for each body, so that the task can be written to in between, by the iterating caller too.
+      // Reads each body in a separate turn, so that others and the iterating caller can write in between.
       const isBodyWanted = !isCorrupt(item) && "kind" in item && query.headersOnly !== true && item.sizeBytes > 0;
       const whole = isBodyWanted ? await this.#calls.inTurn(indexKey(taskId), () => this.#withBody(item)) : item;
       if (whole === undefined) continue;
@@ -99,8 +102,8 @@ export class UnstorageLog implements TaskLog {
   }
 
   /**
-   * The record of a header that was read before. If its body is missing or doesn't fit, the record may have been removed
-   * since: then both are read again.
+   * Returns the record of a header that was read before. If the body is missing or doesn't match, the record may have
+   * been removed since, so both are read again.
    */
   async #withBody(header: RecordHeader): Promise<LogRecord | RecordHeader | CorruptRecord | undefined> {
     const record = await this.#readRecord(header);
@@ -117,7 +120,7 @@ export class UnstorageLog implements TaskLog {
   }
 }
 
-/** Stores the bodies, and returns the headers for the index, which makes them true. */
+/** Stores the bodies and returns the headers. Storing the index with these headers commits the records. */
 export async function storeRecords(
   records: Records,
   taskId: string,
@@ -148,6 +151,6 @@ function listItems(
   if (index === undefined) return [];
   if (isCorrupt(index)) return [index];
   const checkpoints = index.entries.map(({ header }) => (isCorrupt(header) ? header : toSummary(header)));
-  // Damage is reported whatever the query selects.
+  // Damaged items are always reported, because the query can't be matched against them.
   return [...index.records, ...checkpoints].filter((item) => isCorrupt(item) || matchesRecords(item, query));
 }

@@ -6,7 +6,7 @@ export async function open(location) {
   const [url, prefix] = location.split(" ");
   const client = await connected(url);
   await untilSettled(client);
-  // It doesn't keep the process alive.
+  // An open connection must not keep the process alive.
   client.unref();
   return new RedisAdapter({ client, prefix });
 }
@@ -43,8 +43,8 @@ async function connect(url) {
 }
 
 /**
- * The suite kills processes, and looks at once at what they left. The server may still have a killed process's last command: it
- * carries that out before it drops the connection.
+ * Waits for the commands of killed processes. The suite kills a process and checks its data at once, but the server may
+ * still run the process's last command before it drops the connection.
  */
 async function untilSettled(client) {
   for (let isSettled = false; !isSettled; ) {

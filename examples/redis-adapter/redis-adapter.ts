@@ -40,18 +40,18 @@ import { type RedisClient, RedisTasks } from "./redis-tasks.js";
 import { checkFence, writeTask } from "./redis-write.js";
 
 export interface RedisAdapterOptions {
-  /** It stays the caller's: `close` leaves it open. */
+  /** Owned by the caller: `close` leaves it open. */
   readonly client: RedisClient;
-  /** Begins every key. Default `waymark:`. */
+  /** The beginning of every key. Default `waymark:`. */
   readonly prefix?: string | undefined;
 }
 
 /**
- * Checkpoints in Redis or Valkey, for many machines. An acknowledged checkpoint is as durable as the server is set to:
- * `appendonly yes` and `appendfsync always` keep it through a power loss.
+ * Stores checkpoints in Redis or Valkey, for many machines. The server's settings decide how durable an acknowledged
+ * checkpoint is: with `appendonly yes` and `appendfsync always`, it survives a power cut.
  *
- * A write looks at the task, decides, and commits in one script if nobody has changed the task meanwhile. Otherwise it looks
- * again.
+ * A write reads the task, decides, and commits in one script if the task hasn't changed meanwhile. If it has changed,
+ * the write starts over.
  */
 export class RedisAdapter implements StorageAdapter {
   readonly name = "redis";
@@ -73,7 +73,7 @@ export class RedisAdapter implements StorageAdapter {
   }
 
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
-    // Before the turn: the caller may change its draft while the call waits.
+    // Copies the draft before waiting for the task's other calls: the caller may change it meanwhile.
     const own = copyRecord(draft);
     const drafts = (options?.records ?? []).map(copyRecordDraft);
     const { taskId, id } = own;
@@ -104,7 +104,7 @@ export class RedisAdapter implements StorageAdapter {
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
     for (const header of await this.#select(query)) {
-      // Read again with its payload, so that both are of one moment. By now it may be gone.
+      // Reads the header again together with its payload, so that they belong together. It may have been removed since.
       const record = isCorrupt(header) ? header : await this.get(query.taskId, header.id);
       if (record !== undefined && record.sequence === header.sequence) yield record;
     }
@@ -193,7 +193,7 @@ export class RedisAdapter implements StorageAdapter {
   }
 }
 
-/** The connection broke, or the server can't answer at this moment. */
+/** Whether the connection broke or the server can't answer at the moment. */
 function isRetryable(error: unknown): boolean {
   if (error instanceof ErrorReply) return /^(BUSY|LOADING|MASTERDOWN|NOREPLICAS|OOM|READONLY) /.test(error.message);
   return LOST_CONNECTION.some((type) => error instanceof type);

@@ -25,10 +25,10 @@ import {
 import type { RedisTasks } from "./redis-tasks.js";
 import { checkFence, writeTask } from "./redis-write.js";
 
-/** The most items that are read at a time. */
+/** The maximum number of items read at a time. */
 const PAGE_ITEMS = 100;
 
-/** The records of a task, beside its checkpoints. The server stores each write at once, so `lazy` changes nothing. */
+/** Stores the records of a task. The server stores each write at once, so `lazy` has no effect. */
 export class RedisLog implements TaskLog {
   readonly #calls: AdapterCalls;
   readonly #tasks: RedisTasks;
@@ -125,7 +125,7 @@ export class RedisLog implements TaskLog {
     });
   }
 
-  /** The readable records of a selection. The commit that follows fails if the task has changed since. */
+  /** Reads the readable records of a selection. The later commit fails if the task has changed since. */
   async #select(taskId: string, selection: RecordSelection): Promise<RecordHeader[]> {
     const selected: RecordHeader[] = [];
     let after = selection.afterSequence ?? 0;

@@ -1,4 +1,4 @@
-// A Redis server to try things out on. The test of the adapter uses it too.
+// A Redis server for experiments and for the adapter's test.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -11,18 +11,20 @@ const PROGRAM = ["redis-server", "valkey-server"].find(
   (program) => spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0,
 );
 
-/** Why there is no server here; `""` if there is one. */
+/** The reason why there is no server program; `""` if there is one. */
 export const missing = PROGRAM === undefined ? "neither redis-server nor valkey-server is installed" : "";
 
 export interface RedisServer {
   readonly url: string;
-  /** Kills it, and starts it again on the same port and data. */
+  /** Kills the server, and starts it again on the same port with the same data. */
   restart(): Promise<void>;
   /** Ends the server and deletes its data. */
   stop(): Promise<void>;
 }
 
-/** A server on a free port, with its data in a temporary folder. It answers a write once the write is on the disk. */
+/**
+ * Starts a server on a free port, with its data in a temporary folder. It acknowledges a write once it is on the disk.
+ */
 export async function startRedis(): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), "waymark-redis-"));
   const port = await freePort();

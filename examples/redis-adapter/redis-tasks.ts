@@ -16,7 +16,7 @@ import {
 } from "waymark/adapter";
 import { COMMIT, GET, LEASE, LEASES, LIST, LOG, LOOK, TASKS } from "./scripts.js";
 
-/** The part of a client that is used here. Those of the packages @redis/client and redis have it. */
+/** The part of a Redis client that is used here. The clients of the packages @redis/client and redis have it. */
 export interface RedisClient {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
 }
@@ -29,17 +29,17 @@ export interface Seen {
   readonly lastEvent: number;
   readonly removedUpTo: number;
   readonly count: number;
-  /** The headers of the ids that were asked for. */
+  /** The headers of the requested ids. */
   readonly headers: readonly (SealedSummary | CorruptRecord | undefined)[];
-  /** The events that were asked for. */
+  /** Returns one of the requested events. */
   findEvent(id: string): RecordHeader | undefined;
-  /** @throws {CheckpointCorruptError} It can't be read. A write that needs no lease doesn't call it. */
+  /** @throws {CheckpointCorruptError} The lease can't be read. Writes that need no lease don't call this. */
   lease(): TimedLease;
-  /** The texts of its keys on the server. */
+  /** The task's and the lease's stored texts. */
   readonly texts: { readonly task: string; readonly lease: string };
 }
 
-/** A task for `selectTasks`. */
+/** A task in the form that `selectTasks` takes. */
 export interface ListedTask {
   readonly taskId: string;
   readonly count: number;
@@ -54,16 +54,16 @@ export interface Change {
   readonly put?: SealedSummary;
   readonly body?: string | Uint8Array;
   readonly removed?: readonly string[] | "all";
-  /** A new one, if the write took it. */
+  /** The last sequence after the write, if the write takes a new one. */
   readonly lastSequence?: number;
-  /** Records to store, to replace, or to empty: a header alone has no body. */
+  /** Records to store, replace or empty. A header alone removes the record's body. */
   readonly records?: readonly (LogRecord | RecordHeader)[];
   /** The sequences of records to remove. */
   readonly removedRecords?: readonly number[];
   readonly removedUpTo?: number;
 }
 
-/** Which key holds what, as which text. Each method is one script, so one moment. */
+/** Maps tasks to keys and texts on the server. Each method runs one script, so it is atomic. */
 export class RedisTasks {
   readonly #client: RedisClient;
   readonly #prefix: string;
@@ -96,7 +96,9 @@ export class RedisTasks {
     };
   }
 
-  /** False if the task isn't as it was seen. @param isFenced - Then the lease must be held, too. */
+  /**
+   * Returns false if the task has changed since it was seen. @param isFenced - Whether the lease must still be held.
+   */
   commit({ taskId, texts, lease, ...seen }: Seen, change: Change, isFenced: boolean): Promise<boolean> {
     const { put, body, removed = [], records = [], removedRecords = [] } = change;
     const { lastSequence = seen.lastSequence, removedUpTo = seen.removedUpTo } = change;
@@ -104,7 +106,7 @@ export class RedisTasks {
     const lastEvent = Math.max(seen.lastEvent, ...events);
     const fence = isFenced ? [texts.lease, `${lease().lease?.expiresAtMs}`] : ["", ""];
     const header = put ? [put.id, `${put.sequence}`, JSON.stringify(toHeader(put))] : ["", "", ""];
-    // No other commit writes the same text.
+    // The UUID makes each commit's text unique.
     const task = removed === "all" ? "" : `${lastSequence} ${lastEvent} ${removedUpTo} ${randomUUID()}`;
     const payload = body === undefined ? "" : bodyText(body);
     const gone = removed === "all" ? [] : removed;
@@ -116,7 +118,7 @@ export class RedisTasks {
     return this.#succeeds(COMMIT, taskId, [texts.task, task, ...fence, ...checkpoints, ...log]);
   }
 
-  /** Newest first. @param last - 0 for the newest alone, -1 for all. */
+  /** Lists a task's headers, newest first. @param last - 0 for only the newest header, -1 for all. */
   async list(taskId: string, last: 0 | -1 = -1): Promise<ListedTask> {
     const [count, task = "", record = "", ...found] = await this.#eval(LIST, taskId, [`${last}`]);
     const headers = Array.from({ length: found.length / 3 }, (_, index) => {
@@ -132,7 +134,7 @@ export class RedisTasks {
     return { taskId, count: Number(count), lastSequence, headers, log };
   }
 
-  /** The first items of the range, from one moment. */
+  /** Reads the first items of the range, all from one moment. */
   async log(
     taskId: string,
     { order, afterSequence = 0, beforeSequence = Number.MAX_SAFE_INTEGER, headersOnly = false }: RecordQuery,
@@ -185,7 +187,7 @@ export class RedisTasks {
     return { corrupt: true, location, reason: "its payload is missing", taskId, id, sequence: header.sequence };
   }
 
-  /** Without those that can't be read. */
+  /** Returns the readable leases. */
   async leases(): Promise<(TimedLease & { readonly taskId: string })[]> {
     const [now, ...found] = await this.#eval(LEASES, "", []);
     return Array.from({ length: found.length / 2 }, (_, index) => {
@@ -222,12 +224,12 @@ export class RedisTasks {
   }
 }
 
-/** The holder comes last, since it may hold anything. */
+/** Formats a lease. The holder comes last, because it may contain spaces. */
 function leaseText({ token, renewedAtMs, expiresAtMs, holder }: LeaseRecord): string {
   return `${token} ${renewedAtMs} ${expiresAtMs} ${holder}`;
 }
 
-/** `undefined` if it is no lease. */
+/** Parses a lease. Returns `undefined` if the text isn't a lease. */
 function leaseIn(text: string): LeaseRecord | undefined {
   const [, token, renewedAtMs, expiresAtMs, holder] = /^(\d+) ([\d.]+) ([\d.]+) (.+)$/s.exec(text) ?? [];
   if (holder === undefined) return undefined;
@@ -247,25 +249,27 @@ function numberingIn(text: string, taskId: string): Pick<Seen, "lastSequence" | 
   return { lastSequence: Number(lastSequence), lastEvent: Number(lastEvent), removedUpTo: Number(removedUpTo) };
 }
 
-/** A record's arguments of COMMIT. */
+/** Returns a record's arguments for COMMIT. */
 function recordArguments(record: LogRecord | RecordHeader): string[] {
   const { payload, sequence, id = "" } = record;
   const body = "body" in payload ? bodyText(payload.body) : "";
   return [`${sequence}`, JSON.stringify(toRecordHeader(record)), body, id];
 }
 
-/** @throws {CheckpointCorruptError} An event can't be compared with one that can't be read. */
+/** @throws {CheckpointCorruptError} The stored event can't be read, so a repeated event can't be compared with it. */
 function requireRecord(record: RecordHeader | CorruptRecord): RecordHeader {
   if (!isCorrupt(record)) return record;
   throw new CheckpointCorruptError(`${record.location} has a damaged event: ${record.reason}. Nothing was changed.`);
 }
 
-/** It tells text from bytes. */
+/** Formats a body so that `bodyIn` can distinguish text from bytes. */
 function bodyText(body: string | Uint8Array): string {
   return typeof body === "string" ? `text ${body}` : `base64 ${Buffer.from(body).toString("base64")}`;
 }
 
-/** `undefined` if it is missing, or no payload. Whether it fits the digest is the manager's to check. */
+/**
+ * Parses a body. Returns `undefined` if it is missing or malformed. The manager checks whether it matches the digest.
+ */
 function bodyIn(text: string): string | Uint8Array | undefined {
   if (text.startsWith("text ")) return text.slice("text ".length);
   return text.startsWith("base64 ") ? Buffer.from(text.slice("base64 ".length), "base64") : undefined;

@@ -1,19 +1,21 @@
 import { type AdapterCalls, type AppendCondition, checkLease, type RecordDraft } from "waymark/adapter";
 import type { Change, RedisTasks, Seen } from "./redis-tasks.js";
 
-/** A write of one task, and what it needs to know before it decides. */
+/** A write to one task, and what it needs to read before it decides. */
 export interface Write<Answer> {
   readonly taskId: string;
-  /** The checkpoints to look at. */
+  /** The ids of the checkpoints to read. */
   readonly ids?: readonly string[];
-  /** Their events are looked up, to find repeated ones. */
+  /** The records to write. Their events are looked up, to detect repeated ones. */
   readonly records?: readonly RecordDraft[];
   readonly condition?: AppendCondition | undefined;
-  /** Decides from what it sees. May be called again. */
+  /** Decides on a change to the task as it was read. Called again if the task changes meanwhile. */
   decide(seen: Seen): Promise<{ readonly answer: Answer; readonly change?: Change }>;
 }
 
-/** Decides and commits, after the task's earlier calls. If another process changes the task in between, it decides again. */
+/**
+ * Decides and commits after the task's earlier calls. If another process changes the task in between, decides again.
+ */
 export function writeTask<Answer>(calls: AdapterCalls, tasks: RedisTasks, write: Write<Answer>): Promise<Answer> {
   const { taskId, ids, records = [], condition } = write;
   const eventIds = records.flatMap(({ id }) => (id === undefined ? [] : [id]));
@@ -27,7 +29,7 @@ export function writeTask<Answer>(calls: AdapterCalls, tasks: RedisTasks, write:
   });
 }
 
-/** A damaged lease doesn't hinder writes without a token. */
+/** Checks a write's fencing token. Writes without a token succeed even if the lease is damaged. */
 export function checkFence(seen: Seen, condition: AppendCondition | undefined): void {
   if (condition?.fencingToken !== undefined) checkLease(seen.taskId, seen.lease(), condition);
 }

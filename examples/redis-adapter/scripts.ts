@@ -1,4 +1,4 @@
-// The server runs one script at a time, so each of these is one moment.
+// The server runs one script at a time, so each script is atomic.
 //
 // Keys: `tasks` and `leases` have a field per task; `order:<task>` has the task's ids by sequence; `headers:<task>` and
 // `payloads:<task>` have a field per checkpoint. `log:<task>` has the headers of the log's records by sequence, `bodies:<task>`
@@ -14,8 +14,8 @@ const NAMES = `
 `;
 
 /**
- * Gives the task's text, its lease's, the time, the count, the newest sequence, the headers of the ids, of which there are
- * ARGV[2], and the headers of the events whose ids come after them.
+ * Returns the task's text, its lease's text, the time, the count, the newest sequence, the headers of the first ARGV[2]
+ * ids, and the headers of the events with the remaining ids.
  */
 export const LOOK = `${NAMES}
   local newest = redis.call('ZRANGE', order, -1, -1, 'WITHSCORES')
@@ -24,7 +24,10 @@ export const LOOK = `${NAMES}
   return seen
 `;
 
-/** Gives the count, the task's text, its last record's header, then id, sequence and header of the newest or of all (-1). */
+/**
+ * Returns the count, the task's text and its last record's header, then the id, sequence and header of the newest
+ * checkpoint (0) or of all checkpoints (-1).
+ */
 export const LIST = `${NAMES}
   local found = redis.call('ZRANGE', order, 0, ARGV[2], 'REV', 'WITHSCORES')
   local last = redis.call('ZRANGE', log, -1, -1)
@@ -38,8 +41,8 @@ export const LIST = `${NAMES}
 `;
 
 /**
- * Gives the first items between two sequences, at most ARGV[5], in either order: sequence, header and body of a record, or
- * sequence, header and 'checkpoint' of a checkpoint.
+ * Returns the first items between two sequences, at most ARGV[5], in either order. A record is returned as its
+ * sequence, header and body, a checkpoint as its sequence, header and 'checkpoint'.
  */
 export const LOG = `${NAMES}
   local after, before, direction, limit, hasBodies = unpack(ARGV, 2, 6)
@@ -69,17 +72,17 @@ export const LOG = `${NAMES}
   return list
 `;
 
-/** Gives the ids of all tasks. */
+/** Returns the ids of all tasks. */
 export const TASKS = `${NAMES}
   return redis.call('HKEYS', tasks)
 `;
 
-/** Gives a header and its payload. */
+/** Returns a header and its payload. */
 export const GET = `${NAMES}
   return { get(headers, ARGV[2]), get(payloads, ARGV[2]) }
 `;
 
-/** Gives the time, then each task with its lease. */
+/** Returns the time, then each task with its lease. */
 export const LEASES = `${NAMES}
   local list = redis.call('HGETALL', leases)
   table.insert(list, 1, now())
@@ -94,9 +97,10 @@ export const LEASE = `${NAMES}
 `;
 
 /**
- * Stores a checkpoint, or its header alone, and removes others. Then it stores, replaces, empties and removes records, each
- * as a sequence, the header ('' to remove it), the body ('' for none) and the event's id. It does nothing if the task has changed, or the lease has
- * changed or ended. Without a new text of the task, it removes the whole task.
+ * Stores a checkpoint or only its header, and removes other checkpoints. Then it stores, replaces, empties and removes
+ * records, each given as a sequence, a header ('' to remove the record), a body ('' for none) and an event's id. It
+ * does nothing if the task has changed, or if the lease has changed or ended. Without a new text for the task, it
+ * removes the whole task.
  */
 export const COMMIT = `${NAMES}
   local before, after, lease, leaseEnd, id, sequence, header, payload = unpack(ARGV, 2, 9)

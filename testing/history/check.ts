@@ -11,17 +11,18 @@ import { type ActionOf, firstOf, isRefused, type Timed, type Write, WrittenItems
 export interface HistoryViolation {
   readonly taskId: string;
   /**
-   * - `order`: calls of which each must have come before the next, and the last one ended before the first one began;
-   *   or a read whose items aren't in the order that it asked for.
-   * - `twice`: a sequence, or a fencing token, was returned for two things.
-   * - `unknown`, `changed`: a read returned something that no call has stored, or in another form.
-   * - `unasked`: a read returned something outside of its query, or more than its limit.
-   * - `missing`: a read lacks something that was stored and that nobody removed.
-   * - `removed`: a read returned something that had been removed.
-   * - `condition`: a write succeeded although its condition didn't hold, or was refused although it did.
-   * - `fencing`: a write succeeded under an older token than one before it.
+   * - `order`: each call of a chain must have come before the next, but the last call ended before the first one began;
+   *   or a read returned its items in the wrong order.
+   * - `twice`: the same sequence or fencing token was returned for two different things, or an item was stored twice.
+   * - `unknown`: a read returned an item that no call has stored.
+   * - `changed`: a read returned an item that differs from the stored one.
+   * - `unasked`: a read returned an item outside its query, or more items than its limit.
+   * - `missing`: a read lacks an item that was stored and never removed.
+   * - `removed`: a read returned an item that had been removed.
+   * - `condition`: a write succeeded although its condition didn't hold, or was refused although its condition held.
+   * - `fencing`: a write succeeded under an older token than an earlier write.
    * - `holders`: a task was claimed while another process held it, or its holder was refused.
-   * - `step`: the recorded result of a step changed though nothing had dropped it.
+   * - `step`: the recorded result of a step changed although no `run` record had dropped it.
    * - `event`: an event was received twice, or passed over.
    */
   readonly rule:
@@ -37,25 +38,25 @@ export interface HistoryViolation {
     | "holders"
     | "step"
     | "event";
-  /** What is wrong, in words, with the calls that show it. */
+  /** Describes the violation and lists the calls that show it. */
   readonly message: string;
-  /** The smallest part of the history that shows it. */
+  /** The few calls of the history that show the violation. */
   readonly calls: readonly HistoryCall[];
 }
 
 /**
- * Decides whether a correct store could have produced a history: the calls of all processes since its tasks were new, in
- * any order.
+ * Decides whether a correct store could have produced a history. Pass the calls of all processes since the tasks were
+ * new, in any order.
  *
- * It checks that the appends, reads and leases of each task are linearizable: each call took effect at one moment between
- * its begin and its end, and what it returned agrees with that order. Calls without an answer may have taken effect, or
- * not. A task that was removed as a whole is checked for its leases only.
+ * The appends, reads and leases of each task must be linearizable: each call took effect at one moment between its
+ * start and its end, and its answer agrees with the order of these moments. A call without an answer may or may not
+ * have taken effect. For a task that was removed as a whole, only the leases are checked.
  *
- * @returns The violations of each task; none if the history is possible.
+ * @returns The violations of all tasks; an empty list if the history is possible.
  */
 export function checkHistory(calls: Iterable<HistoryCall>): HistoryViolation[] {
   const tasks = new Map<string, HistoryCall[]>();
-  /** When each process made its last call. */
+  /** The start of each process's last call. */
   const lastSeen = new Map<string, number>();
   const crashes: Moment[] = [];
   const removedPrefixes: HistoryCall[] = [];
@@ -94,7 +95,7 @@ class TaskHistory {
     this.#lastSeen = lastSeen;
     this.#timed = calls.map((call) => {
       const { beginMs, endMs, action, error } = call;
-      // A call that failed may still have taken effect, and later than it failed.
+      // A failed call may have taken effect, even after it failed.
       const isUncertain = endMs === undefined || (error !== undefined && !isRefused(call));
       return { call, action, beginMs, endMs: isUncertain ? Number.POSITIVE_INFINITY : endMs };
     });
@@ -142,7 +143,7 @@ class TaskHistory {
     return this.#timed.filter((one): one is Timed<ActionOf<Is>> => one.action.is === is);
   }
 
-  /** By their tokens. */
+  /** Returns the granted claims in the order of their tokens. */
   #grantedClaims(): readonly Claim[] {
     const granted = this.#select("claim").flatMap((claim) =>
       claim.action.token === undefined ? [] : { ...claim, token: claim.action.token },
@@ -150,7 +151,7 @@ class TaskHistory {
     return granted.sort((a, b) => a.token - b.token);
   }
 
-  /** The tokens ascend, and each lease has ended before the next one began, unless that was taken by force. */
+  /** Checks that tokens ascend, and that each lease ended before the next one began, unless that was taken by force. */
   #checkHolders(claims: readonly Claim[]): void {
     const renewals = groupByToken(this.#select("renew"));
     const releases = groupByToken(this.#select("release"));
@@ -165,7 +166,7 @@ class TaskHistory {
         const isReleased = releases.get(before.token)?.some(({ beginMs }) => beginMs <= claim.endMs) ?? false;
         const own = renewals.get(before.token) ?? [];
         const hasExpired = earliestExpiry(before, own, claim) <= claim.endMs;
-        // The lease of a process that has ended is free at once. One that made calls later hadn't ended.
+        // A lease is free as soon as its process has ended. A process that made later calls hadn't ended.
         const isAlive = (this.#lastSeen.get(before.call.process) ?? 0) > claim.endMs;
         if (isReleased || hasExpired || !isAlive || claim.action.isForced) continue;
         const renewed = own.filter(({ action, endMs }) => action.isRenewed === true && endMs < claim.beginMs);
@@ -180,7 +181,7 @@ class TaskHistory {
     }
   }
 
-  /** Writes under a token come after its claim, and before the next one. */
+  /** Checks that writes under a token come after the token's claim and before the next claim. */
   #checkFencing(writes: readonly Write[], claims: readonly Claim[], order: Order<Timed | Write>): void {
     let last: Write | undefined;
     for (const write of writes) {
@@ -205,7 +206,7 @@ class TaskHistory {
     for (const renewal of this.#select("renew")) if (renewal.action.isRenewed) between(renewal.action.token, renewal);
   }
 
-  /** At each write that succeeded, the newest checkpoint was the expected one, and no event had come. */
+  /** Checks that the conditions of successful writes held: the expected newest checkpoint, and no later event. */
   #checkConditions(writes: readonly Write[], removals: Removals): void {
     let newest: { readonly item: SeenItem; readonly write: Write } | undefined;
     let lastEvent: { readonly item: SeenItem; readonly write: Write } | undefined;
@@ -216,7 +217,7 @@ class TaskHistory {
       if (expected !== undefined && found !== expected && !isRemoved) {
         this.#report(
           "condition",
-          `Sequence ${firstOf(write)} was stored on the condition that the newest checkpoint had sequence ${expected}, and it had ${found}.`,
+          `Sequence ${firstOf(write)} was stored on the condition that the newest checkpoint had sequence ${expected}, but it had ${found}.`,
           [...(newest?.write.calls ?? []), ...write.calls],
         );
       }
@@ -224,7 +225,7 @@ class TaskHistory {
       if (lastEvent !== undefined && noEventAfter !== undefined && lastEvent.item.sequence > noEventAfter) {
         this.#report(
           "condition",
-          `Sequence ${firstOf(write)} was stored on the condition that no event came after sequence ${noEventAfter}, and there was ${describeItem(lastEvent.item)}.`,
+          `Sequence ${firstOf(write)} was stored on the condition that no event came after sequence ${noEventAfter}, but there was ${describeItem(lastEvent.item)}.`,
           [...lastEvent.write.calls, ...write.calls],
         );
       }
@@ -235,7 +236,7 @@ class TaskHistory {
     }
   }
 
-  /** No checkpoint or event is stored twice. */
+  /** Checks that no checkpoint or event is stored twice. */
   #checkIds(writes: readonly Write[], removals: Removals): void {
     const stored = new Map<string, { readonly item: SeenItem; readonly write: Write }>();
     for (const write of writes) {
@@ -245,7 +246,7 @@ class TaskHistory {
         const other = stored.get(key);
         stored.set(key, { item, write });
         if (other === undefined || other.write.mayBeLost || removals.mayHaveRemoved(other.item, write.endMs)) continue;
-        this.#report("twice", `${describeItem(other.item)} was stored at sequence ${item.sequence}, too.`, [
+        this.#report("twice", `${describeItem(other.item)} was stored again at sequence ${item.sequence}.`, [
           ...other.write.calls,
           ...write.calls,
         ]);
@@ -253,7 +254,7 @@ class TaskHistory {
     }
   }
 
-  /** A read saw everything in its range that was stored before it, and nothing that came later or had been removed. */
+  /** Checks that a read returned all items of its query that were stored before it, and no later or removed ones. */
   #checkRead(
     read: Timed<ActionOf<"read">>,
     written: WrittenItems,
@@ -267,11 +268,11 @@ class TaskHistory {
     const sequences = items.map(({ sequence }) => sequence);
     if (read.action.query.order === "newest") sequences.reverse();
     if (sequences.some((sequence, at) => sequence <= (sequences[at - 1] ?? 0)))
-      this.#report("order", "A read returned its items in another order than it asked for, or twice.", [read.call]);
+      this.#report("order", "A read returned its items in the wrong order, or an item twice.", [read.call]);
     const { limit = Number.POSITIVE_INFINITY } = read.action.query;
     const unasked = items.find((item) => !isSelected(read.action, item)) ?? items[limit];
     if (unasked !== undefined)
-      this.#report("unasked", `A read returned ${describeItem(unasked)}, for which it didn't ask.`, [read.call]);
+      this.#report("unasked", `A read returned ${describeItem(unasked)}, which it didn't ask for.`, [read.call]);
     order.require(written.at(last), read);
     for (const item of items) {
       const write = written.at(item.sequence);
@@ -287,13 +288,13 @@ class TaskHistory {
       const write = written.at(item.sequence);
       if (write === undefined || write.mayBeLost || removals.mayHaveRemoved(item, read.endMs)) continue;
       if (item.sequence > last) {
-        // All later ones are missing, too.
+        // All later items are also missing, so the read came before this write.
         order.require(read, write);
         return;
       }
       this.#report(
         "missing",
-        `A read returned sequence ${last}, and not ${describeItem(item)}, which was stored before it.`,
+        `A read returned sequence ${last}, but not ${describeItem(item)}, which was stored earlier.`,
         [...write.calls, ...(written.at(last)?.calls ?? []), read.call],
       );
     }
@@ -305,8 +306,7 @@ class TaskHistory {
     const shown = withoutSteps(conflict);
     const calls = shown.flatMap((one) => ("call" in one ? one.call : one.calls.slice(0, 1)));
     const why = shown.slice(1).map((one, at) => describeOrder(shown[at], one));
-    const but =
-      shown[0] === shown.at(-1) ? "they go round in a circle" : "the last one ended before the first one began";
+    const but = shown[0] === shown.at(-1) ? "they form a cycle" : "the last one ended before the first one began";
     this.#report("order", `${why.join(". ")}. So each of these calls came before the next one, but ${but}.`, calls);
   }
 
@@ -317,13 +317,13 @@ class TaskHistory {
   }
 }
 
-/** The chain without the writes between two others: their sequences say that they are in order. */
+/** Returns the chain without the writes between two other writes, whose sequences already show the order. */
 function withoutSteps(chain: readonly (Timed | Write)[]): readonly (Timed | Write)[] {
   const isWrite = (one: Timed | Write | undefined) => one !== undefined && "items" in one;
   return chain.filter((one, at) => !(isWrite(chain[at - 1]) && isWrite(one) && isWrite(chain[at + 1])));
 }
 
-/** A condition of a write; `undefined` if it may have had another one, or none. */
+/** Returns a condition of a write; `undefined` if the write has no such condition or its calls disagree. */
 function conditionOf({ calls }: Write, key: "expectedSequence" | "noEventAfter"): number | undefined {
   const conditions = calls.map(({ action }) => ("condition" in action ? action.condition?.[key] : undefined));
   const [condition, ...others] = new Set(conditions);
@@ -340,7 +340,7 @@ function groupByToken<Call extends Timed<{ readonly token: number }>>(calls: rea
   return groups;
 }
 
-/** How many items come before the first one that isn't among the first ones. */
+/** Returns the number of leading items for which `isFirst` is true, by bisection. */
 function countUpTo<Item>(items: readonly Item[], isFirst: (item: Item) => boolean): number {
   let [from, to] = [0, items.length];
   while (from < to) {
@@ -352,7 +352,7 @@ function countUpTo<Item>(items: readonly Item[], isFirst: (item: Item) => boolea
   return from;
 }
 
-/** Whether a read asked for an item, as far as its query's range, kinds, name and id say. */
+/** Whether an item matches the range, kinds, name and id of a read. */
 function isSelected({ query, id }: ActionOf<"read">, item: SeenItem): boolean {
   const { afterSequence = 0, beforeSequence = Number.POSITIVE_INFINITY, kinds, name } = query;
   return (
@@ -364,7 +364,7 @@ function isSelected({ query, id }: ActionOf<"read">, item: SeenItem): boolean {
   );
 }
 
-/** The items that a read must have returned if they were stored, the oldest first. */
+/** Yields the items, oldest first, that a read lacks although it must return them if they were stored. */
 function* missingFrom(
   action: ActionOf<"read">,
   seen: ReadonlySet<number>,
@@ -372,7 +372,7 @@ function* missingFrom(
 ): Generator<SeenItem> {
   const { query, items = [], isWhole } = action;
   const { order, afterSequence = 0, beforeSequence = Number.POSITIVE_INFINITY, stage, status, skip } = query;
-  // Whether a checkpoint matches these may have changed since.
+  // The checkpoints that match `stage`, `status` or `skip` may have changed since the read.
   if (stage !== undefined || status !== undefined || skip !== undefined) return;
   const end = items.at(-1)?.sequence;
   const isCut = !isWhole || items.length === query.limit;

@@ -1,20 +1,20 @@
 import type { HistoryAction, HistoryCall, SeenItem } from "./calls.js";
 import { type ActionOf, firstOf, type Timed, type Write } from "./written.js";
 
-/** A call in one line: `12.3–14.1 ms, worker 2: appended step "plan" (answer: 7)`. */
+/** Describes a call in one line: `12.3–14.1 ms, worker 2: append step "plan" → sequence 7`. */
 export function describeCall({ process, beginMs, endMs, action, error }: HistoryCall): string {
   const time = `${beginMs.toFixed(1)}–${endMs === undefined ? "" : endMs.toFixed(1)} ms`;
   const answer = error ?? (endMs === undefined ? "no answer" : describeAnswer(action));
   return `${time}, ${process}: ${describeAction(action)} → ${answer}`;
 }
 
-/** `step "plan" at sequence 7`. */
+/** Describes an item, such as `step "plan" at sequence 7`. */
 export function describeItem({ kind, name, id, sequence }: SeenItem): string {
   const title = name ?? id;
   return `${kind}${title === undefined ? "" : ` ${JSON.stringify(title)}`} at sequence ${sequence}`;
 }
 
-/** Why one moment came before another: `the read returned sequence 2`. */
+/** Describes why one moment came before another, such as `The read returned sequence 2`. */
 export function describeOrder(one: Timed | Write | undefined, other: Timed | Write): string {
   if (one === undefined) return "";
   if ("items" in other) {
@@ -79,7 +79,7 @@ function describeAnswer(action: HistoryAction): string {
     case "release":
       return "released";
     case "crash":
-      return "what wasn't synced is lost";
+      return "unsynced writes may be lost";
   }
 }
 

@@ -1,15 +1,15 @@
-/** Something that happened at one moment between its begin and its end. */
+/** Something that happened at one moment between `beginMs` and `endMs`. */
 export interface Moment {
   readonly beginMs: number;
-  /** Infinity if it may have happened at any time since. */
+  /** Infinity if it may have happened at any time after `beginMs`. */
   readonly endMs: number;
 }
 
 /**
- * Moments of which some must come before others. There is a moment for each within its time, in such an order, if and
- * only if there is no cycle and none must come after one that began once it had ended. That takes time in proportion to
- * the number of moments and pairs: the sequences and tokens in the answers say what the search of a checker such as
- * Porcupine (Wing and Gong 1993, Lowe 2017) would have to find.
+ * A partial order of moments. Each moment can be placed within its time span, in the required order, if and only if
+ * there is no cycle and no moment has to come after one that began when it had already ended. Checking this takes time
+ * in proportion to the number of moments and pairs, because sequences and tokens in the answers show the order that a
+ * checker such as Porcupine (Wing and Gong 1993, Lowe 2017) has to search for.
  */
 export class Order<Of extends Moment> {
   readonly #after = new Map<Of, Of[]>();
@@ -29,8 +29,8 @@ export class Order<Of extends Moment> {
   }
 
   /**
-   * The moments that can't be put in order. The first began too late for the last one, or the first and the last are
-   * the same; each must come before the next. `undefined` if there are none.
+   * Returns a chain of moments that can't be put in order, each of which must come before the next: either the first
+   * one began too late for the last one, or the first and the last are the same. `undefined` if there is no such chain.
    */
   findConflict(): readonly Of[] | undefined {
     const earliest = new Map<Of, { readonly ms: number; readonly because: Of | undefined }>();
@@ -57,13 +57,13 @@ export class Order<Of extends Moment> {
       : this.#findCycle(new Set([...left].flatMap(([one, rest]) => (rest > 0 ? [one] : []))));
   }
 
-  /** @param among - Moments that are in a cycle, or come after one. */
+  /** @param among - The moments that are in a cycle, or that come after a moment of a cycle. */
   #findCycle(among: ReadonlySet<Of>): readonly Of[] {
     const before = new Map<Of, Of>();
     for (const one of among) for (const next of this.#after.get(one) ?? []) if (among.has(next)) before.set(next, one);
     const seen = new Set<Of>();
     let [at] = among;
-    // Each of them has one before it among them.
+    // Each moment of `among` has a predecessor in `among`, so this walk back ends at a moment that it has seen.
     for (; at !== undefined && !seen.has(at); at = before.get(at)) seen.add(at);
     const cycle: Of[] = [];
     for (let one = at; one !== undefined; one = before.get(one)) {

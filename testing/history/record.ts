@@ -13,32 +13,35 @@ import { withMembers } from "../with-members.js";
 import type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./calls.js";
 
 export interface RecordHistoryOptions {
-  /** A name that no other process of the history has, nor this one after a restart: `worker-${process.pid}`. */
+  /**
+   * A name that no other process of the history has; after a restart, use a new one. Example: `worker-${process.pid}`.
+   */
   readonly process: string;
   /**
-   * Called with a line of JSON at the begin of each call, and with another one at its end. Write it at once, so that it
-   * survives a kill: `appendFileSync(file, line)`. The lines of all processes together are a history, which `parseHistory` reads.
+   * Called with a line of JSON at the start of each call, and with another line at its end. Write each line at once, so
+   * that it survives a kill: `appendFileSync(file, line)`. `parseHistory` reads the lines of all processes as a
+   * history.
    */
   readonly write: (line: string) => void;
   /**
-   * Milliseconds by a clock that all processes of the history share, and by which leases expire. Default: this machine's,
-   * which restarts at a reboot. With a `SimulatedRuntime`: `() => runtime.now()`.
+   * Returns the milliseconds of the clock that all processes of the history share and by which leases expire. Default:
+   * this machine's monotonic clock, which restarts at a reboot. With a `SimulatedRuntime`: `() => runtime.now()`.
    */
   readonly nowMs?: (() => number) | undefined;
 }
 
 const OPTION_KEYS = listKeys<RecordHistoryOptions>({ process: true, write: true, nowMs: true });
 
-/** A line of a history: the begin of a call, or its end. */
+/** A line of a history: the start or the end of a call. */
 interface HistoryLine extends Omit<HistoryCall, "endMs" | "process"> {
   readonly process: string;
-  /** Of the call, in its process. */
+  /** The call's number within its process, from 1. */
   readonly number: number;
   readonly endMs?: number;
 }
 
 /**
- * The same storage, which records its calls for `checkHistory`.
+ * Returns a wrapper of `storage` that records its calls for `checkHistory`.
  *
  * @throws {TypeError} An option is missing, of the wrong type or unknown.
  */
@@ -47,7 +50,8 @@ export function recordHistory(storage: StorageAdapter, options: RecordHistoryOpt
   const { process: name, write, nowMs = sharedNowMs } = options;
   checkText("RecordHistoryOptions.process", name, 1);
   checkFunction("RecordHistoryOptions.write", write);
-  if (write === undefined) throw new TypeError("RecordHistoryOptions.write is missing: a function that stores a line.");
+  if (write === undefined)
+    throw new TypeError("RecordHistoryOptions.write is missing. Pass a function that stores a line.");
   let count = 0;
   const begin = (taskId: string, action: HistoryAction) => {
     count += 1;
@@ -242,9 +246,9 @@ export function recordHistory(storage: StorageAdapter, options: RecordHistoryOpt
 }
 
 /**
- * The calls of a history.
+ * Parses the calls of a history.
  *
- * @param texts - What each process wrote. The last line of a process that was killed may be half a line, and is left out.
+ * @param texts - The text that each process wrote. If a killed process left half a line at the end, it is skipped.
  * @throws {SyntaxError} Another line isn't JSON. @throws {TypeError} Two processes have the same name.
  */
 export function parseHistory(texts: string | Iterable<string>): HistoryCall[] {
@@ -256,7 +260,7 @@ export function parseHistory(texts: string | Iterable<string>): HistoryCall[] {
     for (const { number, ...call } of [...parsed, ...last]) {
       const key = JSON.stringify([call.process, number]);
       const begun = calls.get(key);
-      // The line of a call's end replaces the one of its begin.
+      // The line of a call's end replaces the line of its start.
       if (begun !== undefined && (begun.endMs !== undefined || begun.beginMs !== call.beginMs)) {
         throw new TypeError(
           `Two processes of the history are named ${JSON.stringify(call.process)}. Pass another name to \`recordHistory\` in each ` +
@@ -273,12 +277,12 @@ function parseEnd(line: string): readonly HistoryLine[] {
   try {
     return [JSON.parse(line)];
   } catch {
-    // The process was killed while it wrote.
+    // The process was killed while it wrote this line.
     return [];
   }
 }
 
-/** By a clock that all processes of this machine share. */
+/** Reads the monotonic clock, which all processes of this machine share. */
 function sharedNowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
@@ -325,7 +329,7 @@ function toSeen(item: LogRecord | RecordHeader | StoredCheckpoint | CheckpointSu
   return { ...("kind" in item ? toRecord(item) : toCheckpoint(item)), sequence: item.sequence };
 }
 
-/** The results that a `run` record drops; none if its payload is encrypted or compressed. */
+/** Returns the results that a `run` record drops; none if the record's payload is encrypted or compressed. */
 function droppedBy(body: string | Uint8Array): NonNullable<HistoryItem["dropped"]> {
   if (typeof body !== "string") return [];
   const value: unknown = JSON.parse(body);

@@ -8,14 +8,14 @@ export type Claim = Timed<ActionOf<"claim">> & { readonly token: number };
 
 export type Renewal = Timed<ActionOf<"renew">>;
 
-/** A call that was refused although no correct store could have had a reason. */
+/** A call that was refused although no correct store could have had a reason to refuse it. */
 interface WrongRefusal {
   readonly rule: "condition" | "holders";
   readonly what: string;
   readonly calls: readonly HistoryCall[];
 }
 
-/** What may have been the reason of a refusal. */
+/** The calls and writes that may explain a refusal. */
 export interface Known {
   readonly timed: readonly Timed[];
   /** In the order of their sequences. */
@@ -27,28 +27,28 @@ export interface Known {
 }
 
 /**
- * The earliest time at which a lease may have expired for a call. The last renewal counts, even for a shorter time; one
- * without an answer may have taken effect or not.
+ * Returns the earliest time at which a lease may have expired for a call. The last renewal counts, even if it made the
+ * lease shorter. A renewal without an answer may or may not have taken effect.
  */
 export function earliestExpiry(claim: Claim, renewals: readonly Renewal[], call: Moment): number {
   const own = renewals.filter(
     ({ action, beginMs }) => action.token === claim.token && action.isRenewed !== false && beginMs <= call.endMs,
   );
   const tried = [claim, ...own];
-  // What ended before this one began no longer counts.
+  // A claim or renewal no longer counts if another one began after its end and ended before the call began.
   const lastMs = Math.max(...tried.filter(({ endMs }) => endMs < call.beginMs).map(({ beginMs }) => beginMs));
   return Math.min(...tried.filter(({ endMs }) => endMs >= lastMs).map((one) => one.beginMs + one.action.ttlMs));
 }
 
 /**
- * Finds the refusals for which there was surely no reason at any moment of the call: of writes whose condition held, and
- * of calls under a lease that lasted.
+ * Finds the refusals that had no reason at any moment of the call: refused writes whose condition held, and refused
+ * calls under a lease that hadn't ended.
  */
 export function* findWrongRefusals(known: Known): Generator<WrongRefusal, void, void> {
   const reasons = new Reasons(known);
   for (const one of known.timed) {
     const { call, action } = one;
-    // A refused `setStatus` isn't judged: its checkpoint may be completed.
+    // A refused `setStatus` isn't checked: it may have been refused because its checkpoint was completed.
     if (action.is === "append" && call.error === "CHECKPOINT_CONFLICT" && !reasons.mayConflict(one, action)) {
       const what = "A write was refused although its condition held.";
       yield { rule: "condition", what, calls: [...reasons.newestFor(action), call] };
@@ -56,25 +56,25 @@ export function* findWrongRefusals(known: Known): Generator<WrongRefusal, void, 
     const token = lostToken(one);
     const holder = token === undefined ? undefined : reasons.holding(token, one);
     if (holder !== undefined) {
-      const what = `A call under token ${token} was refused although that lease lasted.`;
+      const what = `A call under token ${token} was refused although its lease hadn't ended.`;
       yield { rule: "holders", what, calls: [holder.call, call] };
     }
   }
 }
 
-/** Storages keep the end of a lease in whole milliseconds. */
+/** Storages store the end of a lease in whole milliseconds. */
 const ROUNDING_MS = 1;
 
 class Reasons {
   readonly #known: Known;
   readonly #checkpoints: readonly { readonly item: SeenItem; readonly write: Write }[];
-  /** The place among the checkpoints, by sequence. */
+  /** The index of each checkpoint in `#checkpoints`, by its sequence. */
   readonly #places: ReadonlyMap<number, number>;
-  /** How many calls have an item with this id. */
+  /** The number of items with each id, in all calls. */
   readonly #ids = new Map<string, number>();
-  /** The calls for leases. */
+  /** The claims, renewals and releases. */
   readonly #leases: readonly Timed[];
-  /** Appends without an answer of which no read has seen anything. */
+  /** The appends without an answer whose items no read has returned. */
   readonly #unknown: readonly Timed<ActionOf<"append" | "setStatus">>[];
 
   constructor(known: Known) {
@@ -104,13 +104,13 @@ class Reasons {
     return noEventAfter !== undefined && this.#mayHaveEvent(noEventAfter, refused);
   }
 
-  /** The calls that stored the checkpoint that a write expected. */
+  /** Returns the calls that stored the checkpoint that a write expected to be the newest. */
   newestFor({ condition }: ActionOf<"append">): readonly HistoryCall[] {
     const at = this.#places.get(condition?.expectedSequence ?? 0);
     return at === undefined ? [] : (this.#checkpoints[at]?.write.calls ?? []);
   }
 
-  /** The claim of this token, if its lease surely lasted during the call. */
+  /** Returns the claim of this token if its lease was certainly held during the whole call. */
   holding(token: number, { beginMs, call: { process, endMs = Number.POSITIVE_INFINITY } }: Timed): Claim | undefined {
     const claim = this.#known.claims.find((one) => one.token === token);
     // The lease of a process that has died ends at once.
@@ -126,7 +126,7 @@ class Reasons {
     return untilMs - ROUNDING_MS > endMs ? claim : undefined;
   }
 
-  /** Whether another checkpoint than the expected one may have been the newest. */
+  /** Whether a checkpoint other than the expected one may have been the newest. */
   #mayDiffer(expected: number, { beginMs, call: { endMs = Number.POSITIVE_INFINITY } }: Timed): boolean {
     const at = expected === 0 ? -1 : this.#places.get(expected);
     if (at === undefined) return true;
@@ -149,13 +149,13 @@ class Reasons {
   }
 }
 
-/** The token with which a call was refused, since its lease had ended. */
+/** Returns the token of a call that was refused because the token's lease had ended. */
 function lostToken({ call, action }: Timed): number | undefined {
   if (action.is === "renew") return action.isRenewed === false ? action.token : undefined;
   return call.error === "LEASE_LOST" && "condition" in action ? action.condition?.fencingToken : undefined;
 }
 
-/** Whether a claim was surely not granted. */
+/** Whether a claim was certainly not granted. */
 function wasDenied({ action, call: { endMs, error } }: Timed): boolean {
   return endMs !== undefined && error === undefined && action.is === "claim" && action.token === undefined;
 }

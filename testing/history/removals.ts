@@ -34,7 +34,7 @@ export class Removals {
     return this.#of(item).some(({ beginMs }) => beginMs <= untilMs);
   }
 
-  /** The call that had removed the item before this time, if it was stored by the other one. */
+  /** Returns a call that began after `storedMs` and ended before `beforeMs` and that removed the item. */
   findRemoval(item: SeenItem, storedMs: number, beforeMs: number): Timed | undefined {
     return this.#of(item).find(({ beginMs, endMs }) => storedMs < beginMs && endMs < beforeMs)?.by;
   }
@@ -47,7 +47,7 @@ export class Removals {
 
   #of(item: SeenItem): readonly Removal[] {
     if (item.kind === "checkpoint") return (item.id === undefined ? undefined : this.#ofIds.get(item.id)) ?? [];
-    // An event stays with its id; only its value is removed.
+    // A removal removes only an event's value; the event itself stays with its id.
     if (item.kind === "event") return [];
     return this.#selections.filter(({ what }) => {
       if (what === "all") return true;

@@ -9,7 +9,7 @@ interface Replacement {
 
 /** The calls that replaced payloads. */
 export class Replacements {
-  /** Of each checkpoint by its id, and each record by its sequence; the newest first. */
+  /** The replacements of each checkpoint (by id) and each record (by sequence), newest first. */
   readonly #of = new Map<string | number, Replacement[]>();
 
   constructor(calls: readonly Timed[]) {
@@ -24,12 +24,12 @@ export class Replacements {
     for (const same of this.#of.values()) same.sort((a, b) => b.beginMs - a.beginMs);
   }
 
-  /** The item with its original payload, if a call before `untilMs` may have replaced it. */
+  /** Returns the item with its original payload if calls that began by `untilMs` may have replaced the payload. */
   undo(item: SeenItem, untilMs: number): SeenItem {
     const of = item.kind === "checkpoint" ? item.id : item.sequence;
     const known = (of === undefined ? undefined : this.#of.get(of)) ?? [];
     let { sha256 } = item;
-    // Each one names the payload before it.
+    // Each replacement names the payload that it replaced.
     for (const replacement of known) {
       if (replacement.sha256 === sha256 && replacement.beginMs <= untilMs) sha256 = replacement.expectedSha256;
     }

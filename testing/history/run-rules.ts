@@ -4,7 +4,7 @@ import type { HistoryCall, SeenItem } from "./calls.js";
 import { describeItem } from "./describe.js";
 import type { Write } from "./written.js";
 
-/** What is wrong with the records of a run, and the calls that show it. */
+/** A fault in the records of a run, and the calls that show it. */
 export interface RunFault {
   readonly rule: "step" | "event";
   readonly what: string;
@@ -17,8 +17,8 @@ interface Stored {
 }
 
 /**
- * The rules for a run's records: a step's result stays until a `run` record drops it, and each event is received at most
- * once, after the events of its name that were sent before it.
+ * Checks the rules for a run's records: a step's result stays until a `run` record drops it, and each event is received
+ * at most once, after all events with the same name that were sent earlier.
  */
 export function checkRuns(writes: readonly Write[]): readonly RunFault[] {
   const rules = new RunRules();
@@ -30,12 +30,12 @@ class RunRules {
   readonly faults: RunFault[] = [];
   #generation = "";
   #turn = 0;
-  /** The results of the turn, by generation, turn, name and occurrence. */
+  /** The results of steps, by generation, turn, name and occurrence. */
   readonly #steps = new Map<string, Stored>();
   #received: ReceivedEvents = NOTHING_RECEIVED;
-  /** The events that the turn has received, by their sequences. */
+  /** The receipts of the turn, by the sequences of their events. */
   readonly #receipts = new Map<number, Stored>();
-  /** The events that schemas have refused in the turn. */
+  /** The refusals by schemas in the turn, by the sequences of their events. */
   readonly #refusals = new Map<number, RunKey>();
   readonly #events = new Map<number, Stored>();
   /** The pending events of each name, in the order of their sequences. */
@@ -55,14 +55,14 @@ class RunRules {
     else this.#end(key, stored);
   }
 
-  /** A checkpoint of a run: a turn that it begins has received what it says. */
+  /** Handles a checkpoint of a run. If it begins a turn, its note lists the events that the run has received so far. */
   #begin({ generation, turn, received = NOTHING_RECEIVED }: NonNullable<SeenItem["run"]>, checkpoint: Stored): void {
     if (generation === this.#generation && turn === this.#turn) return;
     const isNewRun = generation !== this.#generation;
     for (const pending of isNewRun ? [] : this.#pending.values()) {
       const [first] = pending.values();
       if (first === undefined || !isReceived(received, first.item.sequence)) continue;
-      const what = `${describeItem(first.item)} counts as received in turn ${turn}, and no wait has received it.`;
+      const what = `${describeItem(first.item)} counts as received in turn ${turn}, but no wait has received it.`;
       this.#report("event", what, [first, checkpoint]);
     }
     [this.#generation, this.#turn, this.#received] = [generation, turn, received];
@@ -81,7 +81,7 @@ class RunRules {
 
   #drop(key: RunKey, { name, dropped = [] }: SeenItem): void {
     const { event } = key;
-    // A refusal has a name. A fork or a rewind copies those of its turn, too.
+    // A record with a name is a refusal. A fork or a rewind also copies the refusals of its turn.
     if (event !== undefined && name !== undefined) {
       this.#refusals.set(event, key);
       this.#pending.get(name)?.delete(event);
@@ -106,7 +106,7 @@ class RunRules {
       this.#report("step", `${title} has a second result, though nothing has dropped the first one.`, [before, stored]);
     this.#steps.set(key, stored);
     if (event === undefined) return;
-    // A fork or a rewind copies the receipts of its turn, directly before its checkpoint.
+    // A fork or a rewind writes copies of its turn's receipts directly before its checkpoint.
     if (generation === this.#generation) this.#receive(event, stored);
     else this.#receipts.set(event, stored);
   }
@@ -129,7 +129,7 @@ class RunRules {
     pending?.delete(event);
     for (const [sequence, passed] of pending ?? []) {
       if (sequence > event) break;
-      // One for a certain wait is left out by the others.
+      // An event with a `recordKey` is for one wait; other waits skip it.
       if (passed.item.recordKey !== undefined) continue;
       this.#report("event", `${describeItem(passed.item)} was passed over: a later one was received first.`, [
         passed,
@@ -150,7 +150,7 @@ class RunRules {
     this.#pending.set(name, pending.set(sequence, stored));
   }
 
-  /** Makes a received event pending again, in its place. */
+  /** Makes a received event pending again, at its place in the order. */
   #restore(event: number): void {
     const stored = this.#events.get(event);
     if (stored === undefined) return;

@@ -1,22 +1,22 @@
 import type { HistoryAction, HistoryCall, HistoryItem, SeenItem } from "./calls.js";
 import type { Moment } from "./order.js";
 
-/** A call with its action and the time of its moment. */
+/** A call with its action and the time span in which it took effect. */
 export interface Timed<Action = HistoryAction> extends Moment {
   readonly call: HistoryCall;
   readonly action: Action;
 }
 
-/** The action with this name. */
+/** The action type with this name. */
 export type ActionOf<Is extends HistoryAction["is"]> = Extract<HistoryAction, { readonly is: Is }>;
 
-/** Items that were stored in one step. */
+/** Items that were stored together. */
 export interface Write extends Moment {
-  /** The calls that may have stored them: the one that was answered, and earlier tries. */
+  /** The calls that may have stored the items: the answered call, and earlier tries. */
   readonly calls: HistoryCall[];
   readonly items: readonly SeenItem[];
   readonly token: number | undefined;
-  /** Whether a crash may have lost them. */
+  /** Whether a crash may have lost the items. */
   readonly mayBeLost: boolean;
 }
 
@@ -28,18 +28,18 @@ export interface Dispute {
 }
 
 /**
- * What is known to be stored of a task: what calls were told that they had stored, and what reads have seen of the calls
- * without an answer.
+ * The items of a task that are known to have been stored: those of answered calls, and those of unanswered calls that
+ * reads have returned.
  */
 export class WrittenItems {
-  /** By the sequences of their items. */
+  /** The writes, by the sequence of each of their items. */
   readonly #writes = new Map<number, Write>();
   readonly #calls = new Map<string, Timed<ActionOf<"append" | "setStatus">>[]>();
-  /** The items that a crash has lost, since others have their sequences. */
+  /** The items that a crash has lost: other items have their sequences now. */
   readonly #lost = new Set<string>();
   readonly disputes: Dispute[] = [];
 
-  /** @param undo - Returns an item of a read with the payload with which it was stored. */
+  /** @param undo - Returns an item that a read returned, with its original payload. */
   constructor(
     calls: readonly Timed[],
     reads: readonly Timed<ActionOf<"read">>[],
@@ -60,7 +60,7 @@ export class WrittenItems {
       (one): one is Timed<ActionOf<"append">> => one.action.is === "append" && one.action.sequence !== undefined,
     );
     const losable = findLosable(answered, crashes);
-    // What a crash can't have lost is placed first.
+    // Writes that a crash can't have lost are placed first, because they win a disputed sequence.
     const sorted = [
       ...answered.filter(({ call }) => !losable.has(call)),
       ...answered.filter(({ call }) => losable.has(call)),
@@ -71,7 +71,7 @@ export class WrittenItems {
       for (const item of action.items ?? []) this.#see(call, undo(item, endMs));
   }
 
-  /** In the order of their sequences. */
+  /** Returns the writes in the order of their sequences. */
   all(): readonly Write[] {
     return [...new Set(this.#writes.values())].sort((a, b) => firstOf(a) - firstOf(b));
   }
@@ -80,7 +80,7 @@ export class WrittenItems {
     return this.#writes.get(sequence);
   }
 
-  /** Whether a crash has lost the item, so that it tells nothing about other items. */
+  /** Whether a crash has lost the item. A lost item proves nothing about other items. */
   isLost(item: SeenItem): boolean {
     return this.#lost.has(withSequence(item));
   }
@@ -122,7 +122,7 @@ export class WrittenItems {
     }
     const [item] = seen;
     if (item === undefined || this.#writes.has(item.sequence)) return;
-    // An earlier try that failed, or whose answer was lost, may have stored them.
+    // An earlier try that failed, or whose answer was lost, may have stored the items.
     const tries = (this.#calls.get(identify(item)) ?? []).filter(
       ({ action }) =>
         !isAnsweredElsewhere(action, first + items.length - 1) && action.items.some((one) => isSame(one, item)),
@@ -145,7 +145,7 @@ export class WrittenItems {
   }
 }
 
-/** Whether the call was refused, so that it has surely changed nothing. */
+/** Whether the call was refused, which means that it changed nothing. */
 export function isRefused({ error }: HistoryCall): boolean {
   return error === "LEASE_LOST" || error === "CHECKPOINT_CONFLICT";
 }
@@ -154,12 +154,12 @@ export function firstOf({ items: [first] }: Write): number {
   return first?.sequence ?? 0;
 }
 
-/** Whether the call was told another last sequence, since the task has several records that look the same. */
+/** Whether the call's answer names another last sequence. This happens if several records of a task look the same. */
 function isAnsweredElsewhere(action: ActionOf<"append" | "setStatus">, last: number): boolean {
   return action.is === "append" && action.sequence !== undefined && action.sequence !== last;
 }
 
-/** The appends of lazy records that no durable append followed before a crash. */
+/** Returns the appends of lazy records that no durable append followed before a crash. */
 function findLosable(
   answered: readonly Timed<ActionOf<"append">>[],
   crashes: readonly Moment[],
@@ -178,7 +178,7 @@ function withSequence(item: SeenItem): string {
   return `${item.sequence} ${identify(item)}`;
 }
 
-/** What tells an item from the task's others. Two records without an id may have the same. */
+/** Returns a key that distinguishes an item from the task's other items. Two records without an id may share a key. */
 function identify({ kind, id, name, recordKey, createdAt, sha256 }: HistoryItem): string {
   return JSON.stringify(id === undefined ? [kind, name, recordKey, createdAt, sha256] : [kind, id]);
 }

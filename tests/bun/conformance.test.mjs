@@ -1,4 +1,4 @@
-// Run by run.mjs.
+// The conformance suite under Bun. run.mjs runs this file.
 import { describe, it } from "bun:test";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";

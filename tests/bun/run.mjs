@@ -1,5 +1,6 @@
 // @ts-check
-// The conformance suite with Bun's own SQLite, on a copy of the build: `node tests/bun/run.mjs`, after `npm run bundle`.
+// Runs the conformance suite with Bun's SQLite on a copy of the build: `node tests/bun/run.mjs`, after `npm run
+// bundle`.
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +13,7 @@ const bun = `@oven/bun-${platform}-${process.arch === "arm64" ? "aarch64" : proc
 try {
   writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
   execFileSync("npm", ["install", "--no-save", "--no-audit", "--no-fund", bun], { cwd: folder, stdio: "inherit" });
-  // In the clone, Bun would find the sources by tsconfig.json.
+  // The tests run in a new folder: in the repository, Bun would find the sources by tsconfig.json.
   const modules = join(folder, "node_modules");
   mkdirSync(join(modules, "waymark"));
   for (const part of ["dist", "package.json"])
@@ -31,7 +32,9 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** The names of a package's own dependencies and theirs. @param {string} name @returns {Set<string>} */
+/**
+ * Returns the names of a package's dependencies, including indirect ones. @param {string} name @returns {Set<string>}
+ */
 function dependenciesOf(name, found = new Set()) {
   const manifest = name === "waymark" ? join(root, "package.json") : join(root, "node_modules", name, "package.json");
   for (const dependency of Object.keys(JSON.parse(readFileSync(manifest, "utf8")).dependencies ?? {})) {

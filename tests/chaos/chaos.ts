@@ -1,4 +1,4 @@
-// A chaos run on one storage.
+// Runs the chaos on one storage.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -21,30 +21,30 @@ export interface ChaosOptions {
   readonly folder: string;
   readonly programs: Programs;
   readonly seed: number;
-  /** The time of the faults. */
+  /** The duration of the faults. */
   readonly seconds: number;
   readonly workers: number;
   readonly tasks: number;
 }
 
 export interface ChaosResult {
-  /** In words; empty if nothing was lost, done twice or left waiting. */
+  /** Descriptions of the violations; empty if nothing was lost, done twice or left waiting. */
   readonly violations: readonly string[];
   readonly counts: Readonly<Record<string, number>>;
 }
 
 const TTL_MS = 2500;
 const FAULT_EVERY_MS = 1000;
-/** If no task has changed for so long after the last fault, those left wait for ever. */
+/** If no task has changed for this long after the last fault, the remaining tasks wait forever. */
 const STILL_MS = 20_000;
-/** The tasks are enqueued during this part of the time. */
+/** The share of the time during which tasks are enqueued. */
 const SPREAD = 0.8;
 const KINDS = ["kills", "kills", "stops", "stops before a save", "drains"] as const;
 const KINDS_WITH_SERVER = [...KINDS, "cuts", "cuts"] as const;
 
 export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
   const { storage, folder, programs, seed, seconds, workers, tasks } = options;
-  // With syncs, because it is killed.
+  // This server syncs, because it is killed.
   const server = storage === "postgres" ? await startPostgres() : undefined;
   const place = server?.url ?? join(folder, storage);
   const [ledgers, histories] = [join(folder, "ledgers"), join(folder, "histories")];
@@ -97,7 +97,7 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
   }
 }
 
-/** Every second a random process gets a fault. The server is killed twice. */
+/** Inflicts a fault on a random process every second. Kills the server twice. */
 async function faultsOn(
   fleet: Fleet,
   { seed, seconds }: ChaosOptions,
@@ -126,7 +126,7 @@ async function faultsOn(
     const kind = kinds[Math.floor(random() * kinds.length)] ?? "kills";
     const victim = fleet.victim(random());
     const stoppedMs = TTL_MS * (1.2 + random());
-    // All are stopped.
+    // All processes are stopped.
     if (victim === undefined) continue;
     if (kind !== "cuts") count(kind);
     if (kind === "kills") fleet.kill(victim);
@@ -138,10 +138,10 @@ async function faultsOn(
   return counts;
 }
 
-/** Ends the connections of a process. Returns whether it had any; false, too, if the server is killed meanwhile. */
+/** Ends the connections of a process. Returns false if it had none, or if the server is killed meanwhile. */
 async function cut(url: string, name: string): Promise<boolean> {
   const client = new pg.Client(url);
-  // The error is that of the call under way.
+  // A broken connection also rejects the running call, so the event needs no handling.
   client.on("error", () => undefined);
   try {
     await client.connect();
@@ -155,7 +155,7 @@ async function cut(url: string, name: string): Promise<boolean> {
   }
 }
 
-/** Resolves to the tasks that wait for ever. */
+/** Waits for all tasks to end. Resolves to the tasks that wait forever. */
 async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<string[]> {
   let before = "";
   let lastMs = nowMs() + STILL_MS;
@@ -182,7 +182,7 @@ async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<str
   }
 }
 
-/** @param tokens - The tokens under which checkpoints were saved, by their ids. */
+/** @param tokens - The tokens under which checkpoints were saved, by checkpoint id. */
 async function storedOf(
   manager: CheckpointManager,
   store: StorageAdapter,
@@ -200,7 +200,7 @@ async function storedOf(
   const { status, error } = newest;
   const run = await readRun(manager, newest);
   const records: { sequence: number; kind: string }[] = [];
-  // All of them, for the history.
+  // Reads all records, so that the history contains them.
   for await (const item of store.log?.read({ taskId, order: "oldest", headersOnly: true }) ?? []) {
     if (!isCorrupt(item) && "kind" in item && STAYING.some((kind) => kind === item.kind)) records.push(item);
   }

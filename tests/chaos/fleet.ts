@@ -6,7 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { nowMs } from "./ledger.js";
 import type { Told } from "./told.js";
 
-/** So long after SIGTERM, a worker must have ended. */
+/** The time within which a worker must end after SIGTERM. */
 const DRAIN_MS = 15_000;
 
 type Role = "worker" | "sender" | "follower";
@@ -19,17 +19,17 @@ interface Member {
   isKilled: boolean;
 }
 
-/** The processes of a chaos run: workers, a sender and a follower. If a fault ends one, another takes its place at once. */
+/** The processes of a chaos run: workers, a sender and a follower. A process that a fault ends is replaced at once. */
 export class Fleet {
-  /** The processes that ended by themselves, with an error. */
+  /** The processes that ended by themselves with an error. */
   readonly violations: string[] = [];
   /** Whether the sender has sent everything. */
   hasSent = false;
   /** Whether the follower has seen the ends of its tasks. */
   hasFollowed = false;
-  /** How many workers stopped themselves right before a save. */
+  /** The number of times that a worker stopped itself right before a save. */
   stopsBeforeSaves = 0;
-  /** How many workers were killed by the task that they ran. */
+  /** The number of workers that the task they ran killed. */
   killedByTasks = 0;
   readonly #programs: Programs;
   readonly #told: Omit<Told, "name">;
@@ -49,7 +49,7 @@ export class Fleet {
     for (let worker = 0; worker < workers; worker++) this.#start("worker");
   }
 
-  /** A process that isn't stopped. @param random - From 0 to 1. */
+  /** Returns a process that isn't stopped. @param random - A number from 0 to 1. */
   victim(random: number): Member | undefined {
     const running = [...this.#members].filter(({ isStopped }) => !isStopped);
     return running[Math.floor(random * running.length)];
@@ -60,7 +60,7 @@ export class Fleet {
     member.child.kill("SIGKILL");
   }
 
-  /** Asks a process to end. A worker releases its tasks before. */
+  /** Asks a process to end. A worker releases its tasks first. */
   terminate(member: Member): void {
     member.child.kill("SIGTERM");
   }
@@ -70,14 +70,14 @@ export class Fleet {
     child.stdin?.write("stop\n");
   }
 
-  /** Stops a process for so long. */
+  /** Stops a process for `ms` milliseconds. */
   stop(member: Member, ms: number): void {
     member.isStopped = true;
     member.child.kill("SIGSTOP");
     setTimeout(() => this.#continue(member), ms);
   }
 
-  /** Ends all processes gracefully. Resolves to those that didn't end. */
+  /** Ends all processes gracefully. Resolves to a violation for each process that didn't end. */
   async drain(): Promise<string[]> {
     this.#isEnding = true;
     for (const member of this.#members) {
@@ -103,7 +103,7 @@ export class Fleet {
     this.#started += 1;
     const name = `${role}-${this.#started}`;
     const { place, storage, ledgers } = this.#told;
-    // The name lets its connections be found.
+    // `cut` finds a process's connections by this name.
     const own = storage === "postgres" ? `${place}?application_name=${name}` : place;
     const child = spawn(process.execPath, [this.#programs[role], JSON.stringify({ ...this.#told, place: own, name })], {
       stdio: ["pipe", "pipe", "pipe"],
@@ -112,7 +112,7 @@ export class Fleet {
     child.stderr.on("data", (text) => appendFileSync(log, text));
     const member = { name, child, isStopped: false, isKilled: false };
     this.#members.add(member);
-    // A pipe breaks when the process is killed.
+    // The pipe breaks when the process is killed.
     child.stdin.on("error", () => undefined);
     child.stdout.on("data", () => {
       this.stopsBeforeSaves += 1;
@@ -123,7 +123,8 @@ export class Fleet {
       if (signal === "SIGKILL" && !member.isKilled) this.killedByTasks += 1;
       if (role === "sender" && code === 0) this.hasSent = true;
       else if (role === "follower" && code === 0) this.hasFollowed = true;
-      // A fault ends it by a signal. Otherwise it is broken, and another one would be, too.
+      // A fault ends a process by a signal. An exit code means that the process is broken, and so would be the next
+      // one.
       else if (code !== null) {
         const said = existsSync(log) ? readFileSync(log, "utf8").slice(0, 2000) : "";
         this.violations.push(`${name} ended by itself with ${code}: ${said}`);

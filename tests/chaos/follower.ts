@@ -1,5 +1,5 @@
-// Follows some tasks of a chaos run, and waits for their results. It may be killed at any moment. The next one continues after
-// what was noted.
+// Follows some tasks of a chaos run, and waits for their results. It may be killed at any moment. The next follower
+// continues after the last noted record.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { recorded } from "./history.js";

@@ -1,8 +1,9 @@
-// The ledger of a chaos run: a file per process with a line per fact. A line is one write, so it is whole after a kill.
+// The ledger of a chaos run. Each process has a file with a line per fact. A line is a single write, so a kill leaves
+// no half lines.
 import { openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-/** What a process notes of a task. */
+/** A fact that a process notes about a task. */
 export type Observation = { readonly task: string } & (
   | { readonly is: "claimed"; readonly token: number }
   | { readonly is: "released"; readonly token: number }
@@ -12,29 +13,29 @@ export type Observation = { readonly task: string } & (
   | { readonly is: "started"; readonly attempt: number; readonly nowMs: number }
   /** The worker's function was called. */
   | { readonly is: "called" }
-  /** A step's function was called, and made this value. */
+  /** A step's function was called, and returned this value. */
   | { readonly is: "ran"; readonly step: number; readonly key: string; readonly value: string }
-  /** A sleep, or a wait with a time limit, was asked for. */
+  /** A sleep or a wait with a time limit was called. */
   | { readonly is: "asked"; readonly step: number; readonly untilMs: number }
-  /** In a race, a tick was before the event. */
+  /** In a race, a tick came before the event. */
   | { readonly is: "ticked" }
-  /** The run's function got this value of a step. */
+  /** The run's function got this value from a step. */
   | { readonly is: "got"; readonly step: number; readonly value: string; readonly nowMs: number }
-  /** The worker is about to be killed by the task. */
+  /** The task is about to kill its worker. */
   | { readonly is: "died" }
   | { readonly is: "error"; readonly code: string; readonly message: string }
-  /** The task is about to be enqueued, to begin later. */
+  /** The task is about to be enqueued with a later start. */
   | { readonly is: "delayed"; readonly dueAtMs: number }
   | { readonly is: "enqueued" }
   | { readonly is: "eventSent"; readonly id: string; readonly copy: number }
   /** A follower got the record with this sequence, or the task's end. */
   | { readonly is: "followed"; readonly sequence: number; readonly kind: string }
   | { readonly is: "followedAll" }
-  /** A wait for the task's result has ended: with the result, or with `failed`. */
+  /** A wait for the task's result has ended, with the result or with `failed`. */
   | { readonly is: "awaited"; readonly outcome: unknown }
 );
 
-/** `atMs` is by the clock that all processes of the machine share. */
+/** A fact with its time. `atMs` is from the clock that all processes of the machine share. */
 export type Fact = Observation & { readonly atMs: number };
 
 export function openLedger(folder: string, name: string): (fact: Observation) => void {
@@ -45,7 +46,8 @@ export function openLedger(folder: string, name: string): (fact: Observation) =>
 }
 
 /**
- * @param of - The beginning of the processes' names. The ledger of a process that is still writing may end with half a line.
+ * @param of - The beginning of the names of the processes to read. A process that is still writing may have left half a
+ * line, so its ledger can't be read.
  */
 export function factsIn(folder: string, of = ""): Fact[] {
   return readdirSync(folder)

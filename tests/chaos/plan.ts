@@ -1,12 +1,12 @@
-// The tasks of a chaos run. Each process computes them from the seed, so none has to be told.
+// The tasks of a chaos run. Each process computes them from the seed, so they needn't be sent.
 
 export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "race" | "timeout" | "child";
 
 export interface PlannedStep {
   readonly kind: Kind;
-  /** The time of a slow step, of a sleep, of a tick in a race, or of a wait that nobody answers. */
+  /** The duration of a slow step, a sleep, a tick in a race, or a wait without an answer. */
   readonly ms: number;
-  /** The number of tries of a flaky step that fail. */
+  /** The number of failing tries of a flaky step. */
   readonly failures: number;
   /** Whether the step runs at the same time as the next one. */
   readonly withNext: boolean;
@@ -17,7 +17,7 @@ export interface PlannedStep {
 export interface PlannedEvent {
   readonly id: string;
   readonly atMs: number;
-  /** How often it is sent, with the same id. */
+  /** How many times the event is sent, with the same id. */
   readonly copies: number;
 }
 
@@ -26,43 +26,43 @@ export interface Plan {
   readonly number: number;
   readonly atMs: number;
   readonly delayMs: number;
-  /** `failed` throws in its last step, `poison` kills its worker there. */
+  /** A `failed` task throws in its last step, a `poison` task kills its worker in its last step. */
   readonly ends: "completed" | "failed" | "poison";
   readonly steps: readonly PlannedStep[];
   readonly events: readonly PlannedEvent[];
 }
 
-/** The labels of milestones, and of no other save. */
+/** Matches the labels of milestones, and no other labels. */
 export const MILESTONE = /^(Saved|Passed) after \d+$/;
 
-/** Steps that run at the same time, mostly one alone, and the milestones after them. */
+/** Steps that run at the same time (usually only one), and the milestones after them. */
 export interface Group {
   readonly first: number;
   readonly last: number;
-  /** The label of the save after them. */
+  /** The label of the save after the steps. */
   readonly save: string | undefined;
-  /** The label of the turn's end after them. */
+  /** The label of the turn's end after the steps. */
   readonly next: string | undefined;
 }
 
-/** Each so many tasks, one is followed. */
+/** One in this many tasks is followed. */
 export const FOLLOWED = 12;
 export const PREFIX = "chaos/";
 export const EVENT = "approve";
 export const STEPS = 10;
-/** An attempt ends a task as failed after so many in a row without a save. */
+/** A task fails after this many attempts in a row without a save. */
 export const MAX_ATTEMPTS = 5;
 export const PLANNED_FAILURE = "This failure is planned.";
 
 const CHILD_STEP = { ms: 300, failures: 0, withNext: false, savesAfter: false, endsTurn: false } as const;
 
-/** The steps of a run within a step. */
+/** The steps of a child run. */
 export const CHILD_STEPS: readonly PlannedStep[] = [
   { ...CHILD_STEP, kind: "slow" },
   { ...CHILD_STEP, kind: "quick" },
 ];
 
-/** One task of so many kills its workers. */
+/** One in this many tasks kills its workers. */
 const POISON_EVERY = 400;
 
 const KINDS: readonly Kind[] = [
@@ -70,10 +70,10 @@ const KINDS: readonly Kind[] = [
   ...(["flaky", "flaky", "wait", "race", "caught", "once", "sleep", "timeout", "child"] as const),
 ];
 
-/** The longest times of some kinds of steps. */
+/** The longest durations of some kinds of steps. */
 const MOST_MS: Partial<Record<Kind, number>> = { slow: 400, timeout: 1000, race: 600 };
 
-/** @param number - The task's number, from 0. @param spreadMs - The tasks are enqueued during this time. */
+/** @param number - The task's number, from 0. @param spreadMs - The time during which the tasks are enqueued. */
 export function planOf(seed: number, number: number, spreadMs: number): Plan {
   const random = randomOf(seed * 1_000_003 + number);
   const below = (limit: number) => Math.floor(random() * limit);
@@ -89,7 +89,7 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
       endsTurn: random() < 0.05,
     };
   });
-  // Some events come before the task.
+  // Some events are sent before their task is enqueued.
   const events = steps
     .filter(({ kind }) => isForEvent(kind))
     .map((_, wait) => ({
@@ -107,14 +107,14 @@ export function isForEvent(kind: Kind | undefined): boolean {
   return kind === "wait" || kind === "race";
 }
 
-/** The task of a step's child run. */
+/** Returns the task of a step's child run. */
 export function childTaskId(taskId: string, step: number): string {
   return `${taskId}/child-${step}`;
 }
 
-/** The plans of a task's child runs. */
+/** Returns the plans of a task's child runs. */
 export function childPlansOf(plan: Plan): Plan[] {
-  // The last step of a task that fails is another one.
+  // The last step of a task that fails is replaced, so it has no child run.
   const steps = plan.ends === "completed" ? plan.steps : plan.steps.slice(0, -1);
   return [...steps.entries()].flatMap(([step, { kind }]) =>
     kind === "child"
@@ -137,7 +137,7 @@ export function groupsOf(steps: readonly PlannedStep[]): Group[] {
   for (const [first, step] of steps.entries()) {
     if (first <= (groups.at(-1)?.last ?? -1)) continue;
     const next = steps[first + 1];
-    // Two waits for events of one name can't overlap, a lost race ends its turn, and the last step may be another one.
+    // Two waits for the same event name can't overlap, a lost race ends its turn, and the last step may be replaced.
     const isApart = step.kind === "race" || next?.kind === "race" || (step.kind === "wait" && next?.kind === "wait");
     const isPair = step.withNext && first + 2 < steps.length && !isApart;
     const last = isPair ? first + 1 : first;
@@ -151,7 +151,7 @@ export function groupsOf(steps: readonly PlannedStep[]): Group[] {
   return groups;
 }
 
-/** Random numbers from 0 to 1, the same ones for the same seed (mulberry32). */
+/** Returns a generator of numbers from 0 to 1 that depend only on the seed (mulberry32). */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

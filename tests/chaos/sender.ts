@@ -1,5 +1,5 @@
-// Enqueues the tasks of a chaos run, and sends their events. It may be killed at any moment. The next one reads in the
-// ledgers what was acknowledged, and does the rest again.
+// Enqueues the tasks of a chaos run, and sends their events. It may be killed at any moment. The next sender reads from
+// the ledgers what was acknowledged, and repeats the rest.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { recorded } from "./history.js";
@@ -10,7 +10,7 @@ import { codeOf, told } from "./told.js";
 
 interface Sending {
   readonly atMs: number;
-  /** What is noted once it is acknowledged. */
+  /** The fact to note once the call is acknowledged. */
   readonly fact: Observation;
   send(): Promise<unknown>;
 }
@@ -28,7 +28,7 @@ const left = Array.from({ length: tasks }, (_, number) => sendingsOf(planOf(seed
 const underWay = new Set<Promise<void>>();
 for (const { atMs, fact, send } of left) {
   await pause(Math.max(0, beganAtMs + atMs - nowMs()));
-  // A killed sender may have left much.
+  // A killed sender may have left a lot of work, so the number of simultaneous calls is limited.
   while (underWay.size >= AT_ONCE) await Promise.race(underWay);
   const sending: Promise<void> = untilDone(send)
     .then(() => note(fact))
@@ -48,7 +48,7 @@ function sendingsOf({ taskId: task, number, atMs, delayMs, events }: Plan): Send
   };
   const sent = events.flatMap(({ id, copies, ...event }) =>
     Array.from({ length: copies }, (_, copy): Sending => {
-      // Half of the copies are sent at the same moment.
+      // In every other task, all copies of an event are sent at the same moment.
       const lateMs = number % 2 === 0 ? 0 : copy * 2000;
       return {
         atMs: event.atMs + lateMs,

@@ -7,10 +7,10 @@ import { nowMs, type Observation } from "./ledger.js";
 
 export type StorageName = "postgres" | "sqlite" | "json-file";
 
-/** A process that is stopped may hold a lock, on a busy machine for longer than a call waits by default. */
+/** A stopped process may hold a lock, which on a busy machine can take longer than a call waits by default. */
 const LOCK_MS = 60_000;
 
-/** @param place - A URL, or a path. */
+/** @param place - A URL or a path. */
 export function openStorage(name: StorageName, place: string): StorageAdapter {
   if (name === "postgres") return new PostgresAdapter({ url: place });
   if (name === "sqlite") return new SqliteAdapter({ path: place, busyTimeoutMs: LOCK_MS });
@@ -18,7 +18,7 @@ export function openStorage(name: StorageName, place: string): StorageAdapter {
 }
 
 /**
- * The storage, which notes each claim, each release and each save under a lease.
+ * Wraps a storage so that it notes each claim, each release and each save under a lease.
  *
  * @param beforeSave - Called before each save under a lease is sent.
  */
@@ -29,7 +29,7 @@ export function observed(
 ): StorageAdapter {
   const { leases, queue } = storage;
   if (leases === undefined) throw new Error(`The ${storage.name} storage has no leases.`);
-  /** When each draft was first sent: a repeated one may have been stored by then. */
+  /** The time when each draft was first sent. A repeated draft may have been stored at any time since then. */
   const sent = new Map<string, number>();
   const observedLeases = withMembers(leases, {
     async claim(...args) {
@@ -57,7 +57,7 @@ export function observed(
     async append(draft, condition, options) {
       const token = condition?.fencingToken;
       if (token === undefined) return storage.append(draft, condition, options);
-      // Noted first, because the answer may be lost.
+      // The save is noted before it is sent, because its answer may be lost.
       note({ is: "saving", task: draft.taskId, id: draft.id, token });
       beforeSave();
       const sentAtMs = sent.get(draft.id) ?? nowMs();

@@ -1,4 +1,4 @@
-// The verdict of a chaos run finds each kind of violation.
+// Tests that the verdict of a chaos run finds each kind of violation.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -16,7 +16,7 @@ interface Run {
 
 const task = "chaos/0";
 const at = { atMs: 20, task };
-/** The values of the steps that no call makes. */
+/** The values of steps whose functions don't make them. */
 const GIVEN = new Map([
   [1, "a"],
   [6, "slept"],
@@ -24,8 +24,8 @@ const GIVEN = new Map([
 ]);
 
 /**
- * A completed task that was enqueued to begin later, and again by a second sender. Its step 1 received a signal, step 6
- * slept, step 7 waited in vain, and a milestone came after steps 2 and 3.
+ * Returns a completed task that was enqueued with a later start, twice, by two senders. Its step 1 received an event,
+ * step 6 slept, step 7 waited in vain, and milestones were saved after steps 2 and 3.
  */
 function intact(): Run {
   const plain = planOf(1, 0, 1000);
@@ -46,7 +46,7 @@ function intact(): Run {
     { atMs: 1, task, is: "claimed", token: 1 },
     { atMs: 1, task, is: "started", attempt: 1, nowMs: 0 },
     { atMs: 6, task, is: "asked", step: 6, untilMs: 6 },
-    // The wait had been recorded before, so the second attempt's time doesn't count.
+    // The first attempt had recorded the wait, so the second attempt's time doesn't count.
     { atMs: 7, task, is: "asked", step: 7, untilMs: 7 },
     { atMs: 7, task, is: "asked", step: 7, untilMs: 90 },
     { atMs: 8, task, is: "followed", sequence: 1, kind: "event" },
@@ -86,19 +86,19 @@ function withFacts(run: Run, ...facts: Fact[]): Run {
   return { ...run, facts: [...run.facts, ...facts] };
 }
 
-/** The run with another value of a step, in the ledger and in the result. */
+/** Returns the run with another value of a step, in the ledger and in the result. */
 function withValue({ plan, facts, stored }: Run, step: number, value: string): Run {
   const got = facts.map((fact) => (fact.is === "got" && fact.step === step ? { ...fact, value } : fact));
   const result = (stored.result as readonly string[]).map((one, n) => (n === step ? value : one));
   return { plan, facts: withOutcome(got, result), stored: { ...stored, result } };
 }
 
-/** The facts, with this outcome of a wait for the run's result. */
+/** Returns the facts with this outcome of a wait for the run's result. */
 function withOutcome(facts: readonly Fact[], outcome: unknown): Fact[] {
   return facts.map((fact) => (fact.is === "awaited" ? { ...fact, outcome } : fact));
 }
 
-/** The task, failed in its last step. */
+/** Returns the task, failed in its last step. */
 function failed(ends: "failed" | "poison", error: Stored["error"], { plan, facts, stored }: Run = intact()): Run {
   const before = facts.filter((fact) => !("step" in fact && fact.step === STEPS - 1));
   return {
@@ -108,7 +108,7 @@ function failed(ends: "failed" | "poison", error: Stored["error"], { plan, facts
   };
 }
 
-/** A task that killed its worker in so many attempts, after the step before had been saved in the first one. */
+/** Returns a task that killed its worker in `deaths` attempts, after the first attempt had saved the step before. */
 function poisonous(deaths: number, name = "AttemptsError"): Run {
   const run = failed("poison", { name, message: "" });
   const attempts = Array.from({ length: deaths }, (_, n) => n + 1);
@@ -120,7 +120,7 @@ function poisonous(deaths: number, name = "AttemptsError"): Run {
   return { ...withFacts(run, ...facts), stored: { ...run.stored, saves: [...run.stored.saves, end] } };
 }
 
-/** The facts, of which the first says that the last attempt got the step's recorded value again. */
+/** Returns the facts, with a first fact that the last attempt got the step's recorded value again. */
 function againAtLast({ facts }: Run): Fact[] {
   const again = { atMs: 600, task, is: "got", step: STEPS - 2, value: `value ${STEPS - 2}`, nowMs: 600 } as const;
   return [again, ...facts];
@@ -153,7 +153,7 @@ const well: readonly (readonly [string, Run] | readonly [string, Run, StorageNam
     { ...poisonous(MAX_ATTEMPTS + 1), facts: againAtLast(poisonous(MAX_ATTEMPTS + 1)) },
   ],
   [
-    "that was killed elsewhere, too, before it killed its own workers",
+    "that was also killed elsewhere before it killed its own workers",
     { ...poisonous(MAX_ATTEMPTS + 1), facts: poisonous(MAX_ATTEMPTS + 1).facts.filter(({ atMs }) => atMs !== 301) },
   ],
   [
@@ -190,7 +190,7 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     "chaos/0: no follower got the step with the sequence 3",
   ],
   [
-    "a record that a follower got, and that a power cut has taken",
+    "a record that a follower got and that a power cut has lost",
     (run) => withFacts(run, { ...at, is: "followed", sequence: 4, kind: "event" }),
     "chaos/0: a follower got the event with the sequence 4, which isn't stored",
   ],
@@ -221,7 +221,7 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     `chaos/0 was tried ${MAX_ATTEMPTS - 1} times, and should be ${MAX_ATTEMPTS}`,
   ],
   [
-    "a poisonous task that was tried too often",
+    "a poisonous task that was tried too many times",
     () => poisonous(MAX_ATTEMPTS + 2),
     `chaos/0 killed its worker more than ${MAX_ATTEMPTS + 1} times`,
   ],
@@ -258,7 +258,7 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     "step 6 of chaos/0 has the result nobody, which no call of it made",
   ],
   [
-    "a wait that an event ended which nobody sent",
+    "a wait that was ended by an event which nobody sent",
     (run) => withValue(run, 7, "somebody"),
     "step 7 of chaos/0 has the result somebody, which no call of it made",
   ],
@@ -411,7 +411,7 @@ it.each([
   expect(verdictOf(run, storage)).toEqual([`chaos/0 had the error STORAGE_FAILED: ${message}`]);
 });
 
-/** The task, of which step 8 has a child run. */
+/** Returns the task with a child run in step 8. */
 function withChild(): { readonly run: Run; readonly child: Stored; readonly facts: readonly Fact[] } {
   const plain = intact();
   const made = "first, second";
@@ -458,7 +458,7 @@ it("finds a fault that never happened in a long run", () => {
   expect(missingFaults({ kills: 3, cuts: 0 }, 59)).toEqual([]);
 });
 
-it("a sender reads the ledgers of senders alone, since a worker may be writing its own", async () => {
+it("reads only the ledgers of senders for a sender, because a worker may be writing its own", async () => {
   const folder = await tempFolder();
   openLedger(folder, "sender-1")({ is: "enqueued", task: "chaos/1" });
   writeFileSync(join(folder, "worker-2.jsonl"), '{"atMs":1,"is":"sa');

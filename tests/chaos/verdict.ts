@@ -1,4 +1,4 @@
-// What a chaos run must not have done, found by comparing the plan, the ledger and the store.
+// Finds the violations of a chaos run by comparing the plan, the ledger and the store.
 import type { Fact } from "./ledger.js";
 import {
   childPlansOf,
@@ -15,7 +15,7 @@ import {
 } from "./plan.js";
 import type { StorageName } from "./store.js";
 
-/** A task as it is stored at the end. */
+/** A task that is stored at the end. */
 export interface Stored {
   readonly taskId: string;
   readonly status: string;
@@ -27,7 +27,7 @@ export interface Stored {
     readonly label?: string | undefined;
   }[];
   readonly events: readonly { readonly id: string; readonly status: string }[];
-  /** Those that stay: of steps, events, and changes of the run. */
+  /** The records that stay: of steps, events, and changes of the run. */
   readonly records: readonly { readonly sequence: number; readonly kind: string }[];
 }
 
@@ -37,7 +37,7 @@ interface Task {
   readonly stored: Stored | undefined;
 }
 
-/** What a chaos run has planned, noted and stored. */
+/** The plans, facts and stored tasks of a chaos run. */
 export interface Outcome {
   readonly storage: StorageName;
   readonly plans: readonly Plan[];
@@ -48,10 +48,10 @@ export interface Outcome {
 /** The kinds of records that stay. */
 export const STAYING = ["step", "event", "run"] as const;
 
-/** From so many seconds on, each kind of fault happens. */
+/** A run of at least this many seconds must have each kind of fault. */
 const LONG_SECONDS = 60;
 
-/** The violations, in words. */
+/** Returns descriptions of the violations. */
 export function violationsOf({ storage, plans, facts, stored }: Outcome): string[] {
   const byTask = grouped(facts, ({ task }) => task);
   const all = plans.flatMap((plan) => [plan, ...childPlansOf(plan)]);
@@ -69,7 +69,7 @@ export function violationsOf({ storage, plans, facts, stored }: Outcome): string
   ];
 }
 
-/** @param faults - How often each kind of fault happened. */
+/** Returns a violation for each missing kind of fault. @param faults - How many times each kind of fault happened. */
 export function missingFaults(faults: Readonly<Record<string, number>>, seconds: number): string[] {
   if (seconds < LONG_SECONDS) return [];
   const missing = Object.entries(faults).filter(([, count]) => count === 0);
@@ -78,7 +78,7 @@ export function missingFaults(faults: Readonly<Record<string, number>>, seconds:
 
 const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, events, sleeps, followed, awaited];
 
-/** The task has ended as planned. */
+/** Checks that the task has ended as planned. */
 function ended({ plan: { taskId, ends }, stored }: Task): string[] {
   if (stored === undefined) return [`${taskId} is not stored`];
   const { status, error } = stored;
@@ -88,9 +88,9 @@ function ended({ plan: { taskId, ends }, stored }: Task): string[] {
   return status === "failed" && isPlanned ? [] : [`${how}, and should be ${ends}`];
 }
 
-/** Its followers, one after another, got each record that stays once and in order, and the task's end. */
+/** Checks that the task's followers together got each staying record once and in order, and then the task's end. */
 function followed({ plan: { taskId, number }, facts, stored }: Task): string[] {
-  // Runs within runs aren't followed.
+  // Child runs aren't followed.
   if (number % FOLLOWED !== 0 || taskId !== `${PREFIX}${number}` || stored === undefined) return [];
   if (ofKind(facts, "followedAll").length !== 1) return [`${taskId} wasn't followed to its end`];
   const violations: string[] = [];
@@ -112,7 +112,7 @@ function followed({ plan: { taskId, number }, facts, stored }: Task): string[] {
   return violations;
 }
 
-/** Whoever waited for its result got it, or that it failed. */
+/** Checks that each wait for the task's result got the result or the failure. */
 function awaited({ plan: { taskId, number }, facts, stored }: Task): string[] {
   if (number % FOLLOWED !== 0 || taskId !== `${PREFIX}${number}` || stored === undefined) return [];
   const [end, ...others] = ofKind(facts, "awaited");
@@ -123,27 +123,27 @@ function awaited({ plan: { taskId, number }, facts, stored }: Task): string[] {
   return got === expected ? [] : [`a wait for the result of ${taskId} got ${got}, and ${expected} is stored`];
 }
 
-/** The task began no earlier than it was due. */
+/** Checks that the task began no earlier than it was due. */
 function delays({ plan: { taskId, delayMs }, facts }: Task): string[] {
   if (delayMs === 0) return [];
-  // A sender that was killed may have enqueued it before the next one did.
+  // A killed sender may have enqueued the task before the next sender did.
   const dueAtMs = Math.min(...ofKind(facts, "delayed").map((one) => one.dueAtMs));
   const early = ofKind(facts, "started").filter(({ nowMs }) => nowMs < dueAtMs);
   return early.map(({ nowMs }) => `${taskId} began ${dueAtMs - nowMs} ms before it was due`);
 }
 
-/** A task that kills its workers was tried as often as it should be, and no more. */
+/** Checks that a task that kills its workers was tried exactly as many times as planned. */
 function poison({ plan: { taskId, ends, steps }, facts, stored }: Task): string[] {
   if (ends !== "poison") return [];
   const before = steps.length - 2;
-  // The ledgers are read one after another.
+  // The facts aren't sorted by time, because the ledgers are read one after another.
   const reached = Math.min(...ofKind(facts, "got").flatMap(({ step, atMs }) => (step === before ? atMs : [])));
-  // The attempt that reached the last step, or one before it that was killed meanwhile.
+  // The attempt that reached the last step, or an earlier attempt that was killed in the meantime.
   const first = Math.max(0, ...ofKind(facts, "claimed").flatMap(({ token, atMs }) => (atMs < reached ? token : [])));
   const last = Math.max(0, ...(stored?.saves ?? []).map(({ token }) => token));
   const violations =
     last - first < MAX_ATTEMPTS ? [`${taskId} was tried ${last - first} times, and should be ${MAX_ATTEMPTS}`] : [];
-  // The first of these attempts had saved a step, and an attempt that pauses begins the count anew.
+  // The first of these attempts had saved a step, and an attempt that pauses resets the count.
   let deaths = 0;
   for (const { is } of facts.toSorted((a, b) => a.atMs - b.atMs)) {
     if (is === "released") deaths = 0;
@@ -156,8 +156,8 @@ function poison({ plan: { taskId, ends, steps }, facts, stored }: Task): string[
 }
 
 /**
- * Each step has one result: all attempts saw the same one, it is one that a call of the step made, and it is in the run's
- * result.
+ * Checks that each step has one result: all attempts saw the same result, a call of the step made it, and it is in the
+ * run's result.
  */
 function results({ plan: { taskId, steps }, facts, stored }: Task): string[] {
   const made = grouped(ofKind(facts, "ran"), ({ step }) => step);
@@ -183,7 +183,7 @@ function results({ plan: { taskId, steps }, facts, stored }: Task): string[] {
     : [...violations, `${taskId} has ${result.length} results; missing: ${missing.join(", ")}`];
 }
 
-/** The result of a step with a child run is that run's result. */
+/** Checks that the result of a step with a child run is the child run's result. */
 function children({ taskId, steps }: Plan, stored: ReadonlyMap<string, Stored>): string[] {
   const result: unknown = stored.get(taskId)?.result;
   if (!Array.isArray(result)) return [];
@@ -197,23 +197,25 @@ function children({ taskId, steps }: Plan, stored: ReadonlyMap<string, Stored>):
   });
 }
 
-/** The workers' function is never called for a child run. */
+/** Checks that the workers' function was never called for a child run. */
 function calls(facts: readonly Fact[], taskIds: ReadonlySet<string>): string[] {
   const others = new Set(ofKind(facts, "called").flatMap(({ task }) => (taskIds.has(task) ? [] : task)));
   return [...others].map((task) => `a worker's function was called for ${task}`);
 }
 
-/** @param calls - The calls of the step. Each was noted before its end, so no kill has lost one whose value was recorded. */
+/**
+ * @param calls - The calls of the step. Each was noted before its end, so no kill lost a call whose value was recorded.
+ */
 function isPossible(kind: Kind | undefined, value: string, calls: readonly { readonly value: string }[]): boolean {
   // The other checks compare the ids of events.
   if (isForEvent(kind)) return true;
   if (kind === "sleep") return value === "slept";
-  // Nobody sends an event of this name.
+  // No event with this name is sent.
   if (kind === "timeout") return value === "nobody";
   return calls.some((call) => call.value === value) || (kind === "once" && value === "interrupted");
 }
 
-/** Each planned milestone is stored once, and no other one. */
+/** Checks that each planned milestone is stored once, and no others. */
 function milestones({ plan: { taskId, ends, steps }, stored }: Task): string[] {
   if (stored === undefined) return [];
   const groups = groupsOf(steps).filter(({ last }) => ends === "completed" || last + 1 < steps.length);
@@ -226,7 +228,7 @@ function milestones({ plan: { taskId, ends, steps }, stored }: Task): string[] {
   });
 }
 
-/** An `atMostOnce` step never ran twice. */
+/** Checks that no `atMostOnce` step ran twice. */
 function onces({ plan: { taskId, steps }, facts }: Task): string[] {
   const made = grouped(ofKind(facts, "ran"), ({ step }) => step);
   return steps.flatMap(({ kind }, step) => {
@@ -236,14 +238,14 @@ function onces({ plan: { taskId, steps }, facts }: Task): string[] {
 }
 
 /**
- * No write got in under an old token. The tokens of the saves only grow, in the order of the sequences, and no save succeeded
- * that was sent after a higher token had been given.
+ * Checks that no write succeeded under an old token: in the order of the sequences, the tokens of the saves never
+ * decrease, and no save succeeded that was sent after a higher token had been granted.
  */
 function fencing({ plan: { taskId }, facts, stored }: Task): string[] {
   const violations: string[] = [];
   const saved = ofKind(facts, "saved");
   let last = 0;
-  // The ledger has the saves that were replaced since, and the store has those whose answer was lost.
+  // Only the ledger has saves that were replaced since. Only the store has saves whose answers were lost.
   const saves = [...(stored?.saves ?? []), ...saved];
   for (const { sequence, token } of saves.sort((a, b) => a.sequence - b.sequence)) {
     if (token < last) violations.push(`${taskId}: sequence ${sequence} has token ${token} after ${last}`);
@@ -266,7 +268,7 @@ function fencing({ plan: { taskId }, facts, stored }: Task): string[] {
   return violations;
 }
 
-/** Each event was received once, by the task that it was sent to. */
+/** Checks that each event was received once, by the task that it was sent to. */
 function events({ plan, facts, stored }: Task): string[] {
   const violations: string[] = [];
   const received = grouped(
@@ -293,7 +295,7 @@ function events({ plan, facts, stored }: Task): string[] {
   return violations;
 }
 
-/** No sleep, and no wait with a time limit, ended before its time. */
+/** Checks that no sleep and no wait with a time limit ended too early. */
 function sleeps({ plan: { taskId }, facts }: Task): string[] {
   const asked = grouped(ofKind(facts, "asked"), ({ step }) => step);
   return ofKind(facts, "got").flatMap(({ step, nowMs }) => {
@@ -304,7 +306,7 @@ function sleeps({ plan: { taskId }, facts }: Task): string[] {
   });
 }
 
-/** A step's key is the same at each call, and no other step has it. */
+/** Checks that a step's key is the same in each call, and that no other step has it. */
 function keys(facts: readonly Fact[]): string[] {
   const ran = ofKind(facts, "ran");
   const title = ({ task, step }: { readonly task: string; readonly step: number }) => `step ${step} of ${task}`;
@@ -316,7 +318,7 @@ function keys(facts: readonly Fact[]): string[] {
   ];
 }
 
-/** There were only the planned errors, and those that faults explain. */
+/** Checks that all errors were planned or are explained by faults. */
 function errors(facts: readonly Fact[], plans: ReadonlyMap<string, Plan>, storage: StorageName): string[] {
   return ofKind(facts, "error").flatMap(({ task, code, message }) => {
     const ends = plans.get(task)?.ends;
@@ -331,11 +333,12 @@ function errors(facts: readonly Fact[], plans: ReadonlyMap<string, Plan>, storag
 function isExplained(storage: StorageName, code: string, message: string): boolean {
   if (code === "LEASE_LOST" || code === "LEASE_HELD") return true;
   if (code !== "STORAGE_FAILED") return false;
-  // The server is killed, and its connections are cut. A process that is stopped in a transaction locks the others out.
+  // PostgreSQL's server is killed and its connections are cut. On SQLite, a process stopped in a transaction blocks
+  // others.
   return storage === "postgres" || (storage === "sqlite" && message.includes("was locked by another process"));
 }
 
-/** Counts for people. */
+/** Counts facts for the report. */
 export function countsOf(facts: readonly Fact[]): Record<string, number> {
   const released = new Set(ofKind(facts, "released").map(({ task, token }) => `${token} ${task}`));
   const claims = ofKind(facts, "claimed");

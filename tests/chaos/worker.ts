@@ -26,12 +26,12 @@ interface State {
 }
 
 type ChaosRun = Run<unknown, unknown, { readonly number: number }>;
-/** A task's run, or the run within one of its steps. */
+/** A task's run, or a child run of one of its steps. */
 type StepsRun = Pick<ChaosRun, "taskId" | "step" | "sleepUntil" | "waitFor">;
 
-/** What a wait gives that a tick has beaten. */
+/** The value of a race that the tick has won. */
 const LOST = "lost";
-/** Whether this process stops itself before its next save. The save is sent when its lease has expired. */
+/** Whether this process stops itself before its next save, which is then sent after its lease has expired. */
 let stopsBeforeSave = false;
 const { name, storage, place, ledgers, histories, seed, spreadMs, ttlMs } = told(() => {
   stopsBeforeSave = true;
@@ -70,7 +70,7 @@ async function pass(run: ChaosRun): Promise<readonly string[] | NextTurn> {
     if (last === STEPS - 1 && plan.ends !== "completed") await end(run, plan.ends);
     const steps = plan.steps.slice(first, last + 1);
     const made = await Promise.all(steps.map((step, n) => value(run, first + n, step)));
-    // The event, which may have come meanwhile, is for the next turn.
+    // If the event has come meanwhile, the next turn receives it.
     if (made.includes(LOST)) return run.next({ from: first, values: got }, { label: "Ticked" });
     got.push(...made);
     const state: State = { from: last + 1, values: got };
@@ -86,7 +86,7 @@ async function childTurn(run: StepsRun): Promise<readonly string[]> {
   return got;
 }
 
-/** The value of a step, the same one in each attempt; {@link LOST} if a tick was first. */
+/** Returns the value of a step, which is the same in each attempt; {@link LOST} if a tick came first. */
 async function value(run: StepsRun, at: number, step: PlannedStep): Promise<string> {
   const found = await performed(run, at, step);
   note(

@@ -1,4 +1,4 @@
-// stats and prune say how much a storage takes on the disk, and how much its states have.
+// Tests that stats and prune show the bytes that a storage takes on the disk, and the bytes of its states.
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";

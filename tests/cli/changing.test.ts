@@ -84,7 +84,7 @@ describe("waymark delete and complete", () => {
     await manager.close();
   });
 
-  it("complete marks the newest only after an answer, and says if it was completed before", async () => {
+  it("complete marks the newest only after an answer, and reports if it was completed before", async () => {
     const { run, manager } = await placeWith(1, 2);
     expect((await run("complete", "task-1")).stderr).toMatch(/Task "task-1" is running at @2 .*--yes/);
     expect((await run("complete", "task-1", "--yes")).stdout).toBe('Task "task-1" is completed.\n');
@@ -95,7 +95,7 @@ describe("waymark delete and complete", () => {
 });
 
 describe("waymark fork", () => {
-  it("begins a task with the state of a checkpoint, and says where it comes from", async () => {
+  it("begins a task with the state of a checkpoint, and names the checkpoint", async () => {
     const { run, manager } = await placeWith(1, 3);
     const { stdout, code } = await run("fork", "task-1", "@2", "second try");
     const [forked] = await manager.list("second try");
@@ -128,7 +128,7 @@ describe("waymark fork", () => {
     await manager.close();
   });
 
-  it("takes an encrypted state if it has the key, and otherwise says where keys come from", async () => {
+  it("takes an encrypted state if it has the key, and otherwise explains where keys come from", async () => {
     const { run, cwd, manager } = await newPlace("sqlite:checkpoints.db", {
       transforms: [encrypt({ keys: { k: Buffer.alloc(32, 7) }, current: "k" })],
     });

@@ -152,8 +152,8 @@ describe("an error", () => {
     expect(stderr).toContain("Usage: waymark <command>");
   });
 
-  // Permissions wouldn't do: they hold back everybody but root, who runs tests too.
-  it("of a storage that can't be written says what is in its way", async () => {
+  // Permissions wouldn't help, because tests also run as root.
+  it("of a storage that can't be written reports what is in its way", async () => {
     const { cwd, run, manager } = await newPlace();
     await manager.save("t", 1);
     await manager.close();

@@ -40,7 +40,7 @@ async function project() {
   const real = `exec "${process.execPath}" "${WAYMARK}" "$@"`;
   const program = `#!/bin/sh\nif [ -t 1 ]; then echo "<waymark $*>"; else ${real}; fi\n`;
   writeFileSync(join(cwd, "bin", "waymark"), program, { mode: 0o755 });
-  // Without the user's configuration, and without colours.
+  // The shell runs without the user's configuration and without colours.
   const env = { HOME: cwd, XDG_CONFIG_HOME: cwd, TERM: "dumb", PATH: `${join(cwd, "bin")}:${process.env["PATH"]}` };
   return { cwd, env: cleanEnv({ ...place.env, ...env }) };
 }

@@ -1,4 +1,4 @@
-// Which configuration a command looks for, and whose it accepts.
+// Tests which configuration a command looks for, and which owners it accepts.
 import { chmodSync, chownSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -9,11 +9,11 @@ import { tempFolder } from "../support/temp-folder.js";
 import { newPlace, waymark } from "./waymark.js";
 
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
-/** The id of a user whom tests assume to be nobody. */
+/** A user id that tests assume to be unused. */
 const STRANGER = 54_321;
 const isRoot = process.geteuid?.() === 0;
 
-/** A folder that anybody may write to, with a storage and a configuration that leaves a mark if it runs. */
+/** Makes a folder that anyone may write to, with a storage and a configuration that leaves a mark if it runs. */
 async function sharedFolder(name = "waymark.config.mjs") {
   const { cwd, manager } = await newPlace();
   await manager.save("build-42", 1);
@@ -191,7 +191,7 @@ it("tells how to rename an ES module that package.json calls CommonJS, without a
   ]);
 });
 
-it("says that memory: is no storage for a command", async () => {
+it("reports that memory: is no storage for a command", async () => {
   const { code, stderr } = await waymark({ cwd: await tempFolder() }, ["tasks", "--storage", "memory:"]);
   expect([code, stderr]).toEqual([2, expect.stringMatching(/^waymark: memory: is the memory of one process/)]);
 });

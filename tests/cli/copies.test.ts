@@ -54,7 +54,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
     expect(place.cwd).toBe(cwd);
   });
 
-  it("copy keeps the same, compares record by record, and says N of N identical", async () => {
+  it("copy keeps the same, compares record by record, and reports N of N identical", async () => {
     const { cwd, run } = await richPlace("files:from");
     const first = await run("copy", "--to", target);
     expect(first).toMatchObject({

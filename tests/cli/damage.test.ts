@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { newPlace, recordsOf, wholeUrl } from "./waymark.js";
 
-/** A task of three checkpoints, each changed as the test says. */
+/** Makes a task of three checkpoints, and changes each as the test requests. */
 async function damagedPlace(change: (text: string, n: number) => string) {
   const place = await newPlace("files:store");
   for (let n = 1; n <= 3; n++) await place.manager.save("t", { n, filler: "abc" });
@@ -35,7 +35,7 @@ async function damagedDatabase(sql: string) {
   return place;
 }
 
-/** The newest of three checkpoints is damaged, with the reason that messages give. */
+/** Kinds of damage to the newest of three checkpoints, with the reasons that messages show. */
 const NEWEST_DAMAGED = {
   "a file that was cut short": {
     make: () => damagedPlace((text, n) => (n === 3 ? "{" : text)),
@@ -105,7 +105,7 @@ describe("a task without an intact checkpoint", () => {
 });
 
 describe("waymark complete", () => {
-  it("says once why the newest checkpoint can't be completed, and what to do", async () => {
+  it("reports once why the newest checkpoint can't be completed, and what to do", async () => {
     const { run } = await damagedPlace((text, n) => (n === 3 ? "{" : text));
     const { code, stdout, stderr } = await run("complete", "t", "--yes");
     expect([code, stdout]).toEqual([5, ""]);
@@ -116,7 +116,7 @@ describe("waymark complete", () => {
 });
 
 describe("waymark delete", () => {
-  it("says that a checkpoint is damaged when it asks, and removes it on purpose", async () => {
+  it("reports that a checkpoint is damaged when it asks, and removes it on purpose", async () => {
     const { cwd, run } = await damagedPlace(halfDamaged);
     const asked = await run("delete", "t", "@2");
     expect(asked.code).toBe(4);
@@ -133,7 +133,7 @@ describe("waymark delete", () => {
     expect(await recordsOf(cwd, "files:store")).toMatchObject([{ sequence: 1 }]);
   });
 
-  it("says how much of a task is damaged, and removes all of it", async () => {
+  it("reports how much of a task is damaged, and removes all of it", async () => {
     const { run } = await damagedPlace(halfDamaged);
     expect((await run("delete", "t")).stderr).toMatch(
       /Remove task "t" with 3 checkpoints \(.*; 2 of them damaged\) from/,
@@ -144,7 +144,7 @@ describe("waymark delete", () => {
     expect((await whole.run("delete", "t", "--yes")).code).toBe(3);
   });
 
-  it("finds intact checkpoints beside one that lost its id, and says that this one can't be removed alone", async () => {
+  it("finds intact checkpoints next to one without an id, and reports that this one can't be removed alone", async () => {
     const { cwd, run, manager } = await newPlace("tasks:store");
     for (let n = 1; n <= 3; n++) await manager.save("t", n);
     await manager.close();
@@ -194,7 +194,7 @@ describe("waymark copy", () => {
     });
   });
 
-  it("also says so if nothing of a task can be read", async () => {
+  it("also reports if nothing of a task can be read", async () => {
     const { run } = await damagedPlace(() => "{");
     const { code, stdout } = await run("copy", "--to", "files:to");
     expect([code, stdout]).toEqual([5, expect.stringContaining("0 of 3 identical; 3 can't be read")]);

@@ -1,4 +1,4 @@
-// The command on events: they are hidden where tasks are listed, and go where their task goes.
+// Tests the command on events, which are hidden in lists of tasks and are copied with their task.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";

@@ -1,4 +1,4 @@
-// waymark tasks --watch: who runs what, and what waits.
+// Tests waymark tasks --watch, which shows the running and the waiting tasks.
 import { Readable } from "node:stream";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Cli, type Session } from "../../cli/src/cli.js";
@@ -41,7 +41,7 @@ async function placeOfFleet(url?: string) {
     await manager.close();
   });
   await all.promise;
-  // Nobody works on these.
+  // No worker takes these tasks.
   await manager.enqueue("v/due");
   await manager.enqueue("v/later", undefined, { dueAt: new Date("2999-12-01T09:00:00Z") });
   return place;
@@ -103,7 +103,7 @@ describe.each(STORAGES)("tasks --watch in %s", (url) => {
   });
 });
 
-it("on a terminal, draws each second over what was there, and gives the screen back at the end", async () => {
+it("on a terminal, redraws the screen each second, and restores it at the end", async () => {
   const { cwd, manager } = await placeOfFleet();
   const screen = new Screen(100, 12);
   const stop = new AbortController();
@@ -144,7 +144,7 @@ it("on a terminal, keeps what it showed while the storage can't be read", async 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the sequences of a terminal.
 const CONTROL = /\u001b\[[0-9;?]*[A-Za-z]/g;
 
-/** A terminal, and what was drawn on it. */
+/** A terminal that records what is drawn on it. */
 class Screen extends Collected {
   readonly rows: number;
   readonly frames: string[][] = [];

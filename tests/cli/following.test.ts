@@ -1,10 +1,10 @@
-// waymark logs and waymark wait: a task's records as they come, and its result.
+// Tests waymark logs and waymark wait, which show a task's new records and its result.
 import { once } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { deferred } from "../support/deferred.js";
 import { newPlace, start, waymark, waymarkProcess } from "./waymark.js";
 
-/** A place that is closed when the test is over. */
+/** Opens a place, and closes it after the test. */
 async function openPlace(url?: string) {
   const place = await newPlace(url);
   onTestFinished(() => place.manager.close());

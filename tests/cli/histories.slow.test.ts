@@ -1,4 +1,4 @@
-// The command on states that are stored as changes, 64 of them in a bundle, some of which were removed.
+// Tests the command on states that are stored as changes, 64 in a bundle, some of which were removed.
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -17,7 +17,7 @@ const SAVED = named(1, FOLD + 10);
 const REMOVED = [...named(20, 29), `c${FOLD + 2}`];
 const LEFT = SAVED.filter((id) => !REMOVED.includes(id));
 
-/** A storage, another one, and a function that changes the first one's tables by hand. */
+/** Makes two storages, and a function that changes the tables of the first one directly. */
 const STORAGES = {
   async sqlite() {
     const urls = ["sqlite:store.db", "sqlite:other.db"] as const;

@@ -1,4 +1,5 @@
-// kill -9 at a random moment of copy and import, twenty times each: if they run again, the result is right.
+// Tests that the result is right if copy or import runs again after a kill (SIGKILL) at a random moment, twenty times
+// each.
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +32,7 @@ function newTarget(cwd: string, scheme: string, name: string) {
   return { url: scheme === "files" ? `files:${name}` : `sqlite:${name}/store.db`, folders };
 }
 
-/** Runs the command, and kills it at that moment. Returns how many moments there were. */
+/** Runs the command, and kills it at a moment. Returns the number of moments. */
 async function runUntil(cwd: string, args: readonly string[], folders: readonly string[], moment: number) {
   const child = start({ cwd, env: { WAYMARK_STORAGE: "files:from" } }, args, { stdio: "ignore" });
   const ended = once(child, "close");
@@ -63,7 +64,7 @@ describe.each(["sqlite", "files"])("killed with SIGKILL at a random moment, twen
       expect(identical, what).toBe(`${records.length} of ${records.length} identical`);
       expect(await recordsOf(cwd, url), what).toEqual(records);
     }
-    // Some of the kills must have hit the work itself, or this shows nothing. How many do depends on the machine.
+    // Some kills must have hit the work itself, or the test proves nothing. Their number depends on the machine.
     expect(halfway).toBeGreaterThan(1);
   });
 

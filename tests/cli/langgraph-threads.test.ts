@@ -41,7 +41,7 @@ async function placeWithThreads() {
 }
 
 describe("waymark show of a thread", () => {
-  it("gives a whole pending write that contains its checkpoint's values", async () => {
+  it("shows a whole pending write that contains its checkpoint's values", async () => {
     const { run, cwd } = await newPlace(URL);
     const saver = saverOn(cwd, URL);
     const log = Array.from({ length: 100 }, (_, line) => `line ${line} of a log`);
@@ -98,7 +98,7 @@ describe("waymark langgraph prune", () => {
     expect((await prune("--idle", "30d", "--yes")).stdout).toBe("0 threads (0 checkpoints, 0 B) would go.\n");
   });
 
-  it("accepts a status and a prefix, and gives JSON to programs", async () => {
+  it("accepts a status and a prefix, and prints JSON for programs", async () => {
     const { prune, idsOf } = await placeWithThreads();
     const { threads } = JSON.parse((await prune("--status", "paused", "--dry-run", "--json")).stdout);
     expect(threads).toMatchObject([
@@ -126,7 +126,7 @@ describe("waymark langgraph prune", () => {
 });
 
 describe("waymark prune --all", () => {
-  it("says that it leaves threads out, and which command removes them", async () => {
+  it("reports that it leaves threads out, and which command removes them", async () => {
     const { run, idsOf } = await placeWithThreads();
     const { code, stderr } = await run("prune", "--all", "--keep-last", "1", "--yes");
     expect(code).toBe(0);

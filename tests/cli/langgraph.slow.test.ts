@@ -1,4 +1,4 @@
-// The command on threads of LangGraph, which WaymarkSaver keeps: each is one task.
+// Tests the command on LangGraph threads that WaymarkSaver stores. Each thread is one task.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Annotation, Command, interrupt, StateGraph } from "@langchain/langgraph";
@@ -41,7 +41,7 @@ it("the names of LangGraph's own channels are LangGraph's", () => {
 });
 
 describe("waymark tasks", () => {
-  it("says who runs a thread, and so does show", async () => {
+  it("reports who runs a thread, and so does show", async () => {
     const { run, saver } = await placeWithThread();
     await using lease = await saver.lease("support-42", { holder: "worker-1" });
     expect((await run("tasks")).stdout).toContain("LangGraph, step 1, with mail");
@@ -344,7 +344,7 @@ it("a pruned thread is shown as its saver shows it", async () => {
   for (const update of [{ log: ["a"] }, { plan: "b" }, { log: ["c"] }]) {
     await agent.updateState(thread("support-42"), update, "look");
   }
-  // The last checkpoint has its plan from the one before it, which stays for that, and has lost its own log.
+  // The last checkpoint gets its plan from the previous one, which stays for that purpose without its own log.
   await saver.prune("support-42", { keepLast: 1 });
   expect((await manager.list("langgraph/support-42/c/")).length).toBeGreaterThan(1);
   const shown = [];
@@ -394,7 +394,7 @@ it("completion offers threads by their ids", async () => {
   expect((await run("__complete", "--", "show", "")).stdout).toBe("build-42\nsupport-42\nzebra\n");
   expect((await run("__complete", "--", "show", "su")).stdout).toBe("support-42\n");
   expect((await run("__complete", "--", "langgraph", "")).stdout).toBe("prune\nhelp\n");
-  // No more than anybody reads.
+  // The output is no longer than a person would read.
   await Promise.all(Array.from({ length: 100 }, (_, number) => manager.save(`many-${number}`, number)));
   expect((await run("__complete", "--", "show", "")).stdout.trimEnd().split("\n")).toHaveLength(100);
 });

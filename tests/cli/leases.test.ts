@@ -1,4 +1,4 @@
-// Who runs a task, and how that keeps the command from changing it meanwhile.
+// Tests how the command shows a task's runner, and that it doesn't change a running task.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { hostname } from "node:os";
@@ -140,7 +140,7 @@ describe("a task that a process runs", () => {
     expect([await manager.list("t"), await manager.has("t2")]).not.toEqual([before, false]);
   });
 
-  it("is a thread of LangGraph, too", async () => {
+  it("may also be a LangGraph thread", async () => {
     const { run, cwd } = await placeToChange();
     await using storage = closing(openStorage("sqlite:checkpoints.db", { relativeTo: cwd }));
     const saver = new WaymarkSaver({ storage });

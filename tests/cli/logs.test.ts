@@ -1,4 +1,4 @@
-// The command on tasks with logs: what handles a task handles its log.
+// Tests the command on tasks with logs: commands that handle a task also handle its log.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -10,7 +10,7 @@ import { collect } from "../support/collect.js";
 import { draftRecord, type NewRecord } from "../support/draft-record.js";
 import { newPlace, waymark } from "./waymark.js";
 
-/** Task `t` has records before, between and after its checkpoints, and task `early` has an event alone. */
+/** Task `t` has records before, between and after its checkpoints, and task `early` has only an event. */
 async function placeWithLogs() {
   const place = await newPlace("sqlite:checkpoints.db");
   const storage = openAt(place.cwd, "checkpoints.db");
@@ -50,7 +50,7 @@ describe("a task's log", () => {
     expect(copied.stdout).toMatch(/^Copied 2 checkpoints and 5 records to .*\n7 of 7 identical\n$/);
     const copy = openAt(cwd, "copy.db");
     expect(await contentsOf(copy)).toEqual(await contentsOf(storage));
-    // A second copy adds what is new.
+    // A second copy adds only new items.
     await append({ taskId: "t", kind: "step", name: "late" });
     expect(JSON.parse((await run("copy", "--to", "sqlite:copy.db", "--json")).stdout)).toMatchObject({
       records: 8,

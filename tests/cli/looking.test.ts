@@ -1,4 +1,4 @@
-// The commands that only read: tasks, list, show, resume, diff, bisect, stats.
+// Tests the commands that only read: tasks, list, show, resume, diff, bisect, stats.
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -55,7 +55,7 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
   );
   expect((await run("show", "nobody")).stderr).toContain('"waymark tasks" lists the tasks.');
   expect((await run("export", "build-42", "done-")).stdout).toContain('"taskId":"done-1"');
-  // The task may be gone already.
+  // The task may already have been removed.
   for (const args of [
     ["complete", "done-", "--yes"],
     ["delete", "done-", "--yes"],
@@ -164,7 +164,7 @@ describe("waymark tasks", () => {
     expect((await run("tasks", "--status", "failed", "--incomplete")).code).toBe(2);
   });
 
-  it("says that there is nothing", async () => {
+  it("reports that there is nothing", async () => {
     const { run } = await placeWithTasks();
     const { code, stdout, stderr } = await run("tasks", "--prefix", "nobody");
     expect([code, stdout, stderr]).toEqual([0, "", expect.stringMatching(/^No task of .* matches\.\n$/)]);
@@ -236,7 +236,7 @@ describe("waymark show", () => {
     });
   });
 
-  it("says how far a path leads if it leads to nothing", async () => {
+  it("reports how far a path leads if it leads to nothing", async () => {
     const { run } = await placeWithTasks();
     const missing = await run("show", "build-42", "--path", "messages[3].role");
     expect([missing.code, missing.stdout]).toEqual([3, ""]);
@@ -259,7 +259,7 @@ describe("waymark show", () => {
 });
 
 describe("waymark show of an encrypted state", () => {
-  it("shows everything but the state without the key, and says where the key belongs", async () => {
+  it("shows everything except the state without the key, and explains where the key belongs", async () => {
     const cwd = await tempFolder();
     const transforms = [encrypt({ keys: { "2026-11": Buffer.alloc(32, 1) }, current: "2026-11" })];
     const manager = new CheckpointManager({ storage: openStorage("files:store", { relativeTo: cwd }), transforms });
@@ -447,7 +447,7 @@ describe("waymark bisect", () => {
     expect(stderr.trim().split("\n").length).toBeLessThanOrEqual(2 + 6);
   });
 
-  it("checks both ends, and says which is wrong", async () => {
+  it("checks both ends, and reports which is wrong", async () => {
     const { run } = await placeWithTasks();
     const badGood = await run("bisect", "build-42", "--good", "@2", "--command", "false");
     expect([badGood.code, badGood.stderr]).toEqual([1, expect.stringContaining("@2 should be good, and is bad")]);
@@ -461,7 +461,7 @@ describe("waymark bisect", () => {
     expect((await run("bisect", "build-42", "--good", "@5", "--bad", "@2", "--command", "true")).code).toBe(2);
   });
 
-  it("says that no good checkpoint is known if the oldest already fails", async () => {
+  it("reports that no good checkpoint is known if the oldest already fails", async () => {
     const { run } = await placeWithTasks();
     const allBad = await run("bisect", "build-42", "--command", "false");
     expect(allBad).toMatchObject({ code: 0, stderr: expect.stringMatching(/^@1 .*: bad\n$/) });

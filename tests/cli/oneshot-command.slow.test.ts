@@ -36,7 +36,7 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual([]);
   });
 
-  it("lists the features under way, and says if there is none", async () => {
+  it("lists the running features, and reports if there are none", async () => {
     const { oneshot } = await project([
       { id: "a", command: "true" },
       { id: "b", command: "false" },
@@ -109,7 +109,7 @@ describe("waymark oneshot", () => {
     expect(await inShell(cwd, json.resume)).toContain("Completed: 2 of 2 workstreams.");
   });
 
-  it("says whether a feature is being run, or its run was killed", async () => {
+  it("reports whether a feature is being run, or its run was killed", async () => {
     const { cwd, oneshot } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
     const { child, ended, lines } = startOneshot(cwd, "F01");
     for await (const line of lines) {
@@ -126,7 +126,7 @@ describe("waymark oneshot", () => {
     expect((await oneshot("list")).stdout).toMatch(/F01 +died/);
   });
 
-  it("says that a feature is being run, and not that --resume would help", async () => {
+  it("reports that a feature is being run, and not that --resume would help", async () => {
     const { cwd, oneshot, saved } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
     const { child, ended, lines } = startOneshot(cwd, "F01");
     for await (const line of lines) {
@@ -189,7 +189,7 @@ describe("waymark oneshot", () => {
       return { cwd, oneshot, saved, left, put, args: ["--workstreams", "docs/ws", "--command"] };
     }
 
-    it("says what is done and what would run, in which order, and runs nothing", async () => {
+    it("reports what is done and what would run, in which order, and runs nothing", async () => {
       const { cwd, oneshot, args } = await workstreamFiles();
       expect(await oneshot("F01", ...args, 'touch "ran-$WS"', "--check")).toEqual({
         code: 0,
@@ -222,7 +222,7 @@ describe("waymark oneshot", () => {
       expect(left()).toEqual([]);
     });
 
-    it("says which one of another feature is missing, and runs nothing", async () => {
+    it("reports which one of another feature is missing, and runs nothing", async () => {
       const { oneshot, put, left, args } = await workstreamFiles().then((parts) => ({
         ...parts,
         left: () => existsSync(join(parts.cwd, ".sdp", "checkpoints")),
@@ -329,7 +329,7 @@ describe("waymark oneshot", () => {
     expect(eventsIn(completed.stdout).at(-1)).toMatchObject({ status: "completed", result: { completed: ["a", "b"] } });
   });
 
-  it("reports errors in JSON, too", async () => {
+  it("also reports errors in JSON", async () => {
     const { oneshot } = await project([{ id: "a", command: "true" }]);
     const { code, stdout, stderr } = await oneshot("F01", "--json", "--resume");
     expect([code, eventsIn(stdout)]).toEqual([
@@ -345,7 +345,7 @@ describe("waymark oneshot", () => {
     expect(stderr).toContain("can't be resumed");
   });
 
-  it("says what failed, with its last lines, and continues with --resume once it is fixed", async () => {
+  it("reports what failed, with its last lines, and continues with --resume once it is fixed", async () => {
     const { cwd, oneshot, saved, left } = await project([
       { id: "a", command: "echo a >> done" },
       { id: "b", command: "echo '\u001b[2Jbroken'; test -e mended" },
@@ -437,7 +437,7 @@ describe("waymark oneshot", () => {
     expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\nx\n");
   });
 
-  it("sets an unreadable checkpoint aside at --restart, says so, and starts over", async () => {
+  it("sets an unreadable checkpoint aside at --restart, reports it, and starts over", async () => {
     const { cwd, oneshot, left } = await project([{ id: "a", command: "echo a >> done; test -e mended" }]);
     await oneshot("F01");
     const path = join(cwd, ".sdp", "checkpoints", "F01.json");
@@ -524,7 +524,7 @@ describe("waymark oneshot", () => {
     expect(stderr.trimEnd().split("\n")).toHaveLength(1);
   });
 
-  it("says at Ctrl-C that it paused, and the line that continues it", async () => {
+  it("reports at Ctrl-C that it paused, and the line that continues it", async () => {
     const { cwd } = await project([]);
     const steps = [{ id: "a", command: "test -e go && exit; echo waiting; exec sleep 600" }];
     writeFileSync(join(cwd, "it's my plan.json"), JSON.stringify({ workstreams: steps }));

@@ -26,7 +26,7 @@ export async function project(workstreams: readonly Step[]) {
   };
 }
 
-/** Starts the command, and gives its lines of stdout while it runs. */
+/** Starts the command, and returns its lines of stdout while it runs. */
 export function startOneshot(cwd: string, ...args: string[]) {
   const child = start({ cwd }, ["oneshot", ...args], { stdio: ["ignore", "pipe", "pipe"] });
   if (child.stdout === null) throw new Error("It has a stdout.");

@@ -45,11 +45,11 @@ describe("waymark oneshot", () => {
       }
       expect(left(), `kill ${time}`).toEqual([]);
     }
-    // Some of the kills must have hit the work itself, or this shows nothing.
+    // Some kills must have hit the work itself, or the test proves nothing.
     expect(midway).toBeGreaterThan(TIMES / 2);
   }, 300_000);
 
-  it("says what a resume right after a kill waits for, as soon as it waits", async () => {
+  it("reports what a resume right after a kill waits for, as soon as it waits", async () => {
     const stubborn = "mkfifo go; trap 'cat go; touch ended' TERM; echo waiting; sleep 600 & wait";
     const { cwd } = await project([{ id: "a", command: `test -e begun && exit; touch begun; ${stubborn}` }]);
     const killed = startOneshot(cwd, "F01");
@@ -94,8 +94,8 @@ describe("waymark oneshot", () => {
     expect(left()).toEqual([]);
   });
 
-  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
-    // The second signal comes too late to be npm's repetition of the first.
+  it("ends at once at a second Ctrl-C, and reports what that may cost", async () => {
+    // The second signal comes so late that it doesn't count as npm's repetition of the first.
     const stubborn = "trap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     const { cwd, saved } = await project([{ id: "a", command: stubborn }]);
     const { child, ended, lines, stderr } = startOneshot(cwd, "F01");

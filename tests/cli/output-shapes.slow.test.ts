@@ -1,4 +1,4 @@
-// docs/command-output.md: what commands print with --json has the shapes that the page describes.
+// Tests that the commands' output with --json has the shapes that docs/command-output.md describes.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -129,7 +129,7 @@ function wordsOf(line: string): string[] {
   return line.split(" ").map((word) => names.get(word) ?? word);
 }
 
-/** What the compiler says about a file without imports. */
+/** Returns the compiler's messages about a file without imports. */
 function problemsIn(text: string): string[] {
   const options = {
     strict: true,

@@ -32,7 +32,7 @@ describe("waymark on PostgreSQL", () => {
     expect(await run("verify")).toMatchObject({ code: 0 });
   });
 
-  it("says how many bytes the tables take on the disk, beside those of the states", async () => {
+  it("reports the bytes of the tables on the disk as well as those of the states", async () => {
     const { run } = await store();
     expect((await run("stats")).stdout).toMatch(
       /^2 tasks, 3 checkpoints, 21 B of states; the storage takes \d+ KiB on the disk$/m,

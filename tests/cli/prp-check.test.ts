@@ -106,7 +106,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     expect(stdout).toMatch(/\n\nIt can't be run:\n {2}It has no gate that can be run\.\n {2}Level 1 is skipped: /);
   });
 
-  it("says why a file can't be read, and checks the others", async () => {
+  it("reports why a file can't be read, and checks the others", async () => {
     const { check } = await folderWith({ "PRP.md": GOOD, "broken.json": "{" });
     const { code, stdout } = await check("none.md", "PRP.md", "broken.json");
     expect(code).toBe(1);
@@ -172,7 +172,7 @@ plan/prp.json: 1 gate
     expect(prps[3]).toMatchObject({ taskId: "P1.M1", gates: [{ findings: [{ kind: "error", line: 10 }] }, {}] });
   });
 
-  it("says that a folder has no PRP", async () => {
+  it("reports that a folder has no PRP", async () => {
     const { cwd, check } = await folderWith({ "README.md": "# A project\n" });
     expect(await check(".")).toEqual({ code: 3, stdout: "", stderr: `waymark: No PRP is in ${cwd}.\n` });
   });

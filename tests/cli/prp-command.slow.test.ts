@@ -29,7 +29,7 @@ describe("waymark prp", () => {
     expect(stderr).toContain("waymark prp run writes its checkpoints as plain text");
   });
 
-  it("killed with SIGKILL in a gate: says that it died, and --resume doesn't ask the coder again", async () => {
+  it("killed with SIGKILL in a gate: reports that it died, and --resume doesn't ask the coder again", async () => {
     const { run, status, log, write, interrupted } = await project();
     expect(await interrupted("SIGKILL")).toEqual([null, "SIGKILL"]);
     expect((await status()).stdout).toMatch(/P1\.M1 +died +Gate 1 passed .*continue with --resume/);
@@ -44,7 +44,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
-  it("says that a PRP is being executed, and not that --resume would help", async () => {
+  it("reports that a PRP is being executed, and not that --resume would help", async () => {
     const { cwd, run } = await project();
     const child = start({ cwd }, ["prp", "run", "PRP.md", "--coder", "./agent", "--session", "session"]);
     const ended = once(child, "exit");
@@ -62,7 +62,7 @@ describe("waymark prp", () => {
     await ended;
   });
 
-  it("says at Ctrl-C that it paused, and the command that continues it", async () => {
+  it("reports at Ctrl-C that it paused, and the command that continues it", async () => {
     const { cwd, status, log, write, interrupted } = await project();
     const said: string[] = [];
     expect(await interrupted("SIGINT", said, "--task", "it's mine", "--restart")).toEqual([null, "SIGINT"]);
@@ -115,7 +115,7 @@ describe("waymark prp", () => {
     expect([code, eventsIn(stdout).at(-1)]).toMatchObject([exitCode, { type: "ended", ...ending }]);
   });
 
-  it("sets unreadable checkpoints aside at --restart, says so, and starts over", async () => {
+  it("sets unreadable checkpoints aside at --restart, reports it, and starts over", async () => {
     const { cwd, run, log, unfinished, write } = await project();
     await unfinished();
     const folder = join(cwd, "session", "artifacts", "P1.M1");
@@ -153,7 +153,7 @@ describe("waymark prp", () => {
     expect(readFileSync(path, "utf8")).toContain('"stge"');
   });
 
-  it("says why it failed, and exits with 1", async () => {
+  it("reports why it failed, and exits with 1", async () => {
     const { run, cwd } = await project();
     writeFileSync(join(cwd, "agent"), '#!/bin/sh\necho \'{"result":"error","message":"no idea"}\'\n');
     const { code, stdout } = await run();
@@ -176,7 +176,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
-  it("runs a passed gate again if the fix broke it, says why, and fails", async () => {
+  it("runs a passed gate again if the fix broke it, reports why, and fails", async () => {
     const { cwd, write } = await project();
     const gates = ["test ! -e lint-error", "test -e feature"].map(
       (gate, i) => `### Level ${i + 1}\n\n\`\`\`sh\n${gate}\n\`\`\`\n`,
@@ -229,7 +229,7 @@ describe("waymark prp", () => {
     expect(stderr).toMatch(message);
   });
 
-  it("says that a PRP was complete before, when, and how to run it again", async () => {
+  it("reports that a PRP was complete before, when, and how to run it again", async () => {
     const { run, log, write } = await project();
     write("go");
     const clock = stopClock();
@@ -244,7 +244,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(before);
   });
 
-  it("says that it ran a gate that was added after a PRP was complete", async () => {
+  it("reports that it ran a gate that was added after a PRP was complete", async () => {
     const { cwd, run, write } = await project();
     write("go");
     await run();

@@ -14,7 +14,7 @@ touch made
 echo '{"result":"success","message":"done"}'
 `;
 
-/** A git repository with a PRP of two gates. The second waits for ever until there is a file `go`, which git ignores. */
+/** Makes a git repository with a PRP of two gates. The second gate waits for a file `go`, which git ignores. */
 export async function project() {
   const cwd = await tempFolder();
   execFileSync("git", ["init", "--quiet"], { cwd });

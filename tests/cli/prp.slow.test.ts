@@ -15,7 +15,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "coder", "gate-1", "gate-2"]);
   });
 
-  it("says at SIGHUP, too, that it paused, and the command that continues it", async () => {
+  it("also reports at SIGHUP that it paused, and the command that continues it", async () => {
     const { cwd, log, write, interrupted } = await project();
     const said: string[] = [];
     await interrupted("SIGHUP", said, "--task", "it's mine", "--restart");
@@ -26,9 +26,9 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
-  it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
+  it("ends at once at a second Ctrl-C, and reports what that may cost", async () => {
     const { cwd, status, interrupted } = await project();
-    // The second signal comes too late to be npm's repetition of the first.
+    // The second signal comes so late that it doesn't count as npm's repetition of the first.
     const stubborn = "#!/bin/sh\ntrap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait\n";
     writeFileSync(join(cwd, "agent"), stubborn, { mode: 0o755 });
     const said: string[] = [];

@@ -41,7 +41,7 @@ describe("the plans of a policy", () => {
     expect(agreed[0]).toEqual(shown[0]);
   });
 
-  it("remove the rest of their checkpoints if somebody has removed some", async () => {
+  it("remove the rest of their checkpoints if another process has removed some", async () => {
     const { manager, plans, shown } = await shownPlans();
     await manager.remove("a", shown[0]!.remove[0]!.checkpoint.id);
     expect(removedBy(await allOf(plans.agreed()))).toEqual([

@@ -39,7 +39,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("prunes every other task if one is damaged, and says which one and why, with code 5", async () => {
+  it("prunes every other task if one is damaged, and reports which one and why, with code 5", async () => {
     const { run, cwd, manager } = await placeWith(3, 3, "files:store");
     const folder = join(cwd, "store", "task-2");
     const newest =
@@ -127,7 +127,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("writes a plan only if no file is there, unless it may replace one, and says that it did", async () => {
+  it("writes a plan only if no file is there, unless it may replace one, and reports that it did", async () => {
     const { run, cwd, manager } = await placeWith(1, 3);
     const write = (...flags: string[]) =>
       run("prune", "task-1", "--keep-last", "1", "--plan-out", "plan.json", ...flags);
@@ -162,7 +162,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("--plan-in stops at a task whose plan is outdated, and says what was removed before it", async () => {
+  it("--plan-in stops at a task whose plan is outdated, and reports what was removed before it", async () => {
     const { run, manager } = await placeWith(2, 3);
     await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json");
     const [, middle] = await manager.list("task-2");

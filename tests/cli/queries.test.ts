@@ -1,4 +1,4 @@
-// The queries of the looking commands, called without a command: a page uses them so.
+// Tests the queries of the reading commands when they are called without a command, as the page does.
 import { expect, it, onTestFinished } from "vitest";
 import { Damage } from "../../cli/src/damage.js";
 import { readDetails, readShownState } from "../../cli/src/queries/checkpoint.js";
@@ -13,7 +13,7 @@ import { verifyStorage } from "../../cli/src/queries/verify.js";
 import { openStore, type QuerySession } from "../../cli/src/store.js";
 import { newPlace } from "./waymark.js";
 
-it("gives plain data, and prints nothing", async () => {
+it("returns plain data, and prints nothing", async () => {
   const { cwd, manager } = await newPlace();
   await manager.run("agent", async (run) => {
     await run.step("plan", () => 1);

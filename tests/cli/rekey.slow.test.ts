@@ -12,7 +12,7 @@ const COUNT = 8;
 
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
 
-/** A configuration with both keys. At the encryption with that number, the process sends itself `signal`. */
+/** A configuration with both keys. At the encryption with a certain number, the process sends itself `signal`. */
 function configure(
   cwd: string,
   { signal, at = 0, keys = "old, current" } = {} as { signal?: string; at?: number; keys?: string },
@@ -96,7 +96,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect(await statesByCurrentKey(cwd, url)).toEqual(ALL);
   });
 
-  it("says at Ctrl-C how much is left, and the next run does the rest", async () => {
+  it("reports at Ctrl-C how much is left, and the next run does the rest", async () => {
     const { cwd, place, run } = await mixedPlace(url);
     configure(cwd, { signal: "SIGINT", at: 2 });
     const child = start(place, ["rekey"], { stdio: ["ignore", "pipe", "pipe"] });
@@ -105,7 +105,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
       stdout += text;
     });
     const [code, signal] = await once(child, "close");
-    // The exit code as without a listener: a shell shows 130.
+    // The exit code is the same as without a listener, which a shell shows as 130.
     expect([code, signal]).toEqual([null, "SIGINT"]);
     // A signal takes some time to arrive, so one or two more may have been rewritten by then.
     const [, rewritten, left] =
@@ -144,7 +144,7 @@ describe("waymark rekey", () => {
     expect(stderr).toMatch(/5 payloads were not rewritten, for the reasons above\. Keep the old keys/);
   });
 
-  it("gives programs the counts, and the checkpoints that no key opens", async () => {
+  it("reports the counts and the checkpoints that no key opens to programs", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
     const { code, stdout } = await waymarkProcess(place, ["rekey", "--json", "--prefix", "task-0"]);
@@ -165,13 +165,13 @@ describe("waymark rekey", () => {
     expect(stdout).toBe("Rekeyed 4 payloads; 0 had the current key already.\n");
   });
 
-  it("says what to configure if there are no transforms", async () => {
+  it("explains what to configure if there are no transforms", async () => {
     const { run } = await mixedPlace("sqlite:store.db");
     const { code, stderr } = await run("rekey");
     expect([code, stderr]).toEqual([2, expect.stringContaining("No transforms are configured")]);
   });
 
-  it("says why the function that fetches a key failed, without control characters", async () => {
+  it("reports why the function that fetches a key failed, without control characters", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     const failing = `() => { throw new Error("the KMS is down \\u001b[31m", { cause: new Error(old.toString("hex")) }); }`;
     configure(cwd, { keys: `old, current: ${failing}` });

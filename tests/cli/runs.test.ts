@@ -1,4 +1,4 @@
-// The command shows runs and their steps.
+// Tests how the command shows runs and their steps.
 import { expect, it, onTestFinished } from "vitest";
 import { killInStep, newPlace, waymark } from "./waymark.js";
 
@@ -239,7 +239,7 @@ it("list --timeline has the steps of earlier turns while the next one runs, and 
   });
 });
 
-it("list --timeline says so if there is no run", async () => {
+it("list --timeline reports if there is no run", async () => {
   const { manager, run } = await newPlace();
   await manager.save("plain", 1);
   expect(await run("list", "plain", "--timeline")).toMatchObject({

@@ -7,7 +7,7 @@ import { inspectLocation } from "../../cli/src/storage-location.js";
 import { tempFolder } from "../support/temp-folder.js";
 
 describe("storagePlace", () => {
-  it("says which kind of storage there is, whichever kind is requested", async () => {
+  it("reports which kind of storage there is, whichever kind is requested", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks", "sqlite"] as const) {
       const manager = new CheckpointManager({ storage: openStorage(`${scheme}:of-${scheme}`, { relativeTo }) });
@@ -21,7 +21,7 @@ describe("storagePlace", () => {
     }
   });
 
-  it("gives the requested kind if there are several", async () => {
+  it("returns the requested kind if there are several", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks"] as const) {
       const manager = new CheckpointManager({ storage: openStorage(`${scheme}:both`, { relativeTo }) });

@@ -1,4 +1,4 @@
-// Tables on a terminal: how many rows they have, and how a narrow terminal shows them.
+// Tests tables on a terminal: their number of rows, and their form on a narrow terminal.
 import { describe, expect, it } from "vitest";
 import { stopClock } from "../support/stopped-clock.js";
 import { newPlace, type Place, waymark } from "./waymark.js";

@@ -13,7 +13,7 @@ type Answer = readonly [RegExp, string | (() => Promise<string>)];
 interface TerminalOptions {
   readonly columns?: number;
   readonly answer?: Answer;
-  /** Typed in after the first answer. */
+  /** A text that is typed after the first answer. */
   readonly next?: Answer;
   readonly env?: NodeJS.ProcessEnv;
   /** The shell line that runs the command. */
@@ -83,7 +83,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     await manager.close();
     for (const command of ["list build-42", "tasks", "resume", "stats", "prune --all --keep-last 3 --dry-run"]) {
       const { screen } = await onTerminal(place, command, { columns, env: { NO_COLOR: "1" } });
-      // An id is never cut: a long one has a line of its own.
+      // An id is never cut: a long id has a separate line.
       const isText = (line: string) => !/would go|^a+$/.test(line.trim());
       const tooWide = screen.split("\n").filter((line) => displayWidth(line) > columns && isText(line));
       expect({ command, tooWide }).toEqual({ command, tooWide: [] });
@@ -177,7 +177,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     await manager.close();
   });
 
-  it("shows the fleet until Ctrl-C, and gives the screen and the cursor back", async () => {
+  it("shows the fleet until Ctrl-C, and restores the screen and the cursor", async () => {
     const { place, manager } = await newPlace();
     await manager.enqueue("w/1");
     await manager.close();
@@ -233,10 +233,10 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     expect(saved).toMatchObject({ status: "paused", current_ws: "a" });
   });
 
-  it("ends a feature at once at a second Ctrl-C, says what that may cost, and leaves the cursor as it was", async () => {
+  it("ends a feature at once at a second Ctrl-C, reports what that may cost, and leaves the cursor as it was", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
-    // The second signal comes too late to be npm's repetition of the first.
+    // The second signal comes so late that it doesn't count as npm's repetition of the first.
     const command = "trap 'sleep 1; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: [{ id: "a", command }] }));
     const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
@@ -250,7 +250,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
   });
 
-  it("says below the list that a feature pauses, while its commands refuse to end", async () => {
+  it("reports below the list that a feature pauses, while its commands refuse to end", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
     const command = "mkfifo go; trap 'cat go; exit' TERM; echo waiting; sleep 600 & wait";
@@ -289,7 +289,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     expect(screen).toContain("Paused. Continue with: waymark oneshot F01 --plan plan.json --resume\n");
   });
 
-  it("says at Ctrl-C that a PRP paused, and the command that continues it", async () => {
+  it("reports at Ctrl-C that a PRP paused, and the command that continues it", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
     const gate = "### Level 1: Slow\n\n```sh\nexec sleep 600\n```";

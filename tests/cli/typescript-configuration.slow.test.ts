@@ -1,4 +1,4 @@
-// In processes of their own: a configuration that a test imports is compiled by Vite.
+// The commands run in separate processes, because Vite compiles a configuration that a test imports.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

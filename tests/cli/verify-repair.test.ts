@@ -22,7 +22,7 @@ async function damagedPlace() {
   return { cwd, path, run };
 }
 
-it("verify says that nothing is wrong, and exits with 0", async () => {
+it("verify reports that nothing is wrong, and exits with 0", async () => {
   const { cwd, manager, run } = await newPlace();
   await manager.save("build-42", { n: 1 });
   await manager.close();

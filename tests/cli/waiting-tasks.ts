@@ -1,7 +1,7 @@
 import type { CheckpointManager } from "waymark";
 import { shortenPauses } from "../support/stopped-clock.js";
 
-/** How a task's run is to end up. */
+/** The intended outcome of a task's run. */
 export type Outcome = "waits" | "fails" | "ends";
 
 /** Enqueues the tasks, whose ids begin with `w/`, and works until each has its outcome. */

@@ -32,7 +32,7 @@ export function cleanEnv(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   return { ...rest, ...more };
 }
 
-/** Starts `waymark` as a process of its own, as npm links it. */
+/** Starts `waymark` as a process, as npm links it. */
 export function start(place: Place, args: readonly string[], options: SpawnOptions = {}): ChildProcess {
   return spawn(process.execPath, [WAYMARK, ...args], { cwd: place.cwd, env: cleanEnv(place.env), ...options });
 }
@@ -106,7 +106,7 @@ export class Collected extends Writable {
   }
 }
 
-/** Runs a printed line with the words that a shell makes of it. Returns its stdout. */
+/** Runs a printed line after splitting it like a shell. Returns its stdout. */
 export async function inShell(cwd: string, line: string, shell = "sh"): Promise<string> {
   const words = execFileSync(shell, ["-c", `waymark() { printf '%s\\0' "$@"; }; ${line}`], { cwd, encoding: "utf8" });
   const { code, stdout, stderr } = await waymark({ cwd }, words.split("\0").slice(0, -1));
@@ -125,7 +125,7 @@ export async function newPlace(url = "sqlite:checkpoints.db", options: Partial<C
   return { cwd, place, manager, run, open };
 }
 
-/** Runs a task in a process of its own, which is killed in the task's second step, `build`. */
+/** Runs a task in a process that is killed in the task's second step, `build`. */
 export function killInStep({
   cwd,
   url,
@@ -149,12 +149,12 @@ export function killInStep({
   spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd });
 }
 
-/** The URL of a storage as in messages: with its whole path. */
+/** Returns the URL of a storage as in messages, with its whole path. */
 export function wholeUrl(cwd: string, url: string): string {
   return url.replace(":", `:${cwd}/`);
 }
 
-/** All records of a storage, as they are stored. */
+/** Returns all records of a storage in their stored form. */
 export async function recordsOf(cwd: string, url: string): Promise<StoredCheckpoint[]> {
   const storage = openStorage(url, { relativeTo: cwd });
   const records: StoredCheckpoint[] = [];

@@ -1,4 +1,4 @@
-// The command's workers as processes, beside those of workers.test.ts.
+// Tests the command's workers as processes, in addition to the tests in workers.test.ts.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -83,7 +83,7 @@ describe("waymark work", () => {
   });
 });
 
-// A process of its own: Vitest would load the module in its own way.
+// The test needs a separate process, because Vitest would load the module in its own way.
 it.each([
   ["\nthrow new Error('no db');", [], /worker\.mjs could not be loaded: Error: no db \(worker\.mjs:2\)$/m],
   ["throw new Error('no db');", ["--verbose"], /caused by Error: no db\n +at file:.*worker\.mjs:1:7/],

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
 import { cleanEnv, newPlace, start } from "./waymark.js";
 
-/** A place that is closed when the test is over. */
+/** Opens a place, and closes it after the test. */
 export async function placeOf(url?: string) {
   const place = await newPlace(url);
   onTestFinished(() => place.manager.close());
@@ -27,7 +27,7 @@ export function startWorker(place: Place, code: string, args: readonly string[] 
   return {
     child,
     lines: createInterface(child.stdout),
-    /** The first line of standard output, or of standard error, that matches. Ask before it may come. */
+    /** Resolves to the first matching line of standard output or standard error. Call it before the line may come. */
     line: (wanted: RegExp) => lineOf(child, wanted),
     ended: once(child, "exit"),
   };

@@ -1,4 +1,4 @@
-// The command on runs that wait, fail or are cancelled, and on workers.
+// Tests the command on runs that wait, fail or are cancelled, and on workers.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -58,7 +58,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect(shown.steps).toMatchObject([{ name: "approve", status: "started", ask: { question: "May it go out?" } }]);
   });
 
-  it("is shown so, too, while its process runs, and once that was killed", async () => {
+  it("is also shown as waiting while its process runs, and after the process was killed", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     const { id } = await place.manager.latest("w/1").then((newest) => newest ?? expect.fail());
@@ -79,7 +79,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect(listed.stderr).toMatch(answer);
   });
 
-  it("is shown so, too, in a fork that nobody has run yet", async () => {
+  it("is also shown as waiting in a fork that hasn't run yet", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.run("fork", "w/1", "@latest", "w/2")).code).toBe(0);
@@ -93,7 +93,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     }
   });
 
-  it("says what it waits for if its program was stopped or killed while it waited", async () => {
+  it("reports what it waits for if its program was stopped or killed while it waited", async () => {
     const { manager, run: command, cwd, open } = await placeOf(url);
     const stop = new AbortController();
     const waits = told(manager);
@@ -135,7 +135,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     ]);
   });
 
-  it("says below a list on a terminal how to answer the first ones, and how many more wait", async () => {
+  it("reports below a list on a terminal how to answer the first ones, and how many more wait", async () => {
     const { manager, cwd } = await placeOf(url);
     await worked(manager, { "w/1": "waits", "w/2": "waits", "w/3": "waits", "w/4": "waits", "w/5": "waits" });
     const terminal = new Collected(100);
@@ -158,7 +158,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
       stderr: "",
       stdout: 'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
-    // No worker is up.
+    // No worker is running.
     const answered = /^w\/1 .* queued .*"approve" is answered; a worker or the next run continues it/m;
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command);
@@ -181,7 +181,7 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
     const { stdout } = await place.run("show", "w/1");
     expect(stdout).toMatch(/^events +approve \{"ok":true\} from ada, .*: received$/m);
-    // The last attempt ended the wait, which an earlier one began.
+    // The last attempt ended the wait, which an earlier attempt began.
     expect(stdout).toMatch(/^steps +plan · \d+ ms · from storage\n +approve · \S+ m?s$/m);
     // The run has an input, and neither metadata of the user nor a state.
     expect(stdout).toMatch(/^run .*\ninput +"waits"\nsteps /m);
@@ -225,7 +225,7 @@ describe("waymark send", () => {
     expect(JSON.parse(stdout)).toEqual({ taskId: "w/1", name: "aprove", id: "s2", isAwaited: false });
   });
 
-  it("says that one is pending already, and for what the second one is kept", async () => {
+  it("reports that one is pending already, and for what the second one is kept", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
     await run("send", "w/1", "approve", "true", "--id", "s1");
@@ -241,7 +241,7 @@ describe("waymark send", () => {
     );
   });
 
-  it("an event for a wait that isn't open answers no other one, and show says so", async () => {
+  it("an event for a wait that isn't open answers no other wait, and `show` reports it", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
     await manager.send("w/1", "approve", true, { id: "s1", wait: "of an earlier question", force: true });
@@ -300,7 +300,7 @@ describe("waymark send", () => {
     const insist = /its task is completed, so nothing receives it\. .* pass `force: true`, or --force to the command/;
     expect(await refusal("w/ends")).toEqual([6, expect.stringMatching(insist)]);
     expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("was cancelled (not needed)")]);
-    // The beginning of an id could be another task's, once the meant one is gone.
+    // The beginning of an id could match another task after the intended task was removed.
     expect(await refusal("w/end")).toEqual([3, expect.stringContaining("w/ends")]);
     expect(await place.manager.events("w/ends")).toEqual([]);
     const forced = await place.run("send", "w/ends", "approve", "--force");

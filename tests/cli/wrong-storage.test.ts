@@ -1,4 +1,4 @@
-// If a storage doesn't exist or is of another kind, commands fail: an empty answer would look true.
+// Tests that commands fail if a storage doesn't exist or is of another kind, because an empty answer would look true.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";

@@ -1,11 +1,11 @@
-// Adapters with one mistake each, and the cases that must catch them.
+// Adapters that each have one mistake, and the cases that must catch them.
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { type ConformanceCase, conformanceCases, type OptionalMethod, runConformanceCase } from "waymark/conformance";
 import { isTried } from "../crash/extent.js";
 import { tempFolder } from "../support/temp-folder.js";
 
-/** Which cases an adapter must pass or fail. Cases about processes run only for adapters that break them. */
+/** The cases that an adapter must pass or fail. Cases about processes run only for adapters that break them. */
 const GROUPS = {
   core: ({ needs, about }: ConformanceCase) => needs === undefined && about === undefined,
   reopened: ({ replayed, about }: ConformanceCase) => replayed === true && about === undefined,
@@ -39,14 +39,14 @@ const CAPABILITIES = {
   maintainingLogs: { durable: true, multiProcess: false },
 };
 
-/** The optional parts that a case asks for, beside the part that it is about. */
+/** The optional parts that a case needs in addition to the part that it tests. */
 const OFFERS: Partial<Record<keyof typeof GROUPS, readonly OptionalMethod[]>> = {
   logging: ["leases", "log", "queue"],
   loggingKilled: ["leases", "log", "queue"],
   maintainingLogs: ["log", "maintenance"],
 };
 
-/** The cases that fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
+/** The cases that must fail for an adapter: all of `caughtBy`, perhaps those of `andPerhaps`, and no others. */
 export interface Verdict {
   readonly group: keyof typeof GROUPS;
   readonly caughtBy: readonly string[];
@@ -349,7 +349,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "never-frees-a-dead-lock": {
     group: "kills",
     caughtBy: ["append.killed-midway", "append.killed-at-first", "status.survives-kill", "remove.survives-kill"],
-    // If the kill comes while the lock is held.
+    // This happens if the kill comes while the lock is held.
     andPerhaps: ["append.replaces-killed"],
   },
   "writes-in-two-steps": { group: "kills", caughtBy: ["append.killed-midway", "append.killed-at-first"] },

@@ -10,7 +10,7 @@ it("has every case that the contract names", () => {
     ([, names = ""]) => names.match(/[a-z]+\.[a-z-]+/g) ?? [],
   );
   const names = conformanceCases.map(({ name }) => name);
-  // One case from each file that names any.
+  // Checks one case of each file that names cases.
   expect(named).toEqual(expect.arrayContaining(["append.atomic", "leases.fencing", "verify.finds"]));
   expect(named.filter((name) => !names.includes(name))).toEqual([]);
 });

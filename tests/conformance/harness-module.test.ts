@@ -50,7 +50,7 @@ describe("the suite", () => {
     );
   });
 
-  it("says what is wrong with a corrupt record, and where it is", async () => {
+  it("reports what is wrong with a corrupt record, and where it is", async () => {
     const module = new URL("../fixtures/broken-adapters/stops-at-damage.js", import.meta.url);
     const running = runCase("corrupt.any-filter", {
       module,
@@ -61,7 +61,7 @@ describe("the suite", () => {
     );
   });
 
-  it("says why a store couldn't be opened in another process", async () => {
+  it("reports why a store couldn't be opened in another process", async () => {
     const running = runCase("append.survives-kill", { newLocation: refusedLocation });
     await expect(running).rejects.toThrow(/This location is refused\./);
   });

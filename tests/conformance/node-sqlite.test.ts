@@ -1,4 +1,4 @@
-// Node's own SQLite, where this Node has one: CI runs the tests on the newest Node, too.
+// Tests Node's own SQLite if this Node has it. CI also runs the tests on the newest Node.
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { registerConformance } from "waymark/conformance";

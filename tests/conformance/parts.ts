@@ -2,7 +2,7 @@ import { describe, it } from "vitest";
 import type { ConformanceRunner } from "waymark/conformance";
 
 /**
- * A suite is split into two files if another adapter's suite covers their common part, or if the whole takes a minute.
+ * A suite is split into two files if another adapter's suite covers the common part, or if all cases take a minute.
  */
 export type Part = "quick" | "slow";
 
@@ -13,7 +13,7 @@ export type Part = "quick" | "slow";
 const SLOW =
   /killed[-:]|survives-kill|, reopened:|(leases|due|log|replace)\.many-processes|\.one-(winner|id|event)-anywhere/;
 
-/** Runs only the cases of that part. */
+/** Runs only the cases of one part. */
 export function runnerOf(part: Part): ConformanceRunner {
   return {
     describe,

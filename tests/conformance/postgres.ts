@@ -2,7 +2,7 @@ import { registerConformance } from "waymark/conformance";
 import { newSchema } from "../support/postgres.js";
 import { type Part, runnerOf } from "./parts.js";
 
-/** @param poolerUrl - How to reach the server, if not by its own URL. */
+/** @param poolerUrl - A pooler's URL that reaches the server. Default: the server's own URL. */
 export function registerPostgres(part: Part, poolerUrl?: () => string): void {
   registerConformance(runnerOf(part), {
     name: "postgres",

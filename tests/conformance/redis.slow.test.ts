@@ -9,7 +9,7 @@ import { missing, type RedisServer, startRedis } from "../../examples/redis-adap
 const root = join(import.meta.dirname, "..", "..");
 const skipped = missing === "" ? "" : ` (skipped: ${missing})`;
 
-/** The adapter of examples/redis-adapter, on a server of its own that syncs each write. */
+/** Tests the adapter of examples/redis-adapter on a separate server that syncs each write. */
 describe.skipIf(skipped !== "")(`on a Redis server${skipped}`, () => {
   let server: RedisServer;
   beforeAll(async () => {
@@ -32,7 +32,7 @@ describe.skipIf(skipped !== "")(`on a Redis server${skipped}`, () => {
   );
 
   it("keeps what it acknowledged when the server is killed, and takes again what failed then", async () => {
-    // Not before the build.
+    // Imported only after the build.
     const { open } = await import("../../examples/redis-adapter/conformance-store.js");
     const adapter = await open(newLocation());
     const kept = await adapter.append(draft("kept"));

@@ -11,7 +11,7 @@ import type { KeyValueStorage } from "../../examples/custom-adapter/records.js";
 import { UnstorageAdapter } from "../../examples/custom-adapter/unstorage-adapter.js";
 import { tempFolder } from "../support/temp-folder.js";
 
-/** An adapter outside Waymark: examples/custom-adapter, over unstorage's driver for folders. */
+/** Tests an adapter outside Waymark: examples/custom-adapter over unstorage's driver for folders. */
 const harness: ConformanceHarness = {
   name: "unstorage",
   module: new URL("../../examples/custom-adapter/conformance-store.js", import.meta.url),
@@ -22,8 +22,8 @@ const harness: ConformanceHarness = {
 
 registerConformance({ describe, it }, harness);
 
-// The adapter declares nothing, so the suite asks no more of it. But this driver keeps its data if nothing is killed.
-// So the adapter must also pass the cases about reopening and damage here.
+// The adapter declares no capabilities, so the suite skips some cases. But this driver keeps its data without kills.
+// The adapter must therefore also pass the cases about reopening and damage.
 describe("unstorage in folders keeps more than it declares", () => {
   for (const one of conformanceCases) {
     if (one.replayed && one.about === undefined) {
@@ -100,7 +100,7 @@ describe("unstorage, with a task's index damaged", () => {
   }
 });
 
-/** A storage as the adapter needs it, on a disk that can be full. */
+/** A storage for the adapter, on a disk that can be full. */
 class FailingStorage implements KeyValueStorage {
   readonly values = new Map<string, string>();
   writesUntilFailure = Number.POSITIVE_INFINITY;
@@ -143,7 +143,7 @@ async function stateAfter(call: (adapter: StorageAdapter) => Promise<unknown>): 
   return stateOf(adapter);
 }
 
-/** Everything of the task that a caller can see. */
+/** Reads everything of the task that a caller can see. */
 async function stateOf(adapter: StorageAdapter): Promise<unknown> {
   const query = { taskId: "t", order: "oldest" } as const;
   const read = await collect(adapter.read(query));

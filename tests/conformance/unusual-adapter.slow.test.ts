@@ -1,7 +1,7 @@
 import { describe, it } from "vitest";
 import { registerConformance } from "waymark/conformance";
 
-// The suite must ask only for what the contract says.
+// Tests that the suite requires only what the contract requires.
 registerConformance(
   { describe, it },
   {

@@ -5,7 +5,7 @@ import type { SystemCall } from "./system-calls.js";
 
 /** A moment for a fault: just before a system call takes effect. */
 export interface Point {
-  /** The name that {@link namesOf} gives it. */
+  /** The name from {@link namesOf}. */
   readonly name: string;
   readonly call: SystemCall;
 }
@@ -14,19 +14,19 @@ export interface Point {
 export interface Attempt {
   readonly folder: string;
   readonly run: Recorded;
-  /** Whether the fault met the point, and no other call. */
+  /** Whether the fault met exactly this point. */
   readonly met: boolean;
 }
 
-/** How often to aim at one point. Once is mostly enough, but a thread that others wake up is hard to meet. */
+/** How many times to aim at one point. Once is usually enough, but a thread that others wake up is hard to meet. */
 const AIMS = 60;
-/** How much the number of a call may differ between two runs, as an upper guess. */
+/** An upper estimate of how much a call's number differs between two runs. */
 const SPREAD = 5;
 
 /**
- * Starts a process and kills it, or makes a call fail, at that point, in a new folder each time, until the fault meets
- * the point. It may meet another call if a thread has made one more or less than in the rehearsal, as it does to wake
- * up another.
+ * Starts a process in a new folder and kills it, or makes a call fail, at the point, again and again until the fault
+ * meets the point. It may meet another call if a thread has made a call more or less than in the rehearsal, for example
+ * to wake up another thread.
  */
 export async function* aimedFaults(
   kind: StoreKind,
@@ -50,7 +50,7 @@ export async function* aimedFaults(
     const met = happened && found?.ordinal === ordinal && found.thread === call.thread;
     yield { folder, run, met };
     if (met) return;
-    // The place of the point this time. If the fault came before it, its number is higher.
+    // The number of the point's call in this process. If the fault came before the point, its number is higher.
     ordinal = found?.ordinal ?? ordinal + 1 + (aim % SPREAD);
   }
 }

@@ -1,8 +1,8 @@
 import { appendFileSync } from "node:fs";
 
-/** A line that `npm run crash` prints: how many attempts there were, and how much they lost. */
+/** A line that `npm run crash` prints: the number of attempts, and how many lost data. */
 interface Count {
-  /** The words in the table: `kill points`. */
+  /** The text in the table, such as `kill points`. */
   readonly what: string;
   readonly store: string;
   readonly operation: string;
@@ -11,8 +11,8 @@ interface Count {
 }
 
 /**
- * Reports a count to scripts/crash.mjs, if that runs the tests. Every test in this folder with many attempts reports
- * here.
+ * Reports a count to scripts/crash.mjs, if that script runs the tests. Every test in this folder with many attempts
+ * calls this function.
  */
 export function count(line: Count): void {
   const file = process.env["WAYMARK_CRASH_COUNTS"];

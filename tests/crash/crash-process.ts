@@ -7,10 +7,10 @@ import { fileURLToPath } from "node:url";
 import { plain, type Question, type StoreKind } from "./operations.js";
 import { parseRecord, type SystemCall } from "./system-calls.js";
 
-/** scripts/crash.mjs bundles the program into fewer files, which start faster. */
+/** The path of the program. scripts/crash.mjs bundles it into fewer files, which start faster. */
 const PROGRAM = process.env["WAYMARK_CRASH_PROGRAM"] ?? fileURLToPath(new URL("program.mjs", import.meta.url));
 
-/** Far more than any process needs. One that hasn't ended by then never will, and its answers are missing. */
+/** Far more time than any process needs. A process that takes longer hangs, and its answers are missing. */
 export const HANGING_MS = 120_000;
 
 /** The result or error of a call in another process. */
@@ -23,14 +23,14 @@ export interface Answer {
 
 export interface Ended {
   readonly answers: readonly Answer[];
-  /** The lines of its history: two for each call that was answered, one for the call that was interrupted. */
+  /** The lines of the history: two for each answered call, one for the interrupted call. */
   readonly history: readonly string[];
   /** The process's stderr. */
   readonly stderr: string;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** What happens instead of the system call. */
+/** A fault that replaces a system call. */
 export interface Injection {
   readonly call: Pick<SystemCall, "name" | "ordinal" | "thread">;
   readonly fault: "signal=KILL" | `error=${string}`;
@@ -38,33 +38,33 @@ export interface Injection {
 
 /** The calls that strace recorded. */
 export interface Recording {
-  /** Names, and sets of names as strace knows them. */
+  /** Names of calls, or of strace's sets of calls. */
   readonly calls: readonly string[];
-  /** Including the written bytes. */
+  /** Whether to record the written bytes. */
   readonly data?: boolean;
   readonly injection?: Injection;
   /**
-   * The thread whose calls the fault must meet. Each thread counts its own calls, and an injection meets the one that
-   * reaches the number first. So that thread first makes its count run ahead, by calls that do nothing.
+   * The thread whose calls the fault must meet. strace counts the calls of each thread, and the injection meets the
+   * thread that reaches the number first. To be first, this thread raises its count with calls that do nothing.
    */
   readonly thread: SystemCall["thread"];
 }
 
 export interface Recorded extends Ended {
   readonly all: readonly SystemCall[];
-  /** Only from the moment when the program was loaded. */
+  /** Only the calls after the program was loaded. */
   readonly ofStore: readonly SystemCall[];
 }
 
-/** Why nothing can be recorded here; `undefined` if it can. */
+/** The reason why strace can't be used here; `undefined` if it can. */
 export const noStrace = whyNoStrace();
 
-/** Makes the calls in a process of its own, on the store in that folder. */
+/** Makes the calls in a new process, on the store in the folder. */
 export async function inProcess(kind: StoreKind, folder: string, calls: readonly Question[]): Promise<Ended> {
   return run([process.execPath, PROGRAM, kind, folder], calls, {});
 }
 
-/** The same, under strace. */
+/** Makes the calls in a new process under strace. */
 export async function recorded(
   kind: StoreKind,
   folder: string,
@@ -80,11 +80,11 @@ export async function recorded(
   return { ...ended, ...parsed };
 }
 
-/** The strace command line that records the program after it. */
+/** Returns the beginning of a strace command line, to be followed by the program. */
 export function straceCommand(record: string, { calls, data = false, injection }: Omit<Recording, "thread">): string[] {
   const command = ["strace", "-f", "-qq", "-xx", "-s", data ? "16777216" : "0", "-o", record];
   command.push("-e", `trace=${["access", "faccessat", "faccessat2", ...calls].map((name) => `?${name}`).join(",")}`);
-  // Makes the process stop only at recorded calls. A signal can't be injected then.
+  // With this option, the process stops only at recorded calls, but no signals can be injected.
   if (injection?.fault !== "signal=KILL") command.push("--seccomp-bpf");
   if (injection) command.push("-e", `inject=${injection.call.name}:${injection.fault}:when=${injection.call.ordinal}`);
   return command;
@@ -95,7 +95,7 @@ async function run(
   calls: readonly Question[],
   environment: NodeJS.ProcessEnv,
 ): Promise<Ended> {
-  // A group of its own, so that the traced program ends with strace.
+  // strace gets its own process group, so that the traced program ends with it.
   const child = spawn(command, args, {
     stdio: ["pipe", "pipe", "pipe", "pipe"],
     detached: true,
@@ -115,7 +115,7 @@ async function run(
 
 /** Kills a process that leads a group, with the whole group. */
 export function killGroup({ pid, exitCode, signalCode }: ChildProcess): void {
-  // Until the process has ended, no other process can have its number.
+  // As long as the process hasn't ended, no other process can have its id.
   if (exitCode === null && signalCode === null && pid !== undefined) process.kill(-pid, "SIGKILL");
 }
 

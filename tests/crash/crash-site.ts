@@ -28,15 +28,15 @@ import { PLACE } from "./place.js";
 import { CHANGING, namesOf, OPENING, storeIn } from "./store-calls.js";
 import { examination, wrongs } from "./verdict.js";
 
-/** A place where one operation is tried again and again, each time on a copy of the same store. */
+/** Tries one operation many times, each time on a copy of the same store. */
 export class CrashSite {
   readonly kind: StoreKind;
   readonly operation: Operation;
-  /** The expected content of the store before the operation's first call, and after each. */
+  /** The expected content of the store before the operation's first call and after each call. */
   readonly contents: readonly Contents[];
   /** The history of the {@link prepared} store. */
   readonly history: readonly string[];
-  /** The same if the operation's first try failed and left a number out. */
+  /** The expected contents if the operation's first try failed and skipped a sequence. */
   readonly #contentsAfterGap: readonly Contents[];
   readonly #folder: string;
   readonly #examiners: Examiner[] = [];
@@ -66,19 +66,19 @@ export class CrashSite {
     return new CrashSite(kind, operation, past, contents, folder);
   }
 
-  /** The folder with the store as it is before the operation: `store`, if there is one yet. */
+  /** The folder with the store before the operation, named `store`, if there is a store. */
   get prepared(): string {
     return join(this.#folder, "prepared");
   }
 
-  /** A folder with a copy of the {@link prepared} store. */
+  /** Makes a folder with a copy of the {@link prepared} store. */
   async copy(): Promise<string> {
     const copy = join(this.#folder, String(this.#copies++));
     await cp(this.prepared, copy, { recursive: true, preserveTimestamps: true });
     return copy;
   }
 
-  /** Reads that copy in another process, which has never seen it. */
+  /** Reads the copy in another process, which has never opened it. */
   async examine(copy: string): Promise<Examined> {
     const examiner = this.#idle.pop() ?? this.#startExaminer();
     const found = await examiner.ask(storeIn(copy), examination("next"));
@@ -93,7 +93,7 @@ export class CrashSite {
     return examiner;
   }
 
-  /** Checks a process's findings after a run. Returns what is wrong with them. */
+  /** Checks a process's findings after a run. Returns the violations. */
   verdict({ answers, history, stderr }: Examined, run: Ended): string[] {
     return [
       ...wrongs(answers, ...this.around(run.answers.length)),
@@ -103,7 +103,8 @@ export class CrashSite {
   }
 
   /**
-   * The content that the store must have after `answered` acknowledged calls, and the content that it may have already.
+   * Returns the content that the store must have after `answered` acknowledged calls, and the content that it may
+   * already have.
    */
   around(answered: number): readonly [before: Contents, after: Contents] {
     const [before, after = before] = this.contents.slice(answered);
@@ -111,7 +112,9 @@ export class CrashSite {
     return [before, after];
   }
 
-  /** The content that the store must have once the operation was tried twice. The first try may have failed. */
+  /**
+   * Returns the contents that the store may have after the operation was tried twice. The first try may have failed.
+   */
   afterTwoTries(): readonly Contents[] {
     return [...new Set([this.contents.at(-1), this.#contentsAfterGap.at(-1)])].filter((one) => one !== undefined);
   }
@@ -122,14 +125,14 @@ export class CrashSite {
   }
 }
 
-/** What a history shows that no correct store could have done. */
+/** Returns the violations in a history. */
 export function findViolations(history: Iterable<string>): string[] {
   return checkHistory(parseHistory(history)).map(({ message }) => message);
 }
 
 /**
- * Does the work for each item, several at a time, and returns the results in order. It does more at a time than there
- * are processors, because a killed process may leave a lock, and the next process waits until it is stale.
+ * Does the work for several items at a time, and returns the results in order. More items run at a time than there are
+ * processors, because a killed process may leave a lock, and the next process waits until it is stale.
  */
 export async function forAll<Item, Result>(
   items: readonly Item[],
@@ -144,7 +147,7 @@ export async function forAll<Item, Result>(
   return results;
 }
 
-/** Makes the folder, with the store in it. */
+/** Makes the folder and the store in it. */
 async function prepare(kind: StoreKind, before: Before, folder: string): Promise<Past> {
   await mkdir(folder, { recursive: true });
   const history: string[] = [];
@@ -172,13 +175,13 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   }
   if (before === "damaged") {
     damage(kind, storeIn(folder));
-    // In a history it is a removal that may have happened.
+    // In the history, the damage counts as a removal that may have happened.
     const removal = { process: "damage", number: 1, taskId: "t", beginMs: 0, action: { is: "remove", what: DAMAGED } };
     history.push(JSON.stringify(removal));
     return { ...past, damaged: DAMAGED };
   }
 
-  // On files: just before the commit. On SQLite: just after it, with the log still there.
+  // The kill comes just before the commit on files, and just after it on SQLite, while the log still exists.
   const rehearsal = await copied(folder);
   const what = { calls: [...CHANGING, ...OPENING], thread: "main" } as const;
   const { ofStore } = await recorded(kind, storeIn(rehearsal), [INTERRUPTED], what);
@@ -197,7 +200,7 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   return call.path === undefined ? { ...past, calls: [...HISTORY, INTERRUPTED] } : past;
 }
 
-/** How many deltas of a database are in no bundle yet. */
+/** Counts the deltas of a database that aren't in a bundle yet. */
 function singlesIn(folder: string): unknown {
   const database = new Database(join(folder, "checkpoints.db"));
   const count = database.prepare(`SELECT count(*) FROM waymark_payloads WHERE form = ${FORM.delta}`).pluck().get();

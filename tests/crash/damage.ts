@@ -3,14 +3,14 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { DAMAGED, type StoreKind } from "./operations.js";
 
-/** Changes each damaged checkpoint, whatever its content, and no other. */
+/** A date that no other checkpoint has. It changes each damaged checkpoint, whatever its content. */
 export const WRONG_DATE = "2026-01-09T03:04:05.678Z";
 const DATE = "2026-01-02T03:04:05.678Z";
 
 /** An old leftover of killed processes in a folder of files: a stolen lock. */
 const LEFTOVER = join("t", ".lock-stolen");
 
-/** Changes each of {@link DAMAGED} in a store that nobody has open, and leaves a leftover. */
+/** Changes each of {@link DAMAGED} in a store that no process has open, and adds a leftover. */
 export function damage(kind: StoreKind, folder: string): void {
   if (kind.startsWith("sqlite")) {
     const database = new Database(join(folder, "checkpoints.db"));

@@ -8,7 +8,7 @@ import { parseRecord } from "./system-calls.js";
 const hex = (text: string) =>
   `"${[...Buffer.from(text)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}"`;
 
-/** The disk after a power loss that takes every unsynced change, or gives each the same fate. */
+/** Returns the disk after a power loss in which all unsynced changes have the same fate, by default `lost`. */
 async function leftBy(calls: (folder: string) => readonly string[], fate: Fate = "lost") {
   const folder = await tempFolder();
   mkdirSync(join(folder, "t"));
@@ -68,7 +68,7 @@ describe("the model of a forgetful disk", () => {
     expect(synced).toEqual({ "": undefined, t: undefined, "t/old": "new" });
   });
 
-  it("syncs the writes from before an fsync began, and not those while it ran", async () => {
+  it("syncs the writes from before an fsync began, but not the writes during it", async () => {
     const left = await leftBy((folder) => [
       open(join(folder, "t/new")),
       ...syncFolder(join(folder, "t")),
@@ -81,7 +81,7 @@ describe("the model of a forgetful disk", () => {
     expect(left).toHaveProperty(["t/new"], "one ");
   });
 
-  it("gives a descriptor's number to the next file as soon as its close begins", async () => {
+  it("reuses a descriptor's number for the next file as soon as its close begins", async () => {
     const left = await leftBy((folder) => [
       'openat(AT_FDCWD, "\\x2f", O_RDONLY) = 5',
       // On another thread.
@@ -95,7 +95,7 @@ describe("the model of a forgetful disk", () => {
     expect(left).toHaveProperty(["t/new"], "new");
   });
 
-  it("leaves a change in doubt for ever after a failed fsync, but not after an interrupted one", async () => {
+  it("leaves a change in doubt forever after a failed fsync, but not after an interrupted one", async () => {
     const failingWith = (error: string) => (folder: string) => [
       open(join(folder, "t/new")),
       ...syncFolder(join(folder, "t")),

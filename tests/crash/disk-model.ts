@@ -20,34 +20,35 @@ interface Change {
     | { readonly kind: "size"; readonly size: number }
     | { readonly kind: "names"; readonly names: readonly (readonly [string, Inode | undefined])[] };
   /**
-   * `unsynced`: it may be on the disk or not. `synced`: it is there. `doomed`: an fsync has failed on it, and whether
-   * it is there stays open for ever, because a later fsync succeeds without writing it.
+   * `unsynced`: the change may or may not be on the disk. `synced`: it is on the disk. `doomed`: an fsync of the change
+   * has failed, and it stays open forever whether it is on the disk, because a later fsync succeeds without writing it.
    */
   state: "unsynced" | "synced" | "doomed";
 }
 
-/** A descriptor, and where the process's next `write` goes. */
+/** A descriptor, and the position of the process's next `write`. */
 interface Descriptor {
   readonly inode: Inode;
   offset: number;
-  /** Opened with O_APPEND: each write goes to the file's end. */
+  /** Whether the file was opened with O_APPEND, so that each write goes to its end. */
   readonly appends: boolean;
 }
 
 const SECTOR = 512;
 
 /**
- * A disk that forgets what was not synced. It is fed with the system calls of a process, and can be asked at any moment
- * what a power loss may leave. It promises no more than POSIX does, and less than any file system gives:
+ * A disk that forgets unsynced changes. It takes the system calls of a process, and can show at any moment what a power
+ * loss may leave. It promises no more than POSIX does, and less than any file system:
  *
- * - An fsync of a file makes its data and size durable, as they were when it began; not the file's name.
- * - An fsync of a folder makes durable which names are in it; not what is in those files, nor the folder's own name.
- * - Without one, each change may be lost or kept apart from all others, in any order; a write may be zeros, or torn
- *   between two sectors.
- * - A rename within a folder is atomic. One into another folder is a name that comes and a name that goes: each may be
- *   lost apart.
- * - After a failed fsync, a file's data stays in doubt, and a later fsync says nothing about it. Names stay unsynced.
- *   One that was interrupted (EINTR) has neither written nor dropped anything.
+ * - An fsync of a file makes the data and size that the file had at its beginning durable, but not the file's name.
+ * - An fsync of a folder makes the names in it durable, but neither the content of those files nor the folder's own
+ *   name.
+ * - Without an fsync, each change may be lost or kept independently of all others, in any order. A write may become
+ *   zeros, or be torn between two sectors.
+ * - A rename within a folder is atomic. A rename into another folder adds a name and removes a name, and either change
+ *   may be lost without the other.
+ * - After a failed fsync, a file's data stays in doubt, and a later fsync proves nothing. Names stay unsynced. An
+ *   interrupted fsync (EINTR) has neither written nor dropped anything.
  *
  * Sources: POSIX's fsync and rename; Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (what differs
  * between file systems); Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020.
@@ -56,15 +57,15 @@ export class DiskModel {
   readonly #folder: string;
   readonly #root: Inode;
   readonly #changes: Change[] = [];
-  /** The names as processes see them. */
+  /** The current names, as processes see them. */
   readonly #names = new Map<Inode, Map<string, Inode>>();
   #descriptors = new Map<string, Descriptor>();
-  /** The number of changes when each sync under way began. */
+  /** The number of changes at the beginning of each running sync. */
   readonly #syncing = new Map<SystemCall, number>();
 
   /**
    * @param folder - The folder that the calls name.
-   * @param prepared - Its content before the first call, all of it on the disk. Default: its content now.
+   * @param prepared - A folder with the content before the first call, all of it synced. Default: `folder` itself.
    */
   constructor(folder: string, prepared = folder) {
     this.#folder = folder;
@@ -72,7 +73,7 @@ export class DiskModel {
   }
 
   /**
-   * Applies the process's calls in the order in which they took effect, and pauses after each that changed something.
+   * Applies the process's calls in the order in which they took effect. Yields after each call that changed something.
    */
   *run(calls: readonly SystemCall[]): Generator<SystemCall, void, void> {
     this.#descriptors = new Map();
@@ -80,7 +81,7 @@ export class DiskModel {
       { at: call.begun, isEnd: false, call },
       ...(call.ended === undefined ? [] : [{ at: call.ended, isEnd: true, call }]),
     ]);
-    // A call on one line begins and ends there, in this order.
+    // A call on one line has its beginning and its end at the same position, in this order.
     for (const { isEnd, call } of moments.toSorted((a, b) => a.at - b.at)) {
       if (!isEnd) {
         if (/^f(data)?sync$/.test(call.name)) this.#syncing.set(call, this.#changes.length);
@@ -89,13 +90,13 @@ export class DiskModel {
     }
   }
 
-  /** How many changes may or may not be on the disk now. */
+  /** The number of changes that may or may not be on the disk now. */
   get open(): number {
     return this.#changes.filter(({ state }) => state !== "synced").length;
   }
 
   /**
-   * The disk after a power loss, as a text that is the same for equal disks, and as files.
+   * Returns the disk after a power loss, as files and as a text that is the same for equal disks.
    *
    * @param fates - The fates of the open changes, in order.
    */
@@ -259,7 +260,7 @@ export class Disk {
     this.#names = names;
   }
 
-  /** Every file and folder, by path, with the file's content. */
+  /** Yields every file and folder by its path, with the file's content. */
   *entries(inode = this.#root, path = ""): Generator<readonly [path: string, content: Buffer | undefined]> {
     if (!inode.isFolder) yield [path, this.#contents.get(inode) ?? inode.content];
     else {

@@ -14,10 +14,10 @@ import { wrongs } from "./verdict.js";
 
 const ERRORS = ["EIO", "ENOSPC", "EINTR"] as const;
 
-/** The errors of a lack of space, or of the disk. */
+/** The calls that fail for lack of space or because of the disk. */
 const FAILING = /^(p?write(64)?|f(data)?sync|ftruncate|rename(at2?)?|link(at)?|mkdir(at)?|unlink(at)?|rmdir)$/;
 
-/** After an interruption, a file is created all the same, because the call begins again. */
+/** The errors for calls that make files. EINTR isn't one: after an interruption, the call begins again and succeeds. */
 const ERRORS_OF_MAKING = ["EIO", "ENOSPC"] as const;
 
 interface Fault extends Point {
@@ -26,10 +26,10 @@ interface Fault extends Point {
 
 describe.skipIf(noStrace !== undefined)(`a system call that fails${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
   for (const kind of STORES) {
-    // Each is tried twice, and a fault hits one of the tries.
+    // Each operation is tried twice, and a fault hits one of the tries.
     const operations = OPERATIONS.filter(({ only, addsTwice }) => !addsTwice && only?.includes(kind) !== false);
     for (const operation of operations) {
-      it(`in ${kind}'s ${operation.name} harms nothing that was saved, and is never taken for success`, async () => {
+      it(`in ${kind}'s ${operation.name} harms nothing that was saved, and is never reported as success`, async () => {
         await using site = await CrashSite.make(kind, operation);
         const faults = await rehearse(site);
         const losses = new PowerLosses(kind);
@@ -57,7 +57,7 @@ async function rehearse(site: CrashSite): Promise<Fault[]> {
     const { ofStore } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
     for (const [call, name] of namesOf(ofStore, copy)) {
       if (call.thread !== thread || call.path === undefined) continue;
-      // SQLite makes room for its shared memory by eight equal writes of one byte each: the first stands for all.
+      // SQLite makes room for its shared memory with eight equal one-byte writes, so only the first one fails here.
       if (call.path.endsWith("-shm") && !name.endsWith("(1)")) continue;
       faults.push(...errorsOf(call).map((error) => ({ name, call, error })));
     }
@@ -71,7 +71,7 @@ function errorsOf({ name, args }: SystemCall): readonly Fault["error"][] {
 }
 
 async function inject(site: CrashSite, fault: Fault, losses: PowerLosses) {
-  // Once with the fault, then again in the same process.
+  // The operation is tried with the fault, then again in the same process.
   const calls = [...site.operation.calls, ...site.operation.calls];
   const what = `error=${fault.error}` as const;
   const outcome = { name: `${fault.error} at ${fault.name}`, met: false, wrong: [] as string[] };
@@ -84,7 +84,7 @@ async function inject(site: CrashSite, fault: Fault, losses: PowerLosses) {
 
 async function judge(site: CrashSite, { name, call, error }: Fault, { folder, run }: Attempt, losses: PowerLosses) {
   const { calls } = site.operation;
-  // The second try makes calls that the first one doesn't, such as the sync of an event that is stored already.
+  // The second try makes calls that the first one doesn't, such as the sync of an event that is already stored.
   const metAt = run.ofStore.findIndex((made) => made.name === call.name && made.error === error);
   const answeredAt = run.ofStore.findIndex(({ args }) => args[0] === "1");
   const isAfterFirst = answeredAt !== -1 && answeredAt < metAt;
@@ -113,8 +113,8 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
     let answered = 0;
     for (const next of model.run(run.ofStore)) {
       if (next.args[0] !== "1") continue;
-      // If a failed repair has left nothing to do, the next one promises nothing: the damage may come back, and is
-      // reported again.
+      // If a failed repair has left nothing to do, the next repair promises nothing: the damage may come back, and is
+      // then reported again.
       const isPromised = site.operation.name === "repair" ? first?.code === undefined : !isLazy(calls[0]);
       const promised = isPromised ? run.answers : [];
       const acknowledged = promised.slice(0, ++answered).some(({ code }) => code === undefined);

@@ -1,6 +1,6 @@
 // A process that opens one store after another, each left by another process: node examiner.mjs <adapter>. Each line of
-// stdin is a JSON list of the store's folder and calls. It answers as program.mjs does. Once it has closed the store, it
-// prints its history, a JSON list of lines.
+// stdin is a JSON list of the store's folder and calls. The answers are the same as program.mjs's. After closing the
+// store, the process prints its history, a JSON list of lines.
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { recordHistory } from "waymark/testing";

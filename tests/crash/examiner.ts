@@ -12,9 +12,9 @@ const PROGRAM = fileURLToPath(new URL("examiner.mjs", import.meta.url));
 export type Examined = Omit<Recorded, "signal">;
 
 /**
- * A process that opens one killed store after another, under strace. In each store it finds the same as a process that
- * was started only for this store: it never had the store open, and locks, connections and an adapter's memory belong
- * to one store and its own new adapter.
+ * A process under strace that opens the stores of killed processes, one after another. Its findings are the same as
+ * those of a new process for each store: it has never had the store open before, and locks, connections and an
+ * adapter's memory belong to one store and its new adapter.
  */
 export class Examiner implements AsyncDisposable {
   readonly #child: ChildProcessWithoutNullStreams;
@@ -24,11 +24,11 @@ export class Examiner implements AsyncDisposable {
   #stderr = "";
 
   /**
-   * @param record - Where strace writes.
-   * @param calls - The calls that it records.
+   * @param record - The file that strace writes.
+   * @param calls - The calls that strace records.
    */
   constructor(kind: StoreKind, record: string, calls: readonly string[]) {
-    // Appends, because the record is emptied before each store.
+    // strace appends to the record (-A), because the record is emptied before each store.
     const [command = "", ...args] = [...straceCommand(record, { calls, data: true }), "-A"];
     const environment = { ...process.env, UV_THREADPOOL_SIZE: "1" };
     this.#child = spawn(command, [...args, process.execPath, PROGRAM, kind], { detached: true, env: environment });
@@ -42,10 +42,10 @@ export class Examiner implements AsyncDisposable {
     this.#child.stdin.on("error", () => undefined);
   }
 
-  /** Asks about the store in that folder. All earlier questions must be answered. */
+  /** Asks about the store in the folder. All earlier questions must have been answered. */
   async ask(folder: string, questions: readonly Question[]): Promise<Examined> {
     const isHanging = setTimeout(() => killGroup(this.#child), HANGING_MS);
-    // Before the first store, strace may not have created the file.
+    // Before the first store, strace may not have created the file yet.
     await truncate(this.#record).catch(() => undefined);
     this.#child.stdin.write(`${JSON.stringify([folder, plain(questions)])}\n`);
     const answers: Answer[] = [];
@@ -64,7 +64,7 @@ export class Examiner implements AsyncDisposable {
     this.#child.stdin.end();
     const [exitCode] = await this.#closed;
     await rm(this.#record, { force: true });
-    // Catches errors after its last answer, such as a timer that throws, which nobody else would see.
+    // Catches errors after the last answer, such as a timer that throws, which would otherwise go unnoticed.
     if (exitCode !== 0 || this.#stderr !== "") throw new Error(`The examiner ended with ${exitCode}: ${this.#stderr}`);
   }
 }

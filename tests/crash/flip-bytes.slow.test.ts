@@ -4,7 +4,9 @@ import { count } from "./counts.js";
 import { STRIDE_FACTOR } from "./extent.js";
 import { FLIPPED, flipBytes } from "./flip-bytes.js";
 
-/** The distance between damaged bytes. Each run damages other ones. With WAYMARK_EVERY_BYTE=1 each byte is damaged. */
+/**
+ * The distance between damaged bytes. Each run damages other bytes. With WAYMARK_EVERY_BYTE=1, each byte is damaged.
+ */
 const STRIDES = { "json-file": 3, "task-file": 3, sqlite: 7, "sqlite's log": 31 };
 const isEvery = process.env["WAYMARK_EVERY_BYTE"] === "1";
 
@@ -20,9 +22,9 @@ it.each(FLIPPED)(
     count({ what: "bytes flipped, and files cut", store: storage, operation: outcomes, tried, lost: wrong });
     expect(examples).toEqual([]);
     expect(wrong).toBe(0);
-    // SQLite treats a damaged log as one that ends there.
+    // SQLite treats a damaged log as if it ended at the damage.
     if (storage !== "sqlite's log") expect(reported + verified).toBeGreaterThan(0);
-    // On files a damaged byte is harmless or reported, or cuts a log, so nothing is left for verify.
+    // On files, a damaged byte is harmless, is reported, or cuts a log, so nothing is left for verify.
     if (!storage.startsWith("sqlite")) expect(verified).toBe(0);
   },
 );

@@ -1,4 +1,4 @@
-// Changes any one byte of a small store, or cuts it there, and counts the outcomes.
+// Changes single bytes of a small store, or cuts the store at them, and counts the outcomes.
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -20,7 +20,7 @@ import { openAdapter } from "./open-adapter.mjs";
 import type { StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
 
-/** The outcomes that a user may see of a damaged store. */
+/** The outcomes for a user of a damaged store. */
 export type Outcome =
   /** Everything saved is there. */
   | "intact"
@@ -37,7 +37,7 @@ export type Outcome =
   /** A state that was never saved, a loss that `verify` doesn't find, an untyped error, or a lost save. */
   | "wrong";
 
-/** How often each outcome occurred, and what was wrong, for people. */
+/** How many times each outcome occurred, and descriptions of wrong outcomes. */
 export interface FlipCounts extends Record<Outcome, number> {
   readonly storage: string;
   readonly bytes: number;
@@ -45,13 +45,13 @@ export interface FlipCounts extends Record<Outcome, number> {
 }
 
 export interface FlipOptions {
-  /** The distance between damaged bytes; 1 damages each. */
+  /** The distance between damaged bytes; 1 damages every byte. */
   readonly stride: number;
-  /** The first byte, so that runs with a stride see different bytes. */
+  /** The first damaged byte, so that runs with a stride damage different bytes. */
   readonly offset?: number;
 }
 
-/** The storages whose bytes are damaged: those of a closed store, and those in the log of a killed one. */
+/** The damaged storages. The first ones are closed stores; `sqlite's log` is the log of a killed process. */
 export const FLIPPED = ["json-file", "task-file", "sqlite", "sqlite's log"] as const;
 export type Flipped = (typeof FLIPPED)[number];
 
@@ -76,10 +76,10 @@ const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wro
 >;
 const DAMAGES = ["flip 0x01", "flip 0xff", "zero", "cut"] as const;
 const TASKS = ["alpha", "beta"] as const;
-/** Appended to each task before its saves, if the storage has a log. */
+/** The records appended to each task before its saves, if the storage has a log. */
 const RECORDS = [record("model", { recordKey: '["model"]' }), event("approve")];
 const RECORDS_ALONE = { kinds: RECORD_KINDS };
-/** How often a save is tried: it takes longer than all the reads. */
+/** A save is tried only once in this many cases, because it takes longer than all reads. */
 const SAVES_EVERY = 8;
 const LOG_HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
@@ -90,7 +90,7 @@ interface Seen {
   readonly checkpoints: readonly Checkpoint[];
   readonly summaries: readonly CheckpointSummary[];
   readonly records: readonly TaskRecord[];
-  /** The results that are allowed, too: a log without its tail shows the store at an earlier moment. */
+  /** Other allowed results: a log without its tail shows the store at an earlier moment. */
   readonly earlier: readonly object[];
 }
 
@@ -115,15 +115,15 @@ async function flipFile(flip: Flip, counts: FlipCounts & Record<Outcome, number>
   for (let at = offset % stride; at < content.length; at += isLog ? logStep(content, at, stride) : stride) {
     const saves = place++ % SAVES_EVERY === 0;
     for (const damage of DAMAGES) {
-      // A database cut to nothing looks like a new one, as docs/durability.md says.
+      // A database cut to nothing looks like a new one (see docs/durability.md).
       if (storage === "sqlite" && damage === "cut" && at <= 1) continue;
-      // Only there, a NUL may be what a power cut has left.
+      // Only in a log on files may a power cut leave a NUL.
       if (damage === "zero" && !name.endsWith(".jsonl")) continue;
-      // SQLite writes to the files that it opens.
+      // SQLite writes to the files that it opens, so the copy must be new.
       if (storage.startsWith("sqlite")) freshen(intact, copy);
       writeFileSync(join(copy, name), damaged(content, at, damage));
       const found = await outcomeOf(storage, copy, expected, saves);
-      // A kill may cut the end of a log on files at any byte, so nobody can tell damage there from a kill.
+      // A kill may cut the end of a log on files at any byte, so damage there can't be distinguished from a kill.
       const isCut = damage === "cut" || at === content.length - 1;
       const isLogCut = isCut && found.isSilent === true && name.endsWith(".jsonl");
       const outcome = isLogCut ? { ...found, is: "torn tail" as const } : found;
@@ -145,7 +145,9 @@ function damaged(content: Buffer, at: number, damage: (typeof DAMAGES)[number]):
   return changed;
 }
 
-/** A frame's checksum covers its whole page, so some bytes of each page are enough; of the headers all. */
+/**
+ * A frame's checksum covers its whole page, so some bytes of each page are enough. Of headers, all bytes are damaged.
+ */
 function logStep(log: Buffer, at: number, stride: number): number {
   const pageBytes = log.readUInt32BE(8);
   const inFrame = at < LOG_HEADER_BYTES ? 0 : (at - LOG_HEADER_BYTES) % (FRAME_HEADER_BYTES + pageBytes);
@@ -164,7 +166,7 @@ function restore(intact: string, copy: string): void {
   cpSync(intact, copy, { recursive: true });
 }
 
-/** Two tasks of two records and three checkpoints, a removed newest checkpoint, and a changed status. */
+/** Makes two tasks with two records and three checkpoints each, a removed newest checkpoint, and a changed status. */
 async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   const adapter = await openAdapter(kindOf(storage), folder);
   const manager = new CheckpointManager({ storage: adapter, transforms: [gzip()] });
@@ -185,7 +187,7 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
     if (storage === "sqlite") makePagesSmall(join(folder, "checkpoints.db"));
     return seen;
   }
-  // The files after a kill: the last saves are only in the log.
+  // Copies the files as a kill leaves them, with the last saves only in the log.
   const living = `${folder}-living`;
   cpSync(folder, living, { recursive: true });
   await manager.close();
@@ -194,7 +196,7 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   return { ...seen, earlier: [...before.checkpoints, ...before.summaries, ...before.records] };
 }
 
-/** Keeps the number of meaningless bytes small. */
+/** Makes a database's pages small, so that few bytes are unused. */
 function makePagesSmall(path: string): void {
   const database = new Database(path);
   database.exec("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM; PRAGMA journal_mode = WAL");
@@ -224,7 +226,7 @@ async function see(manager: CheckpointManager, log: StorageAdapter["log"]): Prom
 
 interface Judged {
   readonly is: Outcome;
-  /** Something is missing, and no call reported it. */
+  /** Whether something is missing that no call reported. */
   readonly isSilent?: boolean;
   readonly why?: string;
 }
@@ -244,8 +246,8 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
 }
 
 /**
- * Losses that no call reported. SQLite's log may lose its tail; `verify` must find a database's losses; files hide
- * none.
+ * Judges losses that no call reported. SQLite's log may lose its tail, and `verify` must find a database's losses.
+ * Files have no unreported losses.
  */
 async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judged): Promise<Judged> {
   if (!storage.startsWith("sqlite")) return { ...judged, is: "wrong", isSilent: true };
@@ -255,7 +257,8 @@ async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judg
 }
 
 /**
- * Saves to each task. An acknowledged save must be there, and come after all earlier ones, or after all visible ones.
+ * Saves to each task. An acknowledged save must be stored, with a sequence above all earlier or at least all visible
+ * ones.
  */
 async function saveAnew(storage: Flipped, manager: CheckpointManager, expected: Seen): Promise<Judged | undefined> {
   for (const task of TASKS) {
@@ -267,7 +270,7 @@ async function saveAnew(storage: Flipped, manager: CheckpointManager, expected: 
     } catch (error) {
       if (!(error instanceof CheckpointError)) return { is: "wrong", why: `a save to ${task} threw ${String(error)}` };
       if (error.code !== "CHECKPOINT_NOT_FOUND") continue;
-      // A damaged index of SQLite doesn't lead to the rows that were put into it.
+      // A damaged index of SQLite may not find the inserted rows.
       const isFound = storage === "sqlite" && (await manager.maintenance.verify()).findings.length > 0;
       return isFound ? { is: "found by verify" } : { is: "wrong", why: `what was saved to ${task} isn't there` };
     }
@@ -275,13 +278,13 @@ async function saveAnew(storage: Flipped, manager: CheckpointManager, expected: 
   return undefined;
 }
 
-/** The sequence that a save into a damaged store must exceed. Task `beta` has lost its newest checkpoint. */
+/** Returns the sequence that a save to a damaged store must exceed. Task `beta`'s newest checkpoint was removed. */
 function lastSequence({ summaries }: Seen, task: (typeof TASKS)[number]): number {
   const newest = summaries.find(({ taskId }) => taskId === task)?.sequence ?? 0;
   return task === "beta" ? newest + 1 : newest;
 }
 
-/** Each call separately: a refused one says nothing about the others. */
+/** Makes each call separately, because a refused call proves nothing about the others. */
 async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<Judged> {
   let reports = 0;
   manager.on("corrupt", () => {
@@ -336,7 +339,7 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
       if (difference !== undefined && reports === before) missing.push(`${name}: ${difference}`);
     } catch (error) {
       if (!(error instanceof CheckpointError)) return { is: "wrong", why: `${name} threw ${String(error)}` };
-      // Not found, as if it had never been saved. That is no report.
+      // "Not found" isn't a report, because the checkpoint seems never to have been saved.
       if (error.code === "CHECKPOINT_NOT_FOUND") missing.push(`${name}: not found`);
       else reports += 1;
     }
@@ -345,7 +348,7 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
   return { is: reports > 0 ? "reported" : "intact" };
 }
 
-/** `other …` if a state was returned that was never saved; `missing …` if a saved one wasn't returned. */
+/** Returns `other …` if a state was returned that was never saved, and `missing …` if a saved state wasn't returned. */
 function differenceFrom(earlier: readonly object[]) {
   return (
     given: readonly ({ readonly id?: string } | undefined)[],

@@ -1,6 +1,6 @@
-// Fills a disk under a store: `unshare -m node full-disk.mjs <folder> <kind>...`. With unshare, nobody else sees the
-// small disk that it mounts on the folder, and the disk is gone with this process. Prints what happened, adapter by
-// adapter, as lines of JSON.
+// Fills a disk under a store: `unshare -m node full-disk.mjs <folder> <kind>...`. With unshare, only this process sees
+// the small disk that it mounts on the folder, and the disk disappears with the process. Prints a line of JSON with the
+// results of each adapter.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chownSync, closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
@@ -25,7 +25,7 @@ for (const kind of kinds) {
   fill(ballast);
   const errors = [];
   const acknowledged = [];
-  // More than the space that a file's last page or SQLite's log may have left.
+  // Twenty saves need more than the space that may be left in a file's last page or in SQLite's log.
   for (let number = 1; number <= 20; number++) {
     const id = `full-${number}`;
     const large = draft(id, 100_000);
@@ -57,7 +57,7 @@ for (const kind of kinds) {
   execFileSync("umount", [folder]);
 }
 
-/** A server whose tables are in a tablespace on the small disk; it writes everything else elsewhere. */
+/** Starts a server whose tables are in a tablespace on the small disk, and everything else is elsewhere. */
 async function startServer(tablespace) {
   const { NOBODY, startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
   mkdirSync(tablespace);
@@ -71,7 +71,7 @@ async function startServer(tablespace) {
   return server;
 }
 
-/** Until not one more byte fits. */
+/** Writes to a file until not one more byte fits on the disk. */
 function fill(path) {
   mkdirSync(folder, { recursive: true });
   const file = openSync(path, "w");

@@ -20,7 +20,7 @@ interface Report {
   readonly afterwards: readonly string[];
 }
 
-/** A command that mounts a disk that nobody else sees: as root, or as oneself. */
+/** The options of unshare that mount a private disk, as root or as a normal user. */
 const unshare = [["-m"], ["-rm"]].find((options) => {
   try {
     execFileSync("unshare", [...options, "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "pipe" });
@@ -73,7 +73,7 @@ function expectIntact({ kind, saved, errors, acknowledged, whileFull, readByAnot
   expect(whileFull, kind).toEqual([...BEFORE, ...acknowledged]);
   expect(readByAnother, kind).toEqual(whileFull);
   expect(rest.readAnew, kind).toEqual(whileFull);
-  // A log on files may have numbered a record that it couldn't write.
+  // A log on files may have used a sequence for a record that it couldn't write.
   expect(rest.next, kind).toBeGreaterThan(whileFull.length);
   expect(rest.afterwards, kind).toEqual([...whileFull, "after"]);
   count({ what: "saves to a full disk", store: kind, operation: "append", tried: errors.length, lost: 0 });

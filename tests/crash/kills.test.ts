@@ -13,20 +13,20 @@ import { PowerLosses } from "./power-loss.js";
 import { CHANGING, changes, namesOf, OPENING, storeIn } from "./store-calls.js";
 
 /**
- * The stores that `npm test` has time for. task-file has the same lock and commit as json-file, and the conformance
- * suite also kills sqlite.
+ * The stores and operations that `npm test` has time for. task-file has the same lock and commit as json-file, and the
+ * conformance suite also kills sqlite.
  */
 const SOME: Readonly<Record<string, readonly string[]>> = { "json-file": ["append"] };
 
-/** `npm test` kills at every sixth of these calls. */
+/** `npm test` kills at every sixth call. */
 const QUICK = 6;
 
 /**
- * Whether kills meet reads and locks as well: `npm run crash -- --every-call`. Such a kill leaves the same disk as one
+ * Whether kills also meet reads and locks: `npm run crash -- --every-call`. Such a kill leaves the same disk as a kill
  * at the next changing call.
  */
 const isEvery = process.env["WAYMARK_CRASH_CALLS"] === "every";
-/** Whether a tenth of the kills is tried: `npm run crash -- --tenth`. */
+/** Whether only a tenth of the kills is tried: `npm run crash -- --tenth`. */
 const isTenth = process.env["WAYMARK_CRASH_CALLS"] === "tenth";
 
 describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
@@ -46,7 +46,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
         count({ what: "power losses after a kill", ...where, tried: losses.disks, lost: losses.wrong.length });
         expect(lost.slice(0, 3)).toEqual([]);
         expect(losses.wrong.slice(0, 3)).toEqual([]);
-        // Checks that no call was left out.
+        // Checks that each fault met its call.
         expect(outcomes.filter(({ met }) => !met)).toEqual([]);
         expect(points.length).toBeGreaterThan(4);
       });
@@ -54,7 +54,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
   }
 });
 
-/** Every call that the operation makes on the store's files, with its thread and its number on that thread. */
+/** Returns every call that the operation makes on the store's files, with its thread and its number on that thread. */
 async function rehearse(site: CrashSite): Promise<Point[]> {
   const calls = isEvery ? ["%file", "%desc"] : [...CHANGING, ...OPENING];
   const points = new Map<string, Point>();
@@ -62,7 +62,7 @@ async function rehearse(site: CrashSite): Promise<Point[]> {
     const copy = await site.copy();
     const { ofStore, answers } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
     expect(answers.filter(({ code }) => code !== undefined)).toEqual([]);
-    // The numbers are right for the recorded thread.
+    // The numbers are correct only for the recorded thread.
     for (const [call, name] of namesOf(ofStore, copy)) {
       if (call.thread === thread && (isEvery || changes(call))) points.set(name, { name, call });
     }
@@ -79,14 +79,17 @@ async function killAt(site: CrashSite, point: Point, losses: PowerLosses) {
     const found = await site.examine(kill.folder);
     const wrongHere = site.verdict(found, kill.run);
     wrong.push(...wrongHere);
-    // If the call changed nothing, the disk is the same as before the next one that does.
+    // A kill at a call that changes nothing leaves the same disk as a kill at the next changing call.
     if (isFull && changes(point.call) && wrongHere.length === 0) await losePower(site, kill, found, losses);
     await rm(kill.folder, { recursive: true });
   }
   return { name: point.name, met, wrong };
 }
 
-/** Another process's save after a kill must survive too, even if it builds on unsynced data of the killed one. */
+/**
+ * Checks that another process's save after a kill survives a power loss, even if it uses unsynced data of the killed
+ * one.
+ */
 async function losePower(
   site: CrashSite,
   { folder, run }: Attempt,
@@ -106,7 +109,7 @@ async function losePower(
   await losses.lose(model, [allowed], "after a kill and another process's save", losses.disks, history);
 }
 
-/** The contents, including the saves that tested whether the store still works, and a repair. */
+/** Returns the contents after the examination's saves and repair. */
 function withSaved({ checkpoints, records, damaged }: Contents, answers: readonly Answer[]): Contents {
   const found = answers.at(-2)?.value as readonly StoredCheckpoint[] | undefined;
   const saved = found?.at(-1);

@@ -1,4 +1,4 @@
-// The adapters under their names in the crash tests, each loaded only when it is used.
+// Opens adapters by their names in the crash tests. Each adapter is loaded only when it is used.
 import { join } from "node:path";
 
 /** @param {string} kind @param {string} folder */

@@ -23,7 +23,7 @@ import { transientMetadata } from "../../src/contract/transient.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 import { tenth } from "./extent.js";
 
-/** The stores that the crash tests crash, under the names that program.mjs knows. */
+/** The stores of the crash tests, with the names that program.mjs takes. */
 export const STORES = ["json-file", "task-file", "sqlite"] as const;
 export type StoreKind = (typeof STORES)[number] | "sqlite-normal";
 
@@ -42,7 +42,7 @@ export type Call =
   | readonly ["log.remove", string, RecordSelection]
   | readonly ["log.replacePayloads", string, readonly PayloadChange[]];
 
-/** The questions to a store after a crash: the calls, and whether its quarantine is read. */
+/** A question to a store after a crash: a call, or the content of its quarantine. */
 export type Question = Call | readonly ["quarantined"];
 
 /**
@@ -56,17 +56,17 @@ export interface Operation {
   readonly name: string;
   readonly before: Before;
   readonly calls: readonly Call[];
-  /** Only on stores where it takes another path. Default: on all. */
+  /** The only stores where the operation takes another path. Default: all stores. */
   readonly only?: readonly StoreKind[];
-  /** True if the same calls, made twice, change more than once. */
+  /** Whether the same calls, made twice, change the store twice. */
   readonly addsTwice?: true;
-  /** The calls with the numbers that they take on files after a failed try: the log skips one. */
+  /** The calls with their sequences on files after a failed try, for which the log skips a sequence. */
   readonly callsAfterGap?: readonly Call[];
 }
 
 /** More than one page of a database. */
 const several = "k".repeat(6_000);
-/** States of task `u`: each has more than the one before. */
+/** States of task `u`. Each is longer than the previous one. */
 const grown = (id: number) => draft("u", `g${id}`, { body: JSON.stringify("g".repeat(1_100 + 10 * id)) });
 const { payload: former } = draft("t", "a2", { body: JSON.stringify(several) });
 const { payload: rewritten } = draft("t", "a2", { body: JSON.stringify("r".repeat(5_000)) });
@@ -83,7 +83,7 @@ export const DAMAGED: readonly string[] = ["a1", "a3"];
 export const REPAIR: Call = ["repair", { leftoversOlderThanMs: 0, dryRun: false }];
 
 const RECORD_OPERATIONS: readonly Operation[] = [
-  // An event can be appended again after a failure: its id counts once.
+  // An event can be appended again after a failure, because each id counts only once.
   {
     name: "record",
     before: "history",
@@ -142,14 +142,14 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "payload", before: "history", calls: [["replacePayload", "t", "a2", rewritten, former.sha256]] },
   { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
   { name: "repair", before: "damaged", calls: [REPAIR] },
-  // On task-file the log has the same lock and format as on json-file, so CI leaves these out there.
+  // On task-file, the log has the same lock and format as on json-file, so CI skips these operations there.
   ...RECORD_OPERATIONS.map(
     (operation): Operation =>
       tenth === undefined ? operation : { ...operation, only: ["json-file", "sqlite", "sqlite-normal"] },
   ),
 ];
 
-/** Many writes in one process: only for power losses, where later writes may depend on earlier ones. */
+/** Many writes in one process. Only for power losses, where later writes may depend on earlier ones. */
 const SESSION: Operation = {
   name: "session",
   before: "nothing",
@@ -193,8 +193,8 @@ const SESSION_OF_RECORDS: Operation = {
 };
 
 /**
- * On SQLite a thread copies the log after the first append, since its text is long, and the log begins anew. In the
- * database the text is short, because it is compressed.
+ * On SQLite, a thread copies the log after the first append, because its text is long, and the log restarts. In the
+ * database, the text is short, because it is compressed.
  */
 const SESSION_OF_COPIES: Operation = {
   name: "session whose log is copied",
@@ -218,18 +218,18 @@ export const HISTORY: readonly Call[] = [
 ];
 
 /**
- * The saves after it if {@link Before} is `grown`: a state, and others whose changes SQLite stores. The last one is
- * built from all of them, including removed ones.
+ * The saves after {@link HISTORY} if {@link Before} is `grown`: a state, and others whose changes SQLite stores. The
+ * last state is built from all of them, including removed ones.
  */
 export const GROWN: readonly Call[] = [
   ...Array.from({ length: FOLD }, (_, id): Call => ["append", grown(id)]),
   ["remove", "u", Array.from({ length: FOLD - 4 }, (_, id) => `g${id}`)],
 ];
 
-/** The saves after it if {@link Before} is `transient`. */
+/** The save after {@link HISTORY} if {@link Before} is `transient`. */
 export const TRANSIENT: Call = ["append", draft("t", "p1", { metadata: transientMetadata(undefined) })];
 
-/** The records after it if {@link Before} is `records`. */
+/** The append of records after {@link HISTORY} if {@link Before} is `records`. */
 export const RECORDS: Call = ["log.append", "t", RECORDED];
 
 /** The interrupted save if {@link Before} is `killed`. */
@@ -239,34 +239,34 @@ export const INTERRUPTED: Call = ["append", draft("t", "a4")];
 export interface Contents {
   readonly checkpoints: ReadonlyMap<string, unknown>;
   readonly records: readonly unknown[];
-  /** The changed checkpoints: in the store, where each read reports them, or moved out of it. */
+  /** The damaged checkpoints: still in the store, where each read reports them, or moved to quarantine. */
   readonly damaged: { readonly keys: readonly string[]; readonly are: "stored" | "quarantined" };
 }
 
-/** The history of a store: its saves, and which of them were damaged. */
+/** The history of a store: its calls, and the damaged checkpoints. */
 export interface Past {
   readonly calls: readonly Call[];
-  /** Ids of task `t`. */
+  /** The ids of the damaged checkpoints of task `t`. */
   readonly damaged: readonly string[];
   /** The lines of its processes' histories. */
   readonly history: readonly string[];
 }
 
-/** Reads all records of a store. */
+/** The queries that read all records of a store. */
 export const RECORD_QUERIES: readonly RecordQuery[] = ["t", "u"].map((taskId) => ({
   taskId,
   order: "oldest",
   kinds: RECORD_KINDS,
 }));
 
-/** The content that a store must have before the first of the calls, and after each. */
+/** Returns the content that a store must have before the first call and after each call. */
 export async function expectedContents(past: Past, calls: readonly Call[]): Promise<Contents[]> {
   const contents: Contents[] = [];
   for (let done = 0; done <= calls.length; done++) {
     const memory = new MemoryAdapter();
     const doneCalls = calls.slice(0, done);
     for (const call of past.calls) await perform(memory, call);
-    // Nobody sees their states again, and nobody gets their sequences.
+    // The states of damaged checkpoints aren't returned any more, and their sequences aren't used again.
     await memory.remove("t", past.damaged);
     for (const call of doneCalls) await perform(memory, call);
     const checkpoints = new Map<string, unknown>();
@@ -288,7 +288,7 @@ export async function expectedContents(past: Past, calls: readonly Call[]): Prom
   return contents;
 }
 
-/** Whether a power loss may take the call's effect after its answer. */
+/** Whether a power loss may undo the call's effect after its answer. */
 export function isLazy(call: Call | undefined): boolean {
   return call?.[0] === "log.append" && call[4]?.lazy === true;
 }
@@ -297,7 +297,7 @@ export function keyOf({ taskId, id }: Partial<Pick<StoredCheckpoint, "taskId" | 
   return `${taskId}/${id}`;
 }
 
-/** The value after JSON.stringify and JSON.parse. */
+/** Returns the value after JSON.stringify and JSON.parse. */
 export function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }

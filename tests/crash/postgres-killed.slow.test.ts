@@ -1,4 +1,4 @@
-// The server itself is killed: no acknowledged save is missing, and the writers continue by themselves.
+// Tests that no acknowledged save is missing after the server is killed, and that the writers continue without help.
 import { expect, it, onTestFinished } from "vitest";
 import { FORM } from "../../adapters/sql/history.js";
 import { startPostgres } from "../../examples/two-machines/src/postgres-server.js";
@@ -8,7 +8,7 @@ import { startWriters } from "./writers.js";
 
 const KILLS = 3;
 
-// DATABASE_URL may be a user's server, so this test kills one of its own.
+// DATABASE_URL may be a user's server, so this test starts its own server to kill.
 it("survives kills (SIGKILL) of the server while eight writers save", { timeout: 300_000 }, async () => {
   const server = await startPostgres();
   onTestFinished(() => server.stop());

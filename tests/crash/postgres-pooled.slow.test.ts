@@ -1,4 +1,4 @@
-// Behind PgBouncer in transaction mode, which answers in place of a dead server.
+// Tests PostgreSQL behind PgBouncer in transaction mode, which answers in place of a dead server.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { draft } from "../../conformance/drafts.js";
 import { startPostgres } from "../../examples/two-machines/src/postgres-server.js";
@@ -30,7 +30,7 @@ describe.skipIf(skipped)(`behind PgBouncer${skipped}`, () => {
     );
   });
 
-  it("settings in a connection's options are refused at once; those of the role apply", async () => {
+  it("settings in a connection's options are refused at once; settings of the role apply", async () => {
     const { server, url } = await startPooledServer();
     const withOptions = new URL(url);
     withOptions.searchParams.set("options", "-c statement_timeout=1min");

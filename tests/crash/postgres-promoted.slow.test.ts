@@ -1,4 +1,4 @@
-// A failover: the primary is killed, and its synchronous standby is promoted.
+// Tests a failover: the primary is killed, and its synchronous standby is promoted.
 import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { draft } from "../../conformance/drafts.js";
@@ -20,7 +20,7 @@ describe.skipIf(skipped)(`a synchronous standby${skipped}`, () => {
     await writers.saves(200);
 
     await killServer(primary);
-    // The address is taken over first, so for a while its server refuses every save. A refused client connects again.
+    // The address moves to the standby first, which refuses every save for a while. A refused client connects again.
     await Promise.race([address.moveTo(standby, 10), writers.saves(1)]);
     await administer(standby.url, "SELECT pg_promote()");
     await writers.saves(200);
@@ -45,7 +45,7 @@ describe.skipIf(skipped)(`a synchronous standby${skipped}`, () => {
     const [receiver] = await administer(standby.url, "SELECT pid FROM pg_stat_wal_receiver");
     const send = (signal: NodeJS.Signals) => process.kill(Number(receiver?.["pid"]), signal);
     send("SIGSTOP");
-    // A stopped standby ends in no other way.
+    // A stopped standby ends only if it is killed.
     onTestFinished(() => killServer(standby));
     let saved: number | undefined;
     const saving = adapter.append(draft("t", "c2")).then((sequence) => {
@@ -64,7 +64,7 @@ describe.skipIf(skipped)(`a synchronous standby${skipped}`, () => {
   });
 });
 
-/** A primary that commits nothing before its standby has it. */
+/** Starts a primary that commits nothing before its standby has it, and the standby. */
 async function startPair() {
   const primary = await startPostgres(["-c", "synchronous_standby_names=*"], debian);
   onTestFinished(() => primary.stop());
@@ -74,8 +74,8 @@ async function startPair() {
 }
 
 /**
- * Resolves once a client's connection, other than that one, waits for the standby. Returns its process id at the
- * server.
+ * Resolves once a client's connection other than `other` waits for the standby. Returns the connection's process id at
+ * the server.
  */
 async function untilOneWaits({ url }: PostgresServer, other = 0): Promise<number> {
   const sql = `
@@ -87,7 +87,7 @@ async function untilOneWaits({ url }: PostgresServer, other = 0): Promise<number
   }
 }
 
-/** An address that stays the same when the server behind it changes, like a virtual IP. */
+/** Starts an address that stays the same when the server behind it changes, like a virtual IP. */
 async function startAddress(first: PostgresServer) {
   let target = Number(new URL(first.url).port);
   let connected: () => void = () => undefined;
@@ -115,7 +115,7 @@ async function startAddress(first: PostgresServer) {
   });
   return {
     url: url.href,
-    /** From now on, connections go to that server. Resolves once as many have. */
+    /** Directs new connections to another server. Resolves once `count` connections have reached it. */
     moveTo: (server: PostgresServer, count: number) => {
       target = Number(new URL(server.url).port);
       let left = count;

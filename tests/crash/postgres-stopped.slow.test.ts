@@ -1,4 +1,4 @@
-// A client that is stopped (SIGSTOP) or loses its machine within a transaction; a server that loses its host.
+// Tests a client that is stopped (SIGSTOP) or loses its machine within a transaction, and a server that loses its host.
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
@@ -53,7 +53,7 @@ it("a server whose host vanishes silently causes a retryable error", async () =>
   expect(await administer(url, `SELECT id FROM "${schema}".checkpoints`)).toEqual([{ id: "c1" }]);
 });
 
-/** Stands between a client and the server, until it stops forwarding. */
+/** Starts a relay between a client and the server, which can stop forwarding. */
 async function startRelay(server: URL) {
   const sockets: Socket[] = [];
   const silenced = deferred();

@@ -24,7 +24,7 @@ describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${
 
         const losses = new PowerLosses(kind);
         let answered = 0;
-        // Each call has two lines. With `normal` nothing counts as acknowledged.
+        // Each call has two lines. With durability `normal`, nothing counts as acknowledged.
         const linesUntil = (line: number) => [
           ...site.history,
           ...history.slice(0, line + 1).filter((_, at) => kind !== "sqlite-normal" || at % 2 === 0),
@@ -50,8 +50,8 @@ describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${
 });
 
 /**
- * `normal` may lose the last saves, but never one without all later ones, and never the database. The same holds for lazy
- * records.
+ * Returns the allowed contents. Durability `normal` may lose the last saves, but never a save without all later ones,
+ * and never the database. The same is true of lazy records.
  */
 function allowed({ kind, contents, operation }: CrashSite, answered: number): Allowed[] {
   let from = answered;

@@ -15,10 +15,10 @@ import { quarantined } from "./quarantined.mjs";
 import { storeIn } from "./store-calls.js";
 import { examination, wrongs } from "./verdict.js";
 
-/** The contents that may be found: from before a call, or from after it. */
+/** The contents that the store may have: those before a call, or those after it. */
 export type Allowed = readonly [before: Contents, after: Contents];
 
-/** How many mixtures of kept and lost changes are tried at each moment, besides the extremes. */
+/** The number of mixtures of kept and lost changes tried at each moment, in addition to the extremes. */
 const MIXTURES = 6;
 
 /** Loses the power at chosen moments of a run, and reads the store on the remaining disk. */
@@ -26,7 +26,7 @@ export class PowerLosses {
   readonly #kind: StoreKind;
   readonly #seen = new Set<string>();
   #made = 0;
-  /** How many different disks were read. */
+  /** The number of different disks that were read. */
   disks = 0;
   readonly wrong: string[] = [];
 
@@ -35,11 +35,11 @@ export class PowerLosses {
   }
 
   /**
-   * Loses the power now, in each way that the model has.
+   * Loses the power now, in each way that the model supports.
    *
-   * @param allowed - Each of these contents is right.
+   * @param allowed - The allowed contents.
    * @param seed - The seed of the mixtures.
-   * @param history - The calls until now. What they acknowledged must be there, except lazy records.
+   * @param history - The calls until now. Everything that they acknowledged must be stored, except lazy records.
    */
   async lose(
     model: DiskModel,
@@ -99,7 +99,7 @@ function digestOf(disk: Disk): string {
   return hash.digest("hex");
 }
 
-/** The same disk may be right at one moment, and wrong after another acknowledged save. */
+/** Returns a key for allowed contents: a disk may be right at one moment but wrong after another acknowledged save. */
 function digestOfAll(contents: readonly Contents[]): string {
   const hash = createHash("sha256");
   for (const { checkpoints, ...rest } of contents) hash.update(JSON.stringify([...checkpoints, rest]));
@@ -114,7 +114,7 @@ async function examined(kind: StoreKind, disk: Disk): Promise<Pick<Ended, "answe
   return found;
 }
 
-/** The content that this process finds in the store in that folder, and the history of its calls. */
+/** Reads the store in the folder in this process. Returns the answers and the history of the calls. */
 export async function examinedHere(kind: StoreKind, folder: string): Promise<Pick<Ended, "answers" | "history">> {
   const history: string[] = [];
   const write = (line: string) => void history.push(line);

@@ -18,17 +18,17 @@ import { STORES, type StoreKind } from "./operations.js";
 const PROCESSES = 8;
 const VICTIMS = 2;
 const KILLS = 30;
-/** The most acknowledgements between two kills. Few, so that different calls are under way. */
+/** The most acknowledgements between two kills. It is small, so that kills meet different calls. */
 const MOST_BETWEEN = 25;
-/** A disk that isn't memory: there the writers would save ten thousand times before the next process has started. */
+/** A real disk: in memory, the writers would save ten thousand times before the next process has started. */
 const DISK = "/var/tmp";
 const STALL_MS = 15_000;
 
-/** The acknowledged saves, counted as they come: a process that starts slowly lets the others save a hundred thousand times. */
+/** Counts the acknowledged saves as they come: while a process starts slowly, the others may save 100,000 times. */
 class Saved {
-  /** By task and id: each process names its saves after itself. */
+  /** The sequences by task and id. Ids contain the names of their processes. */
   readonly sequences = new Map<string, number>();
-  /** The saves of the task that all processes save to. */
+  /** The number of saves to the task that all processes save to. */
   shared = 0;
 
   add(taskId: string, id: string, sequence: number): void {
@@ -55,7 +55,7 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
       await Writer.more(saved, "all", 1 + Math.floor(random() * MOST_BETWEEN));
       const victim = Math.floor(random() * VICTIMS);
       await writers[victim]?.kill();
-      // The killed process may have held the lock. The others continue, or they fail, which ends them.
+      // The killed process may have held the lock. The others must continue; a failure would end them.
       await Writer.more(saved, "shared", PROCESSES);
       writers[victim] = await Writer.start([kind, folder, `p${victim}-again${killed}`, histories], saved);
     }
@@ -78,7 +78,8 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
   });
 });
 
-// The event loop stands still for three times as long as a lock stays fresh, as the promise says.
+// The event loop stands still for three times as long as a lock stays fresh, which the documentation promises to
+// survive.
 describe("a process whose event loop stands still for 15 s in a save", () => {
   const stalls = [
     ["json-file", "fsync"],
@@ -88,7 +89,7 @@ describe("a process whose event loop stands still for 15 s in a save", () => {
     ["sqlite", "COMMIT"],
   ] as const;
   it("loses no save that was acknowledged to another process", async () => {
-    // Side by side, because they mostly wait.
+    // The stalls run in parallel, because they mostly wait.
     await Promise.all(stalls.map(([kind, call]) => saveWhileStalled(kind, call)));
   });
 });
@@ -110,7 +111,7 @@ async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
   let other: number | undefined;
   while (other === undefined) {
     other = await adapter.append(draft("t", "other")).catch((error: unknown) => {
-      // SQLite's lock is the system's: nobody can take it from a live process.
+      // SQLite uses the system's lock, which can't be taken from a live process.
       expect({ kind, error }).toMatchObject({ kind: "sqlite", error: { code: "STORAGE_FAILED", retryable: true } });
       return undefined;
     });
@@ -133,7 +134,7 @@ class Writer {
   /** The processes that ended by themselves. */
   static readonly #errors: string[] = [];
   #isEnding = false;
-  /** Whether its first save is acknowledged. */
+  /** Whether the writer's first save was acknowledged. */
   #isSaving = false;
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
@@ -149,7 +150,7 @@ class Writer {
     });
     createInterface({ input: child.stdout }).on("line", (line) => {
       const [taskId = "", id = "", sequence] = line.split(" ");
-      // A line that was cut short wasn't acknowledged.
+      // A save whose line was cut short doesn't count as acknowledged.
       if (sequence !== undefined) saved.add(taskId, id, Number(sequence));
       this.#isSaving = true;
       for (const listener of Writer.#listeners) listener();
@@ -163,7 +164,7 @@ class Writer {
     return writer;
   }
 
-  /** Waits for so many more acknowledgements of the shared task, or of any. */
+  /** Waits for `times` more acknowledgements, for the shared task or for all tasks. */
   static more(saved: Saved, of: "shared" | "all", times: number): Promise<void> {
     const enough = saved[of] + times;
     return Writer.#until(() => saved[of] >= enough);
@@ -206,9 +207,9 @@ function startScript(name: string, args: readonly string[]) {
   return child;
 }
 
-/** Checks a store in a new process, given its acknowledged saves. Returns what is wrong. */
+/** Checks a store against its acknowledged saves in a new process. Returns the violations. */
 async function wrongsIn(kind: StoreKind, folder: string, histories: string, saved: Saved) {
-  // The last killed process must leave no lock: there is no time to wait for it.
+  // The last killed process must leave no lock, because there is no time to wait for one.
   const adapter = recorded(await openAdapter(kind, folder), histories, "reader");
   onTestFinished(() => adapter.close());
   const wrong: string[] = [];

@@ -1,5 +1,5 @@
-// One process of the crash tests: node program.mjs <adapter> <folder>. Its calls come on stdin, as a JSON list; it
-// prints their results, and writes its history to the pipe 3. See answers.mjs.
+// One process of the crash tests: node program.mjs <adapter> <folder>. It reads its calls from stdin as a JSON list,
+// prints their results, and writes its history to pipe 3. See answers.mjs.
 import { closeSync, fstatSync, openSync, readFileSync, readSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
 import { recordHistory } from "waymark/testing";
@@ -11,9 +11,9 @@ const [, , kind, folder] = process.argv;
 const writeElsewhere = promisify(write);
 
 const adapter = recordHistory(await openAdapter(kind, folder), {
-  // Its number may come again.
+  // The process id may be reused, so the name also has the time.
   process: `program ${process.pid} of ${process.hrtime.bigint()}`,
-  // Synchronous, and before the answer is printed.
+  // The write is synchronous and comes before the answer is printed.
   write: (line) => writeSync(3, line),
 });
 const calls = JSON.parse(readFileSync(0, "utf8"));
@@ -22,7 +22,7 @@ if (process.env.RUN_AHEAD === "other") await runOtherAhead();
 begin();
 await printAnswers(adapter, kind, folder, calls);
 await adapter.close();
-// Node's own exit makes system calls as well, which faults must not meet.
+// Node's own exit would make system calls that faults must not meet.
 process.kill(process.pid, "SIGKILL");
 
 /** Raises this thread's counts of calls above the other threads' counts, which grow at Node's start. */
@@ -38,8 +38,8 @@ function runAhead() {
 }
 
 /**
- * The same for the thread that syncs files and writes large ones. If signals are listened to, this thread writes some
- * twenty times before the first save, and a failed write there hangs Node.
+ * Raises the counts of the thread that syncs files and writes large ones. If a program listens to signals, this thread
+ * writes some twenty times before the first save, and a failure of such a write hangs Node.
  */
 async function runOtherAhead() {
   const file = openSync("/dev/null", "r+");

@@ -1,9 +1,9 @@
-// The content of a store's quarantine.
+// Reads the content of a store's quarantine.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * The damaged records of task `t` as they were moved, each with the reason for it.
+ * Returns the damaged records of task `t` as they were moved, each with its reason.
  *
  * @param {string} kind @param {string} folder @returns {Promise<string[]>} One JSON text each.
  */
@@ -32,7 +32,7 @@ function reasonBeside(folder, name, names) {
 /** @param {string} path */
 async function rowsIn(path) {
   if (!existsSync(path)) return [];
-  // Imported here, because the file adapters' processes needn't load it.
+  // Imported only here, so that the processes of the file adapters don't load it.
   const { default: Database } = await import("better-sqlite3");
   const database = new Database(path, { readonly: true });
   try {

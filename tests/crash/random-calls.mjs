@@ -1,6 +1,6 @@
-// node random-calls.mjs <storage> <schema> <seed> <name> <histories>: calls a storage at random until it is killed, for two tasks of
-// its own and for some that it shares with others. Prints each call before it makes it, and its result once it is done:
-// not the reads and the calls of tasks under leases, which only the history checks.
+// node random-calls.mjs <storage> <schema> <seed> <name> <histories>: makes random calls of a storage until it is
+// killed, for two tasks of its own and for tasks that it shares with other processes. Prints each call before making
+// it, and then its result, except reads and calls of leased tasks, which only the history checks.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { openStorage } from "waymark/adapters";
@@ -13,12 +13,12 @@ const opened = url.startsWith("postgres") ? new PostgresAdapter({ url, schema })
 const storage = recorded(opened, histories, `${name}-${seed}`);
 const { log } = storage;
 const TASKS = [`${name}-one`, `${name}-two`];
-/** A removal from json-file takes one file after another. */
+/** Whether a removal isn't atomic: json-file removes one file after another. */
 const losesFiles = url.startsWith("files:");
 const KINDS = /** @type {const} */ (["step", "event", "chunk", "run", "mark"]);
 
 let state = (Number(seed) % 2_147_483_646) + 1;
-/** Less than `below`, the same ones for the same seed. @param {number} below */
+/** Returns a random number below `below`, which depends only on the seed. @param {number} below */
 function random(below) {
   state = (state * 48_271) % 2_147_483_647;
   return state % below;
@@ -48,7 +48,7 @@ for (let step = 0; ; step++) {
   writeSync(1, `${JSON.stringify({ result })}\n`);
 }
 
-/** The code of a refused condition. @param {unknown} error */
+/** Returns the code of a refused condition. @param {unknown} error */
 function refusal(error) {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (code !== "CHECKPOINT_CONFLICT" && code !== "LEASE_LOST") throw error;
@@ -127,7 +127,7 @@ function chooseLogCall(taskId, id) {
   return ["log.append", taskId, records, condition(), { lazy: random(3) === 0 }];
 }
 
-/** A condition that a model refuses as well, whose sequences may be others. */
+/** Returns a condition that a model with other sequences also refuses. */
 function condition() {
   return [{ expectedSequence: 0 }, { noEventAfter: 0 }, { fencingToken: 7 }][random(12)] ?? {};
 }
@@ -138,7 +138,10 @@ function record(id, kind) {
   return { kind, name: `n${random(3)}`, ...(kind === "event" && { id }), createdAt, payload };
 }
 
-/** The state after this one: one note more, another one changed, or something small. @param {string | undefined} body */
+/**
+ * Returns the next state: with one more note and another note changed, or something small. @param {string | undefined}
+ * body
+ */
 function next(body) {
   if (random(12) === 0) return JSON.stringify({ small: random(1000) });
   const before = JSON.parse(body ?? "{}");

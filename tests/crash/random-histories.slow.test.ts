@@ -48,13 +48,13 @@ interface DoneCall {
 /** The calls of a killed process. */
 interface Calls {
   readonly done: readonly DoneCall[];
-  /** The call that the kill interrupted. */
+  /** The call that the kill interrupted, if any. */
   readonly begun: Call | undefined;
 }
 
 /**
- * Two processes call the storage at random, and are killed again and again. The content of their own tasks must be that
- * of a model in memory, on which the same calls were made.
+ * Lets two processes make random calls of the storage, and kills them again and again. The content of their own tasks
+ * must equal that of a model in memory on which the same calls were made.
  */
 async function killAtRandom(place: { url: string; schema: string }, open: () => StorageAdapter): Promise<void> {
   const model = new MemoryAdapter();
@@ -65,7 +65,7 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
     const ended = await Promise.all(
       PROCESSES.map((name, at) => runUntilKilled(place, 2 * (SEED + kill) + at, name, { shared, histories })),
     );
-    // A server may still carry out what a killed process has asked for.
+    // A server may still be running a killed process's calls.
     if (place.schema !== "") await untilIdle(place.url, place.schema);
     const storage = recorded(open(), histories, `reader-${kill}`);
     for (const [at, { done, begun }] of ended.entries()) {
@@ -75,7 +75,7 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
       refused += done.filter(({ refusal }) => refusal !== undefined).length;
       const found = await readTasks(storage, tasks, storage.log);
       const readModel = () => readTasks(model, tasks, storage.log && model.log);
-      // The call that the kill interrupted was made or not, and nothing in between.
+      // The interrupted call was made completely or not at all.
       if (begun !== undefined && JSON.stringify(found) !== JSON.stringify(await readModel()))
         await performOn(model, begun);
       expect(found).toEqual(await readModel());
@@ -93,7 +93,7 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
   count({ what: "calls before kills of histories", store, operation: "any", tried: calls, lost: 0 });
 }
 
-/** Adds the sequences of the shared task that were acknowledged to `shared`. */
+/** Runs a process until it is killed. Adds the acknowledged sequences of the shared task to `shared`. */
 async function runUntilKilled(
   place: { url: string; schema: string },
   seed: number,
@@ -131,18 +131,18 @@ async function performOn(model: StorageAdapter, call: Call): Promise<string | un
   );
 }
 
-/** The result if it is the code of a refused condition. */
+/** Returns the result if it is the code of a refused condition. */
 function refusalIn(result: unknown): string | undefined {
   return result === "CHECKPOINT_CONFLICT" || result === "LEASE_LOST" ? result : undefined;
 }
 
-/** The id of what the call appends to the shared task; `undefined` for another task. */
+/** Returns the id of the item that a call appends to the shared task; `undefined` for another task. */
 function findSharedId(call: Call): string | undefined {
   if (call[0] === "log.append" && call[1] === "shared") return call[2][0]?.id;
   return call[0] === "append" && call[1].taskId === "shared" ? call[1].id : undefined;
 }
 
-/** All records and checkpoints of the tasks in their order. Sequences may have gaps. */
+/** Reads all records and checkpoints of the tasks in order, without sequences, which may have gaps. */
 async function readTasks(
   storage: StorageAdapter,
   tasks: readonly string[],

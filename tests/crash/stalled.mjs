@@ -1,6 +1,6 @@
-// Saves, and stalls in the middle of its second save while it holds the lock, with its whole event loop: node
+// Saves twice, and stalls its whole event loop in the middle of the second save, while it holds the lock: node
 // stalled.mjs <adapter> <folder> <call> <milliseconds>. It stalls before the call `fsync` or `rename`, or on SQLite
-// before `COMMIT`. Prints `stalled` just before, and at the end each save's answer, as a line of JSON.
+// before `COMMIT`. Prints `stalled` just before the stall, and at the end each save's answer as a line of JSON.
 import fs, { writeSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import Database from "better-sqlite3";

@@ -9,10 +9,10 @@ export const CHANGING: readonly string[] = [
   ...["mkdir", "mkdirat", "rmdir", "utimensat", "chmod", "fchmod", "fchmodat"],
 ];
 
-/** The calls that tell which file a descriptor belongs to. Some of them create files. */
+/** The calls that show which file a descriptor belongs to. Some of them create files. */
 export const OPENING: readonly string[] = ["open", "openat", "openat2", "creat", "close"];
 
-/** Whether the call may change the disk if it succeeds, or prints an answer. */
+/** Whether the call may change the disk or prints an answer. */
 export function changes({ name, args }: SystemCall): boolean {
   return CHANGING.includes(name) || (OPENING.includes(name) && args.some((arg) => /O_CREAT|O_TRUNC/.test(arg)));
 }
@@ -22,7 +22,8 @@ export function storeIn(folder: string): string {
 }
 
 /**
- * Names a call the same way in every run: without process numbers and random names, but with how often it came before.
+ * Names calls the same way in every run: without process ids and random names, but with the number of earlier equal
+ * calls.
  */
 export function namesOf(calls: readonly SystemCall[], folder: string): Map<SystemCall, string> {
   const times = new Map<string, number>();

@@ -2,10 +2,10 @@ import { isAbsolute, join } from "node:path";
 
 /** A system call of a recorded process. */
 export interface SystemCall {
-  /** The first thread that was seen runs the program; the others work for it. */
+  /** The first recorded thread runs the program; the others work for it. */
   readonly thread: "main" | "other";
   readonly name: string;
-  /** The number of this call among those of its name on its thread, from 1, as strace counts. */
+  /** The number of this call among the calls with its name on its thread, from 1, as strace counts. */
   readonly ordinal: number;
   /** The path of the file or folder, whether the call names it by a path or by a descriptor. */
   readonly path: string | undefined;
@@ -19,7 +19,7 @@ export interface SystemCall {
   ended: number | undefined;
   /** `undefined` if the process was killed first. */
   result: number | undefined;
-  /** ENOENT and the like. */
+  /** An error such as ENOENT. */
   error: string | undefined;
 }
 
@@ -31,9 +31,9 @@ const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s;
 const ENDED = /\)\s+= (-?\d+|\?|0x[0-9a-f]+)(?:<[^>]*>)?(?: (E[A-Z0-9]+))?/;
 
 /**
- * The calls in a record of strace, made with `-f -xx`, in the order in which they began.
+ * Parses a record of strace, made with `-f -xx`.
  *
- * @returns All of them, and those of the store; the others belong to Node's start.
+ * @returns All calls in the order of their beginnings, and the store's calls; the others belong to Node's start.
  */
 export function parseRecord(record: string): { readonly all: SystemCall[]; readonly ofStore: SystemCall[] } {
   const parser = new RecordParser();
@@ -83,7 +83,7 @@ class RecordParser {
       result: undefined,
       error: undefined,
     };
-    // The number is free before the call has ended, so another thread may have it by then.
+    // The descriptor's number is free before the call has ended, so another thread may already use it.
     if (name === "close") this.#open.delete(args[0] ?? "");
     this.calls.push(call);
     return call;
@@ -98,7 +98,9 @@ class RecordParser {
     if (call.name.startsWith("open") && call.path !== undefined) this.#open.set(result, call.path);
   }
 
-  /** Calls name files by path, by a folder's descriptor and a path in it (the names with `at`), or by descriptor. */
+  /**
+   * Finds a call's files. Calls name them by path, by a folder's descriptor and a path in it (`…at`), or by descriptor.
+   */
   #paths(name: string, args: readonly string[]): Pick<SystemCall, "path" | "target"> {
     const paths: string[] = [];
     let folder: string | undefined;
@@ -108,7 +110,7 @@ class RecordParser {
       else if (arg === "AT_FDCWD") folder = undefined;
     }
     const byDescriptor = this.#open.get(args[0] ?? "");
-    // strace also quotes data that is read or written. It isn't a path.
+    // strace also quotes data that is read or written, which isn't a path.
     if (/^(p?read|p?write|getdents|fcntl|ioctl|symlink)/.test(name)) return { path: byDescriptor, target: undefined };
     const [path = byDescriptor, target] = paths;
     return { path: path === "" ? byDescriptor : path, target };
@@ -119,7 +121,7 @@ function inFolder(folder: string | undefined, path: string): string {
   return folder === undefined || isAbsolute(path) || path === "" ? path : join(folder, path);
 }
 
-/** The arguments as they are written. With `-xx` no text holds a comma or a bracket, but structures do. */
+/** Splits the arguments. With `-xx`, texts contain no commas or brackets, but structures do. */
 function argumentsIn(text: string): string[] {
   const args = [""];
   let depth = 0;

@@ -12,7 +12,7 @@ type Found = StoredCheckpoint | CorruptRecord;
 const TASKS = ["t", "u", "other"];
 
 /**
- * The calls that examine a store after a crash: read everything, save, repair, and read everything again.
+ * Returns the calls that examine a store after a crash: read everything, save, repair, and read everything again.
  *
  * @param id - The id of the new checkpoint in task `t`.
  */
@@ -31,9 +31,9 @@ export function examination(id: string): readonly Question[] {
 }
 
 /**
- * Checks a store after a crash. Returns what is wrong; empty if it is right.
+ * Checks a store after a crash. Returns the violations; empty if there are none.
  *
- * @param answers - To the {@link examination}.
+ * @param answers - The answers to the {@link examination}.
  * @param before - The content after all acknowledged calls.
  * @param after - The content after the interrupted call, if there was one.
  */
@@ -84,12 +84,14 @@ export function wrongs(answers: readonly Answer[], before: Contents, after: Cont
   ];
 }
 
-/** The manager returns neither. */
+/** Whether an item is a corrupt record or has the wrong date. The manager returns neither. */
 function isDamaged(one: Found): one is CorruptRecord {
   return isCorrupt(one) || !isWhole(one);
 }
 
-/** Each damaged checkpoint is either in the store, where reads report it, or whole in quarantine, with the reason. */
+/**
+ * Checks that each damaged checkpoint is either reported by reads of the store or whole in quarantine with its reason.
+ */
 function wrongDamaged(stored: readonly Found[], moved: readonly string[], before: Contents, after: Contents) {
   const mayBeStored = before.damaged.are === "stored" ? before.damaged.keys : [];
   const told = stored.map(keyOf);
@@ -103,7 +105,9 @@ function wrongDamaged(stored: readonly Found[], moved: readonly string[], before
   return wrong;
 }
 
-/** Each is as it was before, or as it is after. A checkpoint that is in both must be there. */
+/**
+ * Checks that each checkpoint equals its form before or after the call. A checkpoint in both contents must be stored.
+ */
 function wrongCheckpoints(found: readonly Found[], before: Contents, after: Contents): string[] {
   const wrong: string[] = [];
   const seen = new Set<string>();
@@ -116,7 +120,7 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
       wrong.push(`${key} was never saved like this: ${JSON.stringify(one).slice(0, 500)}`);
     }
   }
-  // A replaced checkpoint is removed after the append.
+  // A replaced checkpoint must not be removed before the append.
   const isAppended = [...after.checkpoints.keys()].every((key) => before.checkpoints.has(key) || seen.has(key));
   for (const key of before.checkpoints.keys()) {
     if ((after.checkpoints.has(key) || !isAppended) && !seen.has(key)) wrong.push(`lost: ${key}`);
@@ -124,18 +128,18 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
   return wrong;
 }
 
-/** Checks that a write's records are there all or none, together with its checkpoint. */
+/** Checks that all or none of a write's records are stored, together with its checkpoint. */
 function wrongRecords(items: readonly LogItem[], found: readonly Found[], before: Contents, after: Contents): string[] {
   // A read of records also reports damaged checkpoints.
   const records = items.filter((item) => before.damaged.keys.length === 0 || !isCorrupt(item));
   const stored = [before, after].find((contents) => isDeepStrictEqual(records, contents.records));
   if (stored === undefined) return [`the records are ${JSON.stringify(records)}`];
-  // A removal may be interrupted between the two.
+  // A removal may be interrupted between records and checkpoints.
   return after.records.length <= before.records.length ? [] : wrongCheckpoints(found, stored, stored);
 }
 
 function wrongOrder(found: readonly Found[]): string[] {
-  // A damaged record needn't tell its sequence.
+  // The sequence of a damaged record may be unknown.
   const sequences = found.flatMap(({ sequence }) => sequence ?? []);
   const ascends = sequences.every((sequence, at) => sequence > (sequences[at - 1] ?? 0));
   return ascends ? [] : [`sequences are ${sequences.join(", ")}`];

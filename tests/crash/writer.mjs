@@ -1,5 +1,6 @@
-// Saves to one task that all processes save to, and to many others, in turn, and appends events to their logs: node writer.mjs <adapter> <folder> <name> <histories>.
-// Prints `<task> <id> <sequence>` once a save is acknowledged. Continues until its stdin ends, or it is killed.
+// Saves in turn to a task that all processes share and to many others, and appends events to their logs: node
+// writer.mjs <adapter> <folder> <name> <histories>. Prints `<task> <id> <sequence>` once a save is acknowledged.
+// Continues until its stdin ends or it is killed.
 import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { recorded } from "../support/recorded.mjs";
@@ -25,9 +26,10 @@ for (let number = 1; !isOver; number++) {
   const isEvent = adapter.log !== undefined && number % 3 === 0;
   const event = { kind: "event", name: "sent", id, createdAt, payload };
   const sequence = await (isEvent ? adapter.log.append(taskId, [event]) : adapter.append(draft));
-  // To a pipe it is synchronous, so each acknowledged save is printed before the next one. It waits while the pipe is full.
+  // A write to a pipe is synchronous, so each acknowledged save is printed before the next one. It waits for a full
+  // pipe.
   process.stdout.write(`${taskId} ${id} ${sequence}\n`);
-  // SQLite takes no turn unless it must wait, and the end of stdin comes in a turn of its own.
+  // SQLite takes no turn of the event loop unless it must wait, and the end of stdin needs a turn.
   await nextTurn();
 }
 await adapter.close();

@@ -7,11 +7,12 @@ import { event } from "../../conformance/records.js";
 import type { LogItem } from "../../src/contract/log.js";
 import { collect, openAdapter } from "../support/postgres.js";
 
-/** So large that its changes are stored, and several changes become a bundle. */
+/** A text so long that only changes are stored, and several changes become a bundle. */
 const LONG = "l".repeat(3_000);
 
 /**
- * Eight writers that save and send events to four tasks, each with its own adapter and connections, while a server is being disturbed.
+ * Starts eight writers that save and send events to four tasks while a server is disturbed. Each writer has its own
+ * adapter and connections.
  */
 export function startWriters(options: Parameters<typeof openAdapter>[0]) {
   const adapters = Array.from({ length: 8 }, () => openAdapter(options));
@@ -42,12 +43,12 @@ export function startWriters(options: Parameters<typeof openAdapter>[0]) {
     });
   };
   return {
-    /** Resolves once they have saved that often again. */
+    /** Resolves once the writers have saved `count` more times. */
     saves: async (count: number) => void (await Promise.race([saved(count), writing])),
     /**
-     * Ends the writers. Each of their saves must be stored once, and nothing else.
+     * Ends the writers. Checks that exactly their saves are stored, each once.
      *
-     * @returns How many saves were acknowledged.
+     * @returns The number of acknowledged saves.
      */
     end: async () => {
       isOver = true;

@@ -1,4 +1,4 @@
-// The example, run as a person runs it, and killed at every step. The tests check the ledger and the stored
+// Runs the example as a person would, and kills it at every step. The tests check the ledger and the stored
 // checkpoints.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,11 +18,11 @@ import { tempFolder } from "../support/temp-folder.js";
 const root = join(import.meta.dirname, "..", "..");
 const example = join(root, "examples", "agent");
 const program = [join(example, "dist", "agent.js"), "ann"];
-/** Some seconds each, and the machine may be busy with the other tests. */
+/** A test takes some seconds, and longer on a machine that is busy with other tests. */
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always rebuilt, because an existing build may be of older sources.
+  // The example is always rebuilt, because an existing build may be from older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-agent"], { cwd: root });
 }, timeout);
 
@@ -36,7 +36,7 @@ it("prints what its README shows, in at most 90 columns, each time that it is st
   }
 });
 
-it("does everything once, wherever in its steps and between them it is killed", { timeout }, async () => {
+it("does everything once, wherever it is killed in or between its steps", { timeout }, async () => {
   const undisturbed = await tempFolder();
   await runKilledAt(program, { folder: undisturbed, env: { AGENT_FOLDER: undisturbed } });
   const expected = await lookAt(undisturbed);
@@ -54,11 +54,11 @@ it("does everything once, wherever in its steps and between them it is killed", 
     expect(await lookAt(folder), `killed at moment ${moment}`).toEqual(expected);
     expect(ranAfterTheirRecord(folder), `killed at moment ${moment}`).toEqual([]);
   }
-  // Six steps begin, end and are recorded. Each turn and the answer is a save.
+  // The moments are the beginning, the end and the record of six steps, and the saves of turns and answer.
   expect(kills).toBeGreaterThanOrEqual(20);
 });
 
-it("gives the same result in a rehearsal, and its tools use their keys", { timeout }, async () => {
+it("returns the same result in a rehearsal, and its tools use their keys", { timeout }, async () => {
   const ledger = new Ledger(":memory:");
   const initialState: Chat = { messages: [{ role: "user", content: "My mug came broken." }] };
   const { problems, ranTwice, result, text } = await rehearse(agent(model, toolsOver(ledger)), {
@@ -76,7 +76,7 @@ it("gives the same result in a rehearsal, and its tools use their keys", { timeo
   ]);
 });
 
-/** The deeds, and the task's milestones. */
+/** Returns the deeds and the task's milestones. */
 async function lookAt(folder: string) {
   const ledger = new Ledger(join(folder, "ledger.db"));
   const deeds = ledger.deeds().map(({ what }) => what);

@@ -1,5 +1,5 @@
-// The example, run as a person runs it: unchanged, on a storage of one's own, and with Ctrl-C. The tests check what is
-// stored and what is left, not only what it prints.
+// Runs the example as a person would: unchanged, on a user's storage, and with Ctrl-C. The tests check the stored
+// checkpoints and remaining processes as well as the output.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { BaseMessage } from "@langchain/core/messages";
@@ -15,11 +15,11 @@ import { tempFolder } from "../support/temp-folder.js";
 
 const root = join(import.meta.dirname, "..", "..");
 const example = join(root, "examples", "langgraph-agent");
-/** Some seconds each, and the machine may be busy with the other tests. */
+/** A test takes some seconds, and longer on a machine that is busy with other tests. */
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always rebuilt, because an existing build may be of older sources.
+  // The example is always rebuilt, because an existing build may be from older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-langgraph-agent"], { cwd: root });
 }, timeout);
 
@@ -48,7 +48,7 @@ it.each([
   const ids = tuples.map(({ checkpoint }) => checkpoint.id);
   const parents = tuples.map(({ parentConfig }) => ids.indexOf(parentConfig?.configurable?.["checkpoint_id"]));
   expect(parents).toEqual([-1, 0, 1, 2, 3, 3, 5, 6]);
-  // The findings of the killed process, and those of the next one.
+  // The first finding is from the killed process, the second from the next process.
   const found = tuples[2]?.pendingWrites?.filter(([, channel]) => channel === "offers");
   expect(found?.map(([, , value]) => value)).toEqual([
     { flight: "TP 571 for 180 €" },
@@ -61,7 +61,7 @@ it.each([
   expect(lastWords[7]).toBe("Booked: TP 571 for 180 € and Pensão Sol for 420 €.");
 });
 
-it("leaves no process after Ctrl-C, and says how to continue", { timeout }, async () => {
+it("leaves no process after Ctrl-C, and prints how to continue", { timeout }, async () => {
   const folder = await tempFolder();
   const { exitCode, output } = await demonstrate({ folder, interruptedAt: "search hotel begins" });
   expect(exitCode, output).toBe(130);
@@ -72,10 +72,10 @@ it("leaves no process after Ctrl-C, and says how to continue", { timeout }, asyn
 });
 
 interface Start {
-  /** The folder that the person is in. */
+  /** The user's current folder. */
   readonly folder: string;
   readonly url?: string;
-  /** Sends SIGINT at the first line that has it. */
+  /** A text. The first line that contains it triggers SIGINT. */
   readonly interruptedAt?: string;
 }
 

@@ -1,4 +1,4 @@
-// The example in Chromium: its page is reloaded, and its server is killed in the middle.
+// Runs the example in Chromium, reloads its page, and kills its server in the middle.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const example = join(root, "examples", "live");
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always rebuilt, because an existing build may be of older sources.
+  // The example is always rebuilt, because an existing build may be from older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-live"], { cwd: root });
 }, timeout);
 
@@ -49,7 +49,7 @@ it.skipIf(CHROMIUM === undefined)(
   },
 );
 
-/** The server, as a person starts it. It ends with the test. */
+/** Starts the server as a person would. It ends with the test. */
 async function startServer({ database, port }: { readonly database: string; readonly port: string }) {
   const env = { ...process.env, WAYMARK_DATABASE: database, PORT: port, MS_PER_TOKEN: "40" };
   const server: ChildProcess = spawn(process.execPath, [join(example, "dist", "server.js")], {

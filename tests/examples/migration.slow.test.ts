@@ -1,4 +1,4 @@
-// The example, run as a person runs it, and killed at other places. The tests count the rows.
+// Runs the example as a person would, and kills it at other places. The tests count the rows.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -13,11 +13,11 @@ import { tempFolder } from "../support/temp-folder.js";
 
 const root = join(import.meta.dirname, "..", "..");
 const example = join(root, "examples", "migration");
-/** Some seconds each, and the machine may be busy with the other tests. */
+/** A test takes some seconds, and longer on a machine that is busy with other tests. */
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always rebuilt, because an existing build may be of older sources.
+  // The example is always rebuilt, because an existing build may be from older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-migration"], { cwd: root });
 }, timeout);
 
@@ -37,7 +37,7 @@ it("moves each of 10,000 rows once, even if it is killed at ten places", { timeo
   const options = { folder, env: { MIGRATION_FOLDER: folder } };
   const program = [join(example, "dist", "migrate.js")];
 
-  // A batch has four moments: before and after its function, and once its result and its milestone are stored.
+  // A batch has four moments: the beginning and end of its function, and the storing of its result and its milestone.
   let kills = 0;
   while ((await runKilledAt(program, { ...options, moment: 12 + kills })).isKilled) kills += 1;
   expect(kills).toBeGreaterThanOrEqual(10);

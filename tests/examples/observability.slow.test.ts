@@ -1,4 +1,4 @@
-// The example, run as a person runs it. It checks its dashboard itself.
+// Runs the example as a person would. The example itself checks its dashboard.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -8,11 +8,11 @@ import { runExample } from "../support/run-example.js";
 
 const root = join(import.meta.dirname, "..", "..");
 const example = join(root, "examples", "observability");
-/** Some seconds, and the machine may be busy with the other tests. */
+/** A test takes some seconds, and longer on a machine that is busy with other tests. */
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always rebuilt, because an existing build may be of older sources.
+  // The example is always rebuilt, because an existing build may be from older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-observability"], { cwd: root });
 }, timeout);
 
@@ -23,7 +23,7 @@ it("prints what its README shows, with metrics for each name of the dashboard", 
   expect(output.trim()).toBe(shown.trim());
 });
 
-it("finds a name in the dashboard that is no metric", async () => {
+it("finds a name in the dashboard that isn't a metric", async () => {
   const queries = await dashboardQueries();
   const unknown = unknownNames(
     queries,

@@ -1,5 +1,5 @@
-// `npm start`, run as a person runs it: twice, and once more with Ctrl-C in the middle. The tests check what it left on
-// disk, not only what it prints.
+// Runs `npm start` as a person would: twice, and once more with Ctrl-C in the middle. The tests check the files that it
+// leaves as well as its output.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
@@ -22,19 +22,19 @@ interface Demonstration {
   readonly checkpoints: readonly CheckpointData[];
 }
 
-/** Some seconds each, and the machine may be busy with the other tests. */
+/** A test takes some seconds, and longer on a machine that is busy with other tests. */
 const TIMEOUT_MS = 300_000;
 const runs: Demonstration[] = [];
 
 beforeAll(async () => {
-  // Always rebuilt, because an existing build may be of older sources.
+  // The example is always rebuilt, because an existing build may be from older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-prp-pipeline"], { cwd: root });
   runs.push(await demonstrate());
   runs.push(await demonstrate());
 }, TIMEOUT_MS);
 
 describe("the PRP pipeline example", () => {
-  it("can be run again and again, each time in a folder of its own", () => {
+  it("can be run again and again, each time in a new folder", () => {
     for (const { exitCode, output } of runs) expect(exitCode, output).toBe(0);
     expect(new Set(runs.map(({ folder }) => folder)).size).toBe(2);
     expect(existsSync(join(example, "project", "src", "report.ts"))).toBe(false);
@@ -100,7 +100,7 @@ describe("the PRP pipeline example", () => {
   it("ends with the command that shows its checkpoints in a browser", async () => {
     for (const { output, folder } of runs) {
       const [, command] = /^ {2}npx (waymark ui .+)$/m.exec(output) ?? expect.fail(output);
-      // `npx waymark` is this file in the repository.
+      // In the repository, this file stands in for `npx waymark`.
       const [, ...args] = command!.split(" ");
       const page = execa("node", ["bin/waymark.js", ...args, "--no-open"], { cwd: root, reject: false });
       const [printed] = await once(page.stdout, "data");
@@ -124,7 +124,7 @@ describe("the PRP pipeline example", () => {
   });
 
   it(
-    "stops at Ctrl-C, ends running work, and says how to continue",
+    "stops at Ctrl-C, ends running work, and prints how to continue",
     async () => {
       const demonstration = spawn(process.execPath, [join(example, "dist", "main.js")], {
         cwd: root,
@@ -174,7 +174,7 @@ function coderCalls(folder: string): number {
   return readFileSync(join(folder, "coder.log"), "utf8").trimEnd().split("\n").length;
 }
 
-/** The levels that each run has started, in order, from the checkpoints that name them. */
+/** Returns the levels that each run has started, in order, from the checkpoints that name them. */
 function gatesByRun(checkpoints: readonly CheckpointData[]): number[][] {
   const resumedAt = checkpoints.findIndex(({ label }) => label.startsWith("Resumed: "));
   return [checkpoints.slice(0, resumedAt), checkpoints.slice(resumedAt)].map((run) =>

@@ -1,11 +1,11 @@
-// The example, run as a person runs it.
+// Runs the example as a person would.
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect, it } from "vitest";
 import { runExample } from "../support/run-example.js";
 
 const root = join(import.meta.dirname, "..", "..");
-/** Some ten seconds, and the machine may be busy with the other tests. */
+/** The test takes some ten seconds, and longer on a machine that is busy with other tests. */
 const timeout = 300_000;
 
 it("ships each order, though a worker is killed and a shard moves", { timeout }, async () => {

@@ -1,5 +1,5 @@
-// The example, run as a person runs it: on a database of one's own, on the server that it starts, and with Ctrl-C. The
-// tests check what is stored and what is left, not only what it prints.
+// Runs the example as a person would: on a user's database, on the server that it starts, and with Ctrl-C. The tests
+// check the stored checkpoints and remaining processes as well as the output.
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -13,11 +13,11 @@ import { tempFolder } from "../support/temp-folder.js";
 const root = join(import.meta.dirname, "..", "..");
 const example = join(root, "examples", "two-machines");
 const RESULTS = ["step 1, by A", "step 2, by A", "step 3, by B", "step 4, by B", "step 5, by A", "step 6, by A"];
-/** Some seconds each, and the machine may be busy with the other tests. */
+/** A test takes some seconds, and longer on a machine that is busy with other tests. */
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always rebuilt, because an existing build may be of older sources.
+  // The example is always rebuilt, because an existing build may be from older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-two-machines"], { cwd: root });
 }, timeout);
 
@@ -33,7 +33,7 @@ it("hands the task from machine to machine; no result is lost or stored twice", 
   const [{ taskId }] = tasks as [(typeof tasks)[number]];
   const states = (await collect(manager.history(taskId, { order: "oldest" }))).map(({ state }) => state);
   expect(states).toEqual(RESULTS.map((_result, index) => RESULTS.slice(0, index + 1)));
-  // Three workers have claimed it, and the last has released it.
+  // Three workers have claimed the task, and the last of them has released it.
   expect(await adapter.leases.claim(taskId, "test", 1000)).toMatchObject({ isGranted: true, token: 4 });
 });
 
@@ -55,7 +55,7 @@ it("leaves no process and no file after Ctrl-C while a worker is stopped", { tim
   expect([readdirSync(folder), processesIn(folder)]).toEqual([[], []]);
 });
 
-it("leaves no process and no checkpoint in one's own database after Ctrl-C", { timeout }, async () => {
+it("leaves no process and no checkpoint in a user's database after Ctrl-C", { timeout }, async () => {
   const [folder, place] = [await tempFolder(), await newSchema()];
   const { exitCode, output } = await demonstrate(folder, place, "step 2 saved");
   expect(exitCode, output).toBe(130);
@@ -64,16 +64,16 @@ it("leaves no process and no checkpoint in one's own database after Ctrl-C", { t
 });
 
 /**
- * Runs the demonstration from its start to its end, with SIGINT at the first line that has `interruptedAt`.
+ * Runs the demonstration from its start to its end. Sends SIGINT at the first line that contains `interruptedAt`.
  *
- * @param folder - The processes' working folder, and their folder for temporary files.
+ * @param folder - The processes' working folder and their folder for temporary files.
  */
 async function demonstrate(
   folder: string,
   place?: { readonly url: string; readonly schema: string },
   interruptedAt?: string,
 ) {
-  // If it runs as root, it starts its server as another user.
+  // If the example runs as root, it starts its server as another user, who must be able to enter the folder.
   chmodSync(folder, 0o755);
   const url = place && new URL(place.url);
   url?.searchParams.set("schema", place?.schema ?? "");
@@ -85,7 +85,7 @@ async function demonstrate(
   return runExample(program, options, interruptedAt);
 }
 
-/** How long and how often a worker waits differs from run to run. */
+/** Removes times and waits, which differ from run to run. */
 function withoutTimes(output: string): string[] {
   const lines = output.trim().split("\n");
   return lines.filter((line) => !line.includes("waits:")).map((line) => line.replace(/^ +\d+\.\d s/, ""));

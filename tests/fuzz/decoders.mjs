@@ -1,5 +1,5 @@
 // @ts-check
-// The decoders of bytes that somebody else may have written, each as it is built, and the answers that it may give.
+// The built decoders of bytes that others may have written, and the answers that they may return.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,10 +23,11 @@ import { PrpCheckpointManager } from "../../systems/prp/index.js";
 
 /**
  * @typedef {object} Decoder
- * @property {(bytes: Buffer) => unknown} decode Its errors must be of `expected`. Where a checksum covers what it
- *   gives, it gives text that an altered input can't give.
- * @property {readonly Function[]} expected Classes of errors.
- * @property {true} [isSealed] Only what the corpus holds may be given.
+ * @property {(bytes: Buffer) => unknown} decode - Throws only errors of `expected`. If a checksum covers the decoded
+ * value,
+ *   returns a text that an altered input can't produce.
+ * @property {readonly Function[]} expected - Classes of errors.
+ * @property {true} [isSealed] - Whether only values of the corpus may be returned.
  */
 
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
@@ -42,7 +43,7 @@ function put(bytes, ...parts) {
   return path;
 }
 
-/** Every call, whatever the others threw, as long as it was typed. @param {(() => unknown)[]} calls */
+/** Makes every call, even if others throw typed errors. @param {(() => unknown)[]} calls */
 async function all(...calls) {
   for (const call of calls) {
     try {
@@ -66,7 +67,7 @@ export const DECODERS = {
   gzip: {
     async decode(bytes) {
       const { length } = await gzip({ maxBytes: 2 ** 20 }).decode(bytes, CONTEXT);
-      if (length > 2 ** 20) throw new Error("gzip gave more than it may");
+      if (length > 2 ** 20) throw new Error("gzip returned more than it may");
     },
     expected: [CheckpointError],
   },
@@ -173,11 +174,11 @@ export const DECODERS = {
 };
 
 /**
- * Why the decoder may not give this answer; `undefined` if it may.
+ * Returns the reason why the decoder may not return its answer; `undefined` if it may.
  *
  * @param {string} name
  * @param {Buffer} bytes
- * @param {ReadonlySet<unknown>} known The values that it gives for the corpus.
+ * @param {ReadonlySet<unknown>} known - The values that the decoder returns for the corpus.
  */
 export async function wrongWith(name, bytes, known) {
   const { decode, expected, isSealed } = decoderOf(name);
@@ -190,7 +191,7 @@ export async function wrongWith(name, bytes, known) {
     return error instanceof Error ? `${error.name}: ${error.message}\n${error.stack}` : `it threw ${String(error)}`;
   }
   if (!isSealed || known.has(given)) return undefined;
-  return `it gave what its checksum should have refused: ${String(given).slice(0, 500)}`;
+  return `it returned a value that its checksum should have refused: ${String(given).slice(0, 500)}`;
 }
 
 /** @param {string} name */

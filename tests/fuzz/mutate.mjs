@@ -47,12 +47,13 @@ const INTERESTING = [
   ...["> ", "- ", "* ", "[](", "](", "<", "&amp;", "%00", "\u001b[2J", "\u202e"],
 ].map((text) => Buffer.from(text));
 const LONE_BYTES = [0x00, 0x1f, 0x7f, 0x80, 0xbf, 0xc0, 0xe2, 0xf0, 0xfe, 0xff];
-/** Deep enough to exhaust the stack of any recursion. */
+/** A depth that exhausts the stack of any recursion. */
 const MANY = 100_000;
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * The input with that number. It is the same for the same seed and corpus, so that an input that ended a worker can be made again.
+ * Returns the input with a number. It depends only on the seed and the corpus, so that an input that ended a worker can
+ * be made again.
  *
  * @param {readonly Buffer[]} corpus
  * @param {number} seed
@@ -102,7 +103,7 @@ function mutated(bytes, pick, another) {
     case 7:
       return around(Buffer.concat(Array.from({ length: 2 + pick(20) }, () => piece)), end);
     case 8: {
-      // Opening brackets and the like, so many that no recursion gets through.
+      // Inserts so many opening brackets and the like that any recursion fails.
       const opening = ["[", '{"a":', "> ", "- ", '{"$waymark":"Set","value":[', "{", "*", "`"].map((text) =>
         Buffer.from(text),
       );
@@ -119,7 +120,7 @@ function mutated(bytes, pick, another) {
 }
 
 /**
- * Numbers from 0 up to 1, determined by the two seeds: mulberry32.
+ * Returns a generator of numbers from 0 to 1 that depend only on `seed` and `index` (mulberry32).
  *
  * @param {number} seed
  * @param {number} index

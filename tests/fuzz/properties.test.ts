@@ -11,7 +11,7 @@ import { draft } from "../unit/adapters/files/drafts.js";
 const SECONDS = Number(process.env["WAYMARK_FUZZ_SECONDS"] ?? 0);
 const PROPERTIES = 5;
 
-/** A few runs in `npm test`; in `npm run fuzz` as many as its time allows. */
+/** The number of runs: a few in `npm test`, and as many as the time allows in `npm run fuzz`. */
 const RUNS: fc.Parameters<unknown> =
   SECONDS > 0
     ? { numRuns: 1_000_000, interruptAfterTimeLimit: (SECONDS * 1000) / PROPERTIES, markInterruptAsFailure: false }
@@ -35,7 +35,7 @@ describe("whatever it is given", () => {
     );
   });
 
-  it("a state comes back, or is refused by a typed error", { timeout: TIMEOUT_MS }, async () => {
+  it("a state is returned unchanged, or is refused with a typed error", { timeout: TIMEOUT_MS }, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true }),

@@ -1,6 +1,6 @@
 // @ts-check
-// `npm run fuzz -- --seconds 60 --seed 7 --decoder prp`: byte-level fuzzing of every decoder, then the properties with many
-// runs. A finding is kept in the corpus, which `--replay` (in `npm test`) gives to each decoder as it is.
+// `npm run fuzz -- --seconds 60 --seed 7 --decoder prp`: fuzzes the bytes of every decoder, then checks the properties
+// with many runs. Findings are kept in the corpus, which `--replay` (in `npm test`) passes to each decoder unchanged.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,14 +11,14 @@ import { bundled } from "../support/bundled.mjs";
 import { inputOf } from "./mutate.mjs";
 
 const CORPUS = join(import.meta.dirname, "..", "fixtures", "fuzz-corpus");
-/** Further findings of one decoder are mostly the same. */
+/** The maximum number of findings of one decoder, because further ones are mostly the same. */
 const MAX_FINDINGS = 5;
-/** A tenth of this is more than any input needs. */
+/** An input that takes this long hangs; a tenth of it is more than any input needs. */
 const HANG_MS = 20_000;
-/** Larger inputs are only replayed unchanged, because most of their mutations would differ in nothing that matters. */
+/** Larger inputs are only replayed unchanged, because most of their mutations wouldn't differ in anything relevant. */
 const MAX_BASE_BYTES = 16 * 1024;
 const WORKER_HEAP_MB = 512;
-/** Positions in the memory that is shared with the worker: the number of the current input, and whether to end. */
+/** Positions in the memory shared with the worker: the number of the current input, and whether to end. */
 const [AT, STOP] = [0, 1];
 const { values } = parseArgs({
   options: {
@@ -53,7 +53,7 @@ async function fuzz(name, shareMs) {
   const untilMs = performance.now() + shareMs;
   let from = 0;
   let found = 0;
-  // An input that ends a worker is a finding too; the next worker continues after it.
+  // An input that ends a worker is also a finding. The next worker continues after this input.
   for (let isOver = false; !isOver && found < MAX_FINDINGS; isOver ||= performance.now() > untilMs) {
     const { next, ended } = await give(name, corpus, from, untilMs, (index, reason) => {
       found += 1;
@@ -68,7 +68,7 @@ async function fuzz(name, shareMs) {
 }
 
 /**
- * Gives a worker's decoder inputs from that number on, until the time is over or the worker has ended.
+ * Passes inputs, beginning with number `from`, to a worker's decoder until the time is over or the worker has ended.
  *
  * @param {string} name
  * @param {readonly Buffer[]} corpus

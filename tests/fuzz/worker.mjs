@@ -1,10 +1,10 @@
 // @ts-check
-// Gives decoders input after input, and reports each wrong answer. One worker serves them all, one after another,
+// Passes input after input to decoders, and reports each wrong answer. One worker runs all decoders one after another,
 // because loading them takes longer than a thousand inputs.
 import { parentPort, workerData } from "node:worker_threads";
 import { inputOf } from "./mutate.mjs";
 
-/** The number of the current input, and whether to end. */
+/** Positions in the shared memory: the number of the current input, and whether to end. */
 const [AT, STOP] = [0, 1];
 /** @type {{ decoders: string, shared: SharedArrayBuffer, seed: number, replays: boolean }} */
 const { decoders, shared, seed, replays } = workerData;
@@ -26,21 +26,23 @@ parentPort?.on(
       const input = replays ? buffers[index] : inputOf(buffers, seed, index);
       const reason = input && (await wrongWith(name, input, known));
       if (reason !== undefined) parentPort?.postMessage({ index, reason });
-      // A pause: decoders that never wait would keep the messages from being sent.
+      // The pause lets messages be sent even if a decoder never waits.
       if (index % 64 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     parentPort?.postMessage({ endedAt: index });
   },
 );
 
-/** The values that the decoder gives for the corpus. @param {string} name @param {readonly Buffer[]} corpus */
+/**
+ * Returns the values that the decoder returns for the corpus. @param {string} name @param {readonly Buffer[]} corpus
+ */
 async function answersTo(name, corpus) {
   const known = new Set();
   for (const bytes of corpus) {
     try {
       known.add(await decoderOf(name).decode(bytes));
     } catch {
-      // A former finding: a replay checks that it is answered correctly.
+      // This input is a former finding. A replay checks that its answer is correct.
     }
   }
   return known;

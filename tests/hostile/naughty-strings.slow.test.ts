@@ -22,7 +22,7 @@ import { treeOf } from "../support/tree.js";
 
 const LONE_SURROGATES = ["\ud800", "a\udc00b"];
 const ALL = [...new Set([...NAUGHTY_STRINGS, ...HOSTILE_NAMES, ...LONE_SURROGATES, "x".repeat(513), ""])];
-/** The strings that may be ids; the others are refused before anything is stored. */
+/** The strings that may be ids. The others are refused before anything is stored. */
 const NAMES = ALL.filter((text) => text !== "" && text.length <= 512 && text.isWellFormed());
 const REFUSED = ALL.filter((text) => !NAMES.includes(text));
 
@@ -73,7 +73,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (name, open) => {
       state: { [text]: text, list: [text], map: new Map([[text, new Set([text])]]), error: new Error(text) },
       metadata: Object.fromEntries([[text, text]]),
     });
-    // Many checkpoints in one `checkpoints.json` take time with the square of their number, so each task has only some.
+    // The time grows with the square of the number of checkpoints in a `checkpoints.json`, so each task has only some.
     const taskOf = (index: number) => `t${Math.floor(index / 20)}`;
     for (const [index, text] of NAMES.entries()) {
       const { state, metadata } = texts(text);
@@ -171,12 +171,12 @@ describe("the systems", () => {
   });
 });
 
-/** Called once each string was found again or refused. A lost one has failed before. */
+/** Counts the strings after each of them was found or refused. A lost string would have failed the test before. */
 function countKept(store: string, operation: string, { length }: readonly string[]): void {
   count({ what: "hostile strings", store, operation, tried: length, lost: 0 });
 }
 
-/** A root deep in a folder of its own, with files around it that must stay untouched. */
+/** Makes a root deep in a new folder, with files around it that must stay untouched. */
 async function guardedRoot() {
   const base = await tempFolder();
   const root = join(base, "a", "b", "c", "store");

@@ -15,7 +15,7 @@ import { tempFolder } from "../support/temp-folder.js";
 
 type Logger = ReturnType<typeof recordingLogger>;
 
-/** Uses a store once, with all its features, below the root. Its files exist while `look` runs. */
+/** Uses a store below the root once, with all its features. The store's files exist while `look` runs. */
 type Use = (root: string, look: () => void, logger: Logger) => Promise<void>;
 
 const USES: Record<string, Use> = {

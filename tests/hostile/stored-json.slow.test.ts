@@ -1,4 +1,5 @@
-// Text from no encoder of ours, under a valid seal and digest. Anybody who can write to the store can make those.
+// Text that Waymark's encoders don't write, with a valid seal and digest, which anyone who can write to the store can
+// make.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, truncateSync, writeFileSync } from "node:fs";
@@ -40,7 +41,7 @@ const ADAPTERS: Record<string, (path: string) => StorageAdapter> = {
 };
 
 describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
-  it.each(Object.entries(BODIES))("gives harmless data or a typed error for %s as a state", async (_what, body) => {
+  it.each(Object.entries(BODIES))("answers the state %s with harmless data or a typed error", async (_what, body) => {
     const storage = open(await tempFolder());
     await storage.append(draft("t", "c1", { body: '{"intact":true}' }));
     for (const [id, encoding] of [
@@ -54,7 +55,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
     const isDeep = body === deepArray || body === deepObject;
     for (const id of ["c2", "c3"]) {
       const state = await manager.restore("t", id).then((found) => found.state, typed);
-      // Plain JSON is returned at any depth. JSON with tags is searched for them, so its text must not exhaust the
+      // Plain JSON is returned at any depth. JSON with tags is searched for tags, so its text must not exhaust the
       // stack.
       if (isDeep) expect(state === undefined).toBe(id === "c3");
       else if (state !== undefined) expect(typeof JSON.stringify(state)).toBe("string");
@@ -151,7 +152,7 @@ describe("a file that isn't text", () => {
   it.each([
     ["is not UTF-8", Buffer.from([0x7b, 0xff, 0xfe, 0x7d])],
     ["begins with a byte order mark", Buffer.from("\ufeff{}")],
-    ["holds nothing but a NUL", Buffer.of(0)],
+    ["contains nothing but a NUL", Buffer.of(0)],
   ])("is corrupt if it %s", async (_what, bytes) => {
     for (const [name, open] of [
       ["000000000001-c1.json", ADAPTERS["json-file"]],
@@ -186,7 +187,7 @@ describe("a file that isn't text", () => {
 it("takes little memory for a bomb of 10 GB, and for tags in 100,000 levels: a heap of 64 MB is enough", async () => {
   const folder = await tempFolder();
   const bomb = join(folder, "bomb.gz");
-  // Ten thousand times one megabyte of zeros, as members of one gzip file.
+  // The gzip file has ten thousand members of one megabyte of zeros.
   const member = gzipSync(Buffer.alloc(1024 * 1024), { level: 9 });
   writeFileSync(bomb, Buffer.concat(Array.from({ length: 10_240 }, () => member)));
   const program = `

@@ -9,7 +9,7 @@ const IDS = [
   ...["-rf", "--help", "--", "../../up", "/etc/passwd", "\u001b[2J", "\u001b]0;owned\u0007", "a\nb", "\u202eabc"],
   ...["'; DROP TABLE checkpoints; --", "$(touch owned)", "`touch owned`", "__proto__", "\u009b31m", "日本語"],
 ];
-/** Each command is a process, so only some of the storages that show ids are tried. */
+/** The storages to try. Each command is a process, so not all storages that show ids are tried. */
 const STORES: [string, readonly string[], readonly string[][]][] = [
   ["sqlite:checkpoints.db", IDS, [["list"], ["show"], ["diff"], ["resume"], ["stats"]]],
   ["files:store", IDS.slice(0, 6), [["list", "--json"], ["show"]]],

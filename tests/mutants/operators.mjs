@@ -2,18 +2,21 @@
 import ts from "typescript";
 
 /**
- * A change of a program that its tests should find.
+ * A change to a program that its tests should find.
  *
  * @typedef {object} Mutant
  * @property {string} operator
- * @property {number} start - Of the replaced text, in UTF-16 units.
+ * @property {number} start - The start of the replaced text, in UTF-16 units.
  * @property {number} end
- * @property {string} text - What stands there instead.
+ * @property {string} text - The replacement.
  */
 
 const { SyntaxKind } = ts;
 
-/** The operators that are exchanged, by their text. @type {Readonly<Record<string, readonly [operator: string, other: string][]>>} */
+/**
+ * The exchanged operators, by their text. @type {Readonly<Record<string, readonly [operator: string, other:
+ * string][]>>}
+ */
 const EXCHANGED = {
   "&&": [["swap", "||"]],
   "||": [["swap", "&&"]],
@@ -32,7 +35,7 @@ const EXCHANGED = {
   "-": [["swap", "+"]],
 };
 
-/** All mutants of a TypeScript file, in the order of its text. @param {string} source */
+/** Returns all mutants of a TypeScript file, in the order of its text. @param {string} source */
 export function mutantsOf(source) {
   const file = ts.createSourceFile("file.ts", source, ts.ScriptTarget.Latest, true);
   /** @type {Mutant[]} */
@@ -43,7 +46,7 @@ export function mutantsOf(source) {
 
   /** @param {ts.Node} node */
   const visit = (node) => {
-    // Types don't run, and messages don't decide.
+    // Types don't run, and messages don't affect behavior.
     if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isTemplateExpression(node)) return;
     if (ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node)) return;
     if (ts.isIfStatement(node) || ts.isWhileStatement(node)) negate(node.expression);

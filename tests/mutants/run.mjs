@@ -1,12 +1,12 @@
 // @ts-check
-// Mutants of the files that keep a run's promises, and whether the random programs and the chaos find them:
-// `node tests/mutants/run.mjs`. It works in a clone of the committed state, and takes hours.
+// Makes mutants of the files that keep a run's promises, and checks whether the random programs and the chaos find
+// them: `node tests/mutants/run.mjs`. Works in clones of the committed state, and takes hours.
 //
-//   --count=200     how many, chosen by --seed=1 among all mutants of FILES
-//   --from=0        the first of them to try
-//   --jobs=1        how many are tried at once, each in a clone of its own
-//   --seconds=600   the most that one may take; each check's own time is below
-//   --list          prints them, and tries none
+//   --count=200     number of mutants, chosen by --seed=1 among all mutants of FILES
+//   --from=0        number of the first mutant to try
+//   --jobs=1        number of mutants tried at once, each in its own clone
+//   --seconds=600   longest time for one mutant; the time of each check is below
+//   --list          prints the mutants without trying them
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -28,7 +28,7 @@ const FILES = [
   "adapters/postgres/{log,leases,appender,writer}.ts",
 ];
 
-/** A check that takes so long hangs, since each takes less than two minutes. */
+/** A check that takes this long hangs, because every check takes less than two minutes. */
 const HANGS_MS = 300_000;
 
 const CACHES = new Set([".cache", ".vite", ".vitest"]);
@@ -51,7 +51,8 @@ const IN_PROCESSES = {
 };
 
 /**
- * What looks for a mutant, the quickest first: for one of an adapter, what loads it.
+ * Returns the checks for a mutant of a file, the quickest first. For an adapter's file, only checks that load the
+ * adapter.
  *
  * @param {string} file
  */
@@ -117,7 +118,7 @@ async function tryIn(mutants, counts) {
   const clone = mkdtempSync(join(tmpdir(), "waymark-mutants-"));
   try {
     execFileSync("git", ["clone", "--quiet", root, clone]);
-    // The caches stay the clone's own: they hold bundles of the mutant.
+    // Each clone has its own caches, because they contain bundles of the mutant.
     const modules = join(clone, "node_modules");
     mkdirSync(modules);
     for (const entry of readdirSync(join(root, "node_modules")).filter((name) => !CACHES.has(name)))
@@ -160,7 +161,7 @@ async function look(clone, file) {
 }
 
 /**
- * Whether a command ends with 0. One that hangs doesn't pass.
+ * Returns whether a command ends with 0. A command that hangs doesn't pass.
  *
  * @param {string} command
  * @param {string} cwd
@@ -169,7 +170,7 @@ async function look(clone, file) {
  */
 async function passes(command, cwd, env, limitMs) {
   const child = spawn(command, { cwd, env: { ...process.env, ...env }, shell: true, stdio: "ignore", detached: true });
-  // The processes that it has started end with it.
+  // Kills the command's whole process group.
   const kill = () => child.pid !== undefined && process.kill(-child.pid, "SIGKILL");
   const timer = setTimeout(kill, Math.max(1, limitMs));
   const [code] = await once(child, "exit");
@@ -199,7 +200,7 @@ function choose(count, seed) {
   return all.slice(0, count);
 }
 
-/** Expands the braces of a pattern, which git doesn't know. @param {string} pattern */
+/** Expands the braces of a pattern, which git doesn't support. @param {string} pattern */
 function expand(pattern) {
   const [whole, list] = /\{(.*)\}/.exec(pattern) ?? [];
   if (whole === undefined || list === undefined) return [pattern];

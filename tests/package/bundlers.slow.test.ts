@@ -1,4 +1,4 @@
-// Bundled programs run in a folder without the build.
+// Tests bundled programs in a folder without the build.
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -14,7 +14,7 @@ import webpack from "webpack";
 const ROOT = join(import.meta.dirname, "../..");
 const PACKAGES = join(ROOT, "node_modules");
 
-/** Saves to SQLite and reads back, and calls PostgreSQL where nothing listens. Prints the results. */
+/** A program that saves to SQLite and reads back, calls PostgreSQL where nothing listens, and prints the results. */
 const PROGRAM = `
 import { CheckpointManager } from "waymark";
 import { PostgresAdapter } from "waymark/adapters/postgres";
@@ -35,13 +35,13 @@ async function main() {
 void main();
 `;
 
-/** Loads zod. */
+/** A program that loads zod. */
 const WITH_ZOD = `
 import { checkpointStateSchema } from "waymark/phase-checkpoints";
 console.log(typeof checkpointStateSchema);
 `;
 
-/** Passes the driver, which the bundler leaves out as an external package. */
+/** A program that passes the driver, which stays an external package. */
 const WITH_DRIVER = `
 import Database from "better-sqlite3";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
@@ -66,7 +66,7 @@ interface Build {
 
 const EXTERNAL = ["better-sqlite3"];
 
-/** Each makes one file, and returns the warnings. */
+/** The bundlers. Each makes one file, and returns the warnings. */
 const BUNDLERS: Readonly<Record<string, (build: Build) => Promise<readonly string[]>>> = {
   async esbuild({ entry, file, format }) {
     const { warnings } = await esbuild.build({
@@ -121,7 +121,7 @@ const BUNDLERS: Readonly<Record<string, (build: Build) => Promise<readonly strin
         ...(format === "esm" && { module: true, chunkFormat: "module" }),
       },
       experiments: { outputModule: format === "esm" },
-      // It takes half a minute, and changes names only.
+      // Minifying takes half a minute, and changes only names.
       optimization: { minimize: false },
       externals: Object.fromEntries(EXTERNAL.map((name) => [name, `node-commonjs ${name}`])),
     });

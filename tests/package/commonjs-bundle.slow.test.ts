@@ -12,7 +12,7 @@ const FOLDER = join(ROOT, "node_modules/.cache/waymark-tests");
 const RUN = fileURLToPath(new URL("../fixtures/run-in-a-context.cjs", import.meta.url));
 const source = (path: string) => JSON.stringify(join(ROOT, path));
 
-/** One round trip through each storage. At the end it prints the storages' results. */
+/** A program that does one round trip through each storage, and prints the results at the end. */
 const PROGRAM = `
 import { CheckpointManager, gzip } from ${source("src/index.ts")};
 import { JsonFileAdapter } from ${source("adapters/files/json-file.ts")};
@@ -31,7 +31,7 @@ async function main() {
   const folder = process.argv[2];
   const sqlite = await roundTrip(new SqliteAdapter({ path: folder + "/checkpoints.db" }));
   const files = await roundTrip(new JsonFileAdapter({ path: folder + "/files" }), [gzip()]);
-  // Nothing listens there: only a program that has loaded pg comes as far as that.
+  // Nothing listens at this port. Only a program that has loaded pg gets as far as this error.
   const postgres = new PostgresAdapter({ url: "postgres://127.0.0.1:1/nowhere" });
   const { code } = await postgres.get("t", "c1").catch((error) => error);
   console.log(JSON.stringify({ sqlite, files, postgres: code }));
@@ -39,7 +39,7 @@ async function main() {
 void main();
 `;
 
-/** The program as one file in CommonJS. */
+/** Bundles the program as one file in CommonJS. */
 async function bundle(name: string): Promise<string> {
   const entry = join(await tempFolder(), "program.mjs");
   await writeFile(entry, PROGRAM);
@@ -47,7 +47,7 @@ async function bundle(name: string): Promise<string> {
     input: entry,
     platform: "node",
     external: ["better-sqlite3", "pg"],
-    // In esbuild's form. Rolldown itself would write the file's URL there.
+    // This is esbuild's form. Rolldown would write the file's URL instead.
     transform: { target: "node20.19", define: { "import.meta.url": "undefined" } },
     tsconfig: join(ROOT, "tsconfig.json"),
     resolve: { extensionAlias: { ".js": [".ts", ".js"] } },

@@ -1,4 +1,4 @@
-// Follows the guides that tell a story: what they say is printed, is printed.
+// Follows the guides step by step, and checks that programs print the output that the guides show.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const following = readFileSync(join(root, "docs", "following.md"), "utf8");
 const testing = readFileSync(join(root, "docs", "testing.md"), "utf8");
 const comingFrom = readFileSync(join(root, "docs", "coming-from.md"), "utf8");
 
-/** Inside the project, so that the packages are found as a user's program finds them. */
+/** A folder inside the project, where programs find the packages like a user's program. */
 let folder: string;
 
 beforeEach(() => {
@@ -152,7 +152,7 @@ describe("docs/testing.md", () => {
 describe("docs/coming-from.md, for a JSON file of your own", () => {
   const storage = () => openStorage(`files:${join(folder, ".waymark", "state")}`);
 
-  /** The programs on Waymark: the one that saves, and the one that imports. */
+  /** The programs on Waymark: one saves, the other imports. */
   beforeEach(() => {
     const [, text = ""] = /^## A JSON file of your own\n(.*)/ms.exec(comingFrom) ?? [];
     const own = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);

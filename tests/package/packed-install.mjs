@@ -20,19 +20,19 @@ import { build } from "esbuild";
 
 const root = join(import.meta.dirname, "..", "..");
 const folder = mkdtempSync(join(tmpdir(), "waymark-packed-"));
-/** Entries that say `npm install …` without the package that they need. */
+/** Entries whose errors show `npm install …` if the package that they need is missing. */
 const NEEDS = new Map([
   ["waymark/oneshot", "zod"],
   ["waymark/phase-checkpoints", "zod"],
   ["waymark/prp", "zod"],
   ["waymark/opentelemetry", "@opentelemetry/api"],
 ]);
-/** A clone's remote, with the password of somebody: neither may be published. */
+/** A clone's remote with a password. Neither may be published. */
 const ORIGIN = "https://somebody:password@git.example/owner/waymark.git";
 const MOST_PACKAGES = 8;
 const MOST_BYTES = 2_000_000;
 
-/** One round through the SDK and the runners, as each kind of project writes it. */
+/** Programs that use the SDK and the runners, in the form of each kind of project. */
 const IMPORTS = `
 import { CheckpointManager } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
@@ -73,7 +73,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Installs the SDK as a new user does, and tries it without zod and without a database's driver. @param {string} sdk */
+/** Installs the SDK like a new user, and tries it without zod and without a database driver. @param {string} sdk */
 function sdkAlone(sdk) {
   const project = makeProject("alone", { type: "module" }, [sdk]);
   const modules = join(project, "node_modules");
@@ -94,7 +94,7 @@ function sdkAlone(sdk) {
     assert.ok(said.includes(`npm install ${needed}`), said);
   }
 
-  // The first program runs where better-sqlite3 is missing, too.
+  // The first program also runs without better-sqlite3.
   const asked = module(
     project,
     `
@@ -108,7 +108,7 @@ function sdkAlone(sdk) {
   );
   assert.equal(asked.match(/npm install better-sqlite3/g)?.length, 2);
 
-  // Compiled once, for the repository.
+  // better-sqlite3 is compiled only once, for the repository.
   symlinkSync(join(root, "node_modules/better-sqlite3"), join(modules, "better-sqlite3"));
   const saved = module(
     project,
@@ -154,7 +154,8 @@ function sdkAlone(sdk) {
 
 /** @param {readonly string[]} tarballs */
 function everyEntry(tarballs) {
-  // Who uses waymark/langgraph has the first by @langchain/langgraph; who uses waymark/opentelemetry has the second.
+  // Users of waymark/langgraph get the first package with @langchain/langgraph; users of waymark/opentelemetry have the
+  // second.
   const peers = ["@langchain/langgraph-checkpoint@1", "@opentelemetry/api@1"];
   const project = makeProject("entries", { type: "module" }, [...tarballs, ...peers]);
   for (const name of ["waymark", "waymark-runners"])
@@ -187,7 +188,7 @@ import { PrpCheckpointManager } from "waymark/prp";
 import { PrpExecutor } from "waymark-runners/prp";
 import { runOneshot } from "waymark-runners/oneshot";
 export const uses = [PrpCheckpointManager, PrpExecutor, runOneshot];
-// @ts-expect-error It is no number.
+// @ts-expect-error It isn't a number.
 export const wrong: number = new CheckpointManager({ storage: new JsonFileAdapter({ path: "x" }) });
 `;
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["main.ts", "uses.ts"] }));
@@ -207,7 +208,7 @@ async function bundle(tarballs) {
     ["esm", "main.mjs"],
     ["cjs", "main.cjs"],
   ])) {
-    // By itself: whatever the bundle doesn't hold isn't there.
+    // The bundle runs alone, so everything that it doesn't contain is missing.
     const place = join(folder, `bundled-${format}`);
     await build({
       entryPoints: [join(project, "main.js")],
@@ -233,18 +234,18 @@ function command({ sdk, runners, command }) {
   // npm may link either package's file as the command.
   look(project, ["node", "node_modules/waymark/bin/waymark.js"]);
 
-  // The command loads what only other commands need when they are called.
+  // The command loads the modules of other commands only when these are called.
   for (const name of ["zod", "yaml", "markdown-it", "unbash"]) {
     rmSync(join(project, "node_modules", name), { recursive: true });
   }
   look(project, ["npx", "--no-install", "waymark"]);
 
-  // By itself: npm takes the others from where they would be published.
+  // Only this package is installed; npm takes the others from where they would be published.
   const overrides = { waymark: `file:../${sdk}`, "waymark-runners": `file:../${runners}` };
   look(makeProject("command-alone", { overrides }, [command]), ["npx", "--no-install", "waymark"]);
 }
 
-/** Runs the command on what the first program has saved. @param {string} cwd @param {readonly string[]} command */
+/** Runs the command on the first program's checkpoints. @param {string} cwd @param {readonly string[]} command */
 function look(cwd, [program = "", ...args]) {
   const { version } = manifestOf("cli");
   assert.equal(run(program, [...args, "--version"], cwd).trim(), version);
@@ -253,7 +254,7 @@ function look(cwd, [program = "", ...args]) {
   console.log(`ran ${[program, ...args].join(" ")} in ${cwd.slice(folder.length + 1)}`);
 }
 
-/** @param {string} path @param {string} origin - The clone's remote. @returns {string} the name of what was packed */
+/** @param {string} path @param {string} origin - The clone's remote. @returns {string} the name of the packed file */
 function pack(path, origin) {
   const env = {
     ...process.env,
@@ -299,13 +300,16 @@ function pack(path, origin) {
   return filename;
 }
 
-/** An empty project in which packages are installed. @param {string} name @param {object} manifest @param {readonly string[]} packages */
+/**
+ * Makes an empty project and installs packages in it. @param {string} name @param {object} manifest @param {readonly
+ * string[]} packages
+ */
 function makeProject(name, manifest, packages) {
   const project = join(folder, name);
   mkdirSync(project);
   writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, ...manifest }));
   const named = packages.map((wanted) => (wanted.endsWith(".tgz") ? `../${wanted}` : wanted));
-  // Without better-sqlite3, which takes minutes to compile.
+  // Skips better-sqlite3, which takes minutes to compile.
   run("npm", ["install", "--no-audit", "--no-fund", "--prefer-offline", "--omit=optional", ...named], project);
   return project;
 }
@@ -328,7 +332,7 @@ function run(program, args, cwd = folder, env = process.env) {
   return execFileSync(program, args, { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
 }
 
-/** The output of a program that fails. @param {string} program @param {string[]} args @param {string} cwd */
+/** Returns the output of a program that fails. @param {string} program @param {string[]} args @param {string} cwd */
 function failing(program, args, cwd) {
   const { status, stderr } = spawnSync(program, args, { cwd, encoding: "utf8" });
   assert.equal(status, 1, `${program} ${args.join(" ")} fails`);
@@ -355,7 +359,7 @@ function packagesIn(modules) {
     .map((path) => dirname(path));
 }
 
-/** The size of a folder's files on a disk with blocks of 4 KiB. @param {string} path */
+/** Returns the size of a folder's files on a disk with blocks of 4 KiB. @param {string} path */
 function bytesIn(path) {
   return readdirSync(path, { recursive: true, encoding: "utf8" })
     .map((name) => statSync(join(path, name)))

@@ -1,4 +1,4 @@
-// The programs of the README and of PAGES run here. The compiler checks those of docs/security.md.
+// Runs the programs of the README and of PAGES. The compiler checks the programs of docs/security.md.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -31,17 +31,17 @@ const PAGES = [
   "AGENTS-template",
 ].map((page) => readFileSync(join(root, "docs", `${page}.md`), "utf8"));
 const blocks = [readme, saving, systems, configuration, ...PAGES].flatMap(programsIn);
-/** They fetch a key from where each project keeps its own. */
+/** The programs of docs/security.md, which fetch a key from a project's own key store. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
   (code) => `declare function readKeyFromYourKms(): Promise<Uint8Array>;\n${code}`,
 );
 const { scripts, exports } = createRequire(import.meta.url)("../../package.json");
 
-/** In hexadecimal. */
+/** A key in hexadecimal. */
 const KEYS = { KEY_2025: "25".repeat(32), KEY_2026: "26".repeat(32) };
-/** Inside the project, so that `waymark` and the libraries are found as a user's program finds them. */
+/** A folder inside the project, where programs find `waymark` and the libraries like a user's program. */
 let folder: string;
-/** A database of the programs' own, in place of the one that they name. */
+/** A separate database that replaces the one named in the programs. */
 const database = `docs_${randomUUID().replaceAll("-", "")}`;
 let server: string;
 
@@ -61,7 +61,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, "state.json"), JSON.stringify({ done: ["compile"] }));
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
-    // The next ones import it.
+    // Later programs import this program.
     const [, name] = /^\/\/ (\S+)\.ts\n/.exec(code) ?? [];
     if (name === undefined) return;
     writeFileSync(join(folder, `${name}.ts`), code);
@@ -135,7 +135,7 @@ describe("the README", () => {
       writeFileSync(script, withoutTypes(code));
       const PATH = `${folder}:${process.env["PATH"]}`;
       const env = { ...process.env, ...KEYS, PATH, TMPDIR: await tempFolder(), NODE_TEST_CONTEXT: undefined };
-      // Twice: the second run continues from what the first one saved. The adapter's suite begins anew each time.
+      // Each program runs twice: the second run continues from the first one's saves. The adapter's suite starts over.
       for (const _run of code.includes("registerConformance") ? [1] : [1, 2])
         execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
     },
@@ -144,7 +144,7 @@ describe("the README", () => {
   );
 });
 
-/** Keeps the syntax, so that a program also has to run as plain JavaScript on this Node. */
+/** Removes only types and keeps the syntax, so that a program must also run as plain JavaScript on this Node. */
 function withoutTypes(code: string): string {
   const compilerOptions = { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext };
   return ts.transpileModule(code, { compilerOptions }).outputText;

@@ -1,14 +1,21 @@
 // @ts-check
-// Cuts the power of real file systems under writers, and checks the stores: node tests/power/cuts.mjs --disks=lazyfs,ext4
-// --storages=sqlite,json-file --runs=5 --cuts=8 --seed=1. By hand: it needs Linux, root, and a build of the packages.
+// Cuts the power of real file systems under writers, and checks the stores: node tests/power/cuts.mjs
+// --disks=lazyfs,ext4
+// --storages=sqlite,json-file --runs=5 --cuts=8 --seed=1. Run it manually: it needs Linux, root, and a build of the
+// packages.
 //
-// - `lazyfs`: github.com/dsrhaslab/lazyfs, with its path in $LAZYFS (to build it: libfuse3-dev, libspdlog-dev, libtoml11-dev),
-//   and fuse3. It keeps in memory what wasn't synced, and so loses it; names are kept. A run's last cut is one of LazyFS's
-//   faults: between two calls, or within a write.
-// - `ext4`, `ext4-writeback`, `xfs`, `btrfs` (e2fsprogs, xfsprogs, btrfs-progs): an image, copied as its device has it at one
-//   moment, and mounted. So names may be lost, too. The image lies on an xfs, whose clones of a file are of one moment.
+// - `lazyfs`: github.com/dsrhaslab/lazyfs, with its path in $LAZYFS (to build it: libfuse3-dev, libspdlog-dev,
+// libtoml11-dev),
+//   and fuse3. It keeps unsynced data only in memory, so a cut loses it; names are kept. The last cut of a run is one
+// of
+//   LazyFS's faults: between two calls, or within a write.
+// - `ext4`, `ext4-writeback`, `xfs`, `btrfs` (e2fsprogs, xfsprogs, btrfs-progs): an image is copied in the state that
+// its
+//   device has at one moment, and the copy is mounted. Names may also be lost. The image is on an xfs, whose clones of
+// a
+//   file are atomic.
 //
-// `sqlite-normal` must lose something: otherwise the cuts show nothing.
+// If `sqlite-normal` loses nothing, the cuts prove nothing.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -32,9 +39,11 @@ const { values } = parseArgs({
 });
 const LAZYFS = process.env["LAZYFS"] ?? "lazyfs";
 const STORE = fileURLToPath(new URL("store.mjs", import.meta.url));
-/** The options of mount. A copy has the UUID of its original. @type {Record<string, string>} */
+/**
+ * The options of mount. `nouuid` is needed because a copy has the UUID of its original. @type {Record<string, string>}
+ */
 const OPTIONS = { ext4: "commit=1", "ext4-writeback": "commit=1,data=writeback", xfs: "nouuid", btrfs: "commit=1" };
-// In memory, so that the syncs take no time.
+// The disks are in memory, so that syncs take no time.
 const place = mkdtempSync("/dev/shm/power-");
 const host = join(place, "host");
 mkdirSync(host);
@@ -83,7 +92,7 @@ async function cutAll(diskName, storage, seed) {
     const before = read();
     if (!isLast) disk.cut(`${number}`);
     const what = isLast ? await disk.end(writers) : "as it was";
-    // LazyFS has ended, and without it nothing is acknowledged: so all acknowledged calls were before.
+    // LazyFS has ended, and without it no calls are acknowledged, so all acknowledged calls were before the cut.
     const isEnd = isLast && diskName === "lazyfs";
     cuts.push({ name: isEnd ? "root" : `${number}`, what, before: isEnd ? read() : before, after: read() });
   }
@@ -114,10 +123,13 @@ async function cutAll(diskName, storage, seed) {
   if (process.exitCode === undefined) rmSync(folder, { recursive: true });
 }
 
-/** What LazyFS has written to its root is what a power cut leaves. @param {string} folder @param {string} storage @param {(below: number) => number} random @returns {Promise<Disk>} */
+/**
+ * Mounts LazyFS. A power cut leaves what it has written to its root. @param {string} folder @param {string} storage
+ * @param {(below: number) => number} random @returns {Promise<Disk>}
+ */
 async function mountLazyFs(folder, storage, random) {
   const [mounted, fifo, config] = ["mounted", "faults", "lazyfs.toml"].map((name) => join(folder, name));
-  // LazyFS reads no more than 100 bytes of a command, and a torn write's has the path.
+  // The path is short: LazyFS reads no more than 100 bytes of a command, and the command for a torn write has the path.
   const root = join(place, "r");
   if (!mounted || !fifo || !config) throw new Error("unreachable");
   mkdirSync(root);
@@ -208,7 +220,7 @@ async function startWriter(storage, store, ledger, seed) {
   return { hasEnded, kill, complaint: () => complaint };
 }
 
-/** How often SQLite's log began anew: the third number in it. @param {string} log */
+/** Returns how many times SQLite's log has restarted, which is the third number in the log. @param {string} log */
 function readRestarts(log) {
   return existsSync(log) && statSync(log).size >= 16 ? readFileSync(log).readUInt32BE(12) : 0;
 }
@@ -216,7 +228,7 @@ function readRestarts(log) {
 /** @param {() => boolean} isTrue @param {string} what */
 async function until(isTrue, what) {
   for (let tries = 0; !isTrue(); tries++) {
-    if (tries > 3_000) throw new Error(`It isn't so after 30 s that ${what}.`);
+    if (tries > 3_000) throw new Error(`After 30 s, it still isn't true that ${what}.`);
     await pause(10);
   }
 }

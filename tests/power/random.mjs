@@ -1,5 +1,5 @@
 // @ts-check
-/** @param {number} seed @returns {(below: number) => number} The same numbers for the same seed. */
+/** @param {number} seed @returns {(below: number) => number} Returns random numbers that depend only on the seed. */
 export function randomBy(seed) {
   let state = (seed % 2_147_483_646) + 1;
   return (below) => {

@@ -1,7 +1,8 @@
 // @ts-check
-// node store.mjs write <storage> <folder> <ledger> <seed>: saves, appends and removes at random until it is killed. Each call is
-// a line of the ledger before it begins, and another one once it is acknowledged.
-// node store.mjs check <storage> <cuts>: compares the stores that power cuts have left with their ledgers, and appends to them.
+// node store.mjs write <storage> <folder> <ledger> <seed>: saves, appends and removes at random until it is killed.
+// Writes a line to the ledger before each call, and another line once the call is acknowledged.
+// node store.mjs check <storage> <cuts>: compares the stores that power cuts have left with the ledgers, and appends to
+// them.
 import { createHash } from "node:crypto";
 import { openSync, readFileSync, writeSync } from "node:fs";
 import { basename } from "node:path";
@@ -9,12 +10,13 @@ import { openAdapter } from "../crash/open-adapter.mjs";
 import { randomBy } from "./random.mjs";
 
 /**
- * `adds`: the keys of what the call stores, in the order of their sequences.
+ * `adds`: the keys of the items that the call stores, in the order of their sequences.
  *
  * @typedef {{ taskId: string, adds: string[], removes: string[], isLazy: boolean }} Call
  * @typedef {{ call: string } & Call | { done: string, sequence?: number }} Line
  * @typedef {{ taskId: string, fate: "must" | "lazy" | "may" | "gone", batch: string[], sequence?: number, isRemoved?: true }} Item
- * @typedef {{ folder: string, what: string, before: string[], after: string[] }} Cut The ledgers just before and after it.
+ * @typedef {{ folder: string, what: string, before: string[], after: string[] }} Cut `before` and `after` are the
+ * ledgers just before and after the cut.
  * @typedef {{ acknowledged: number, lazyLost: number, wrong: string[] }} Verdict
  */
 const createdAt = "2026-01-02T03:04:05.678Z";
@@ -119,7 +121,10 @@ async function check({ folder, before, after }) {
   return { acknowledged, lazyLost, wrong };
 }
 
-/** What must be there. A call that wasn't acknowledged before the cut may have happened. @param {string[]} before @param {string[]} after */
+/**
+ * Returns the expected items. A call that wasn't acknowledged before the cut may have taken effect. @param {string[]}
+ * before @param {string[]} after
+ */
 function expect(before, after) {
   /** @type {Map<string, Item>} */
   const items = new Map();
@@ -163,7 +168,7 @@ async function all(found) {
   return items;
 }
 
-/** Half of it is the same in all payloads of that size. @param {string} key */
+/** Returns a payload. Half of it is the same in all payloads of the same size. @param {string} key */
 function payloadOf(key) {
   const size = createHash("sha256").update(key).digest().readUInt16BE() % 4_000;
   const text = createHash("shake256", { outputLength: size }).update(key).digest("hex");

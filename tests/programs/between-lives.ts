@@ -1,4 +1,4 @@
-// What happens to a task between two lives.
+// Changes a task between two lives.
 import type { CheckpointManager, TaskRecord } from "waymark";
 import { type RunNote, readRunNote } from "../../src/contract/run-note.js";
 import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
@@ -9,7 +9,7 @@ import { errorCode } from "./error-code.js";
 import type { Seen } from "./seen.js";
 import type { ProgramState } from "./walk.js";
 
-/** Does it. Resolves to what is to be noted, and to what is wrong. */
+/** Makes the change. Resolves to the lines to note and to the violations. */
 export async function changeBetween(
   manager: CheckpointManager,
   task: string,
@@ -18,7 +18,7 @@ export async function changeBetween(
 ): Promise<Seen | string | undefined> {
   if (first === undefined || first === "restart" || !(await manager.has(task))) return undefined;
   const records = await collect(manager.records(task));
-  // Half of them near the end, where a run may have failed.
+  // Half of the chosen records are near the end, where a run may have failed.
   const chosen = at % 2 === 0 ? records[at % records.length] : records.at(-1 - (at % 3));
   if (chosen === undefined) return undefined;
   try {
@@ -30,13 +30,13 @@ export async function changeBetween(
     else await manager.rewind(task, chosen.sequence);
     return await noteBranch(manager, task, branch, point);
   } catch (error) {
-    // A task may have events alone, and a cancelled task stays so.
+    // A task may have only events, and a cancelled task stays cancelled.
     if (!["CHECKPOINT_NOT_FOUND", "RUN_CANCELLED"].includes(errorCode(error))) throw error;
     return undefined;
   }
 }
 
-/** If the run has failed, drops its results from one of its steps on. */
+/** If the run has failed, drops its results, starting with one of its steps. */
 async function retry(manager: CheckpointManager, task: string, at: number): Promise<Seen | undefined> {
   const newest = await manager.latest(task);
   const run = newest && (await readRun(manager, newest));
@@ -48,7 +48,7 @@ async function retry(manager: CheckpointManager, task: string, at: number): Prom
   return { is: "dropped", task, generation: run.generation, at: turnIn(newest.state), from };
 }
 
-/** Another version or another input is refused, and calls nothing. */
+/** Checks that another version or input is refused, and that nothing is called. */
 async function refuse(manager: CheckpointManager, task: string, isInput: boolean): Promise<string | undefined> {
   const other = isInput ? ({ input: { order: 8 }, ifVersionChanged: "resume" } as const) : { version: "another" };
   const refused = await manager.run(task, () => "ran", other).catch((error: unknown) => errorCode(error));
@@ -56,7 +56,7 @@ async function refuse(manager: CheckpointManager, task: string, isInput: boolean
   return refused === "ran" ? `${task} ran with ${JSON.stringify(other)}` : undefined;
 }
 
-/** What the run was doing at a record. */
+/** Returns the run's turn at a record. */
 async function pointAt(
   manager: CheckpointManager,
   task: string,
@@ -69,7 +69,7 @@ async function pointAt(
   return newest !== undefined && "status" in newest ? readRunNote(newest) : undefined;
 }
 
-/** What the branch has taken along: all results up to its point, of the same turn. */
+/** Notes the answers that the branch has copied: all results of the same turn up to the branch's point. */
 async function noteBranch(
   manager: CheckpointManager,
   from: string,
@@ -101,7 +101,7 @@ async function noteBranch(
   };
 }
 
-/** The events of which nothing says yet whether the function got them, or the wait's signal has aborted. */
+/** Lists events for which it is unknown whether the function got them or the wait's signal aborted first. */
 async function listUndecided(manager: CheckpointManager, task: string, generation: string): Promise<readonly string[]> {
   const undecided = new Map<number, string>();
   for await (const record of manager.records(task, { kinds: ["step", "mark"] })) {

@@ -1,9 +1,9 @@
-// A random program, and what happens in its lives.
+// Generates a random program and the faults of its lives.
 import fc from "fast-check";
 import type { Fault } from "./disturbed.js";
 import { type Change, changeable, changes, type Program, programs } from "./program.js";
 
-/** An event that is sent before the write with this number, or before the one that pauses the run. */
+/** An event that is sent before the write with this number, or before the write that pauses the run. */
 export interface Sending {
   readonly before: number | "pause";
   readonly name: number;
@@ -11,27 +11,27 @@ export interface Sending {
   readonly copies: number;
 }
 
-/** What happens to one life. */
+/** The faults and settings of one life. */
 export interface Life {
   readonly fault: Fault | undefined;
   readonly sendings: readonly Sending[];
-  /** What was done before, if the task has begun. */
+  /** The change before the life, if the task has begun. */
   readonly first: "rewind" | "restart" | "retry" | "fork" | "refuse" | undefined;
-  /** Chooses a record for it. */
+  /** A number that chooses the record for the change. */
   readonly at: number;
   readonly change: Change | undefined;
-  /** Whether the steps that have an input get another one. */
+  /** Whether steps with an input get another input. */
   readonly changesInput: boolean;
-  /** At which write of the next life this one continues, if it is frozen. */
+  /** If this life is frozen: the write of the next life at which it continues. */
   readonly thawsAt: number;
-  /** Whether a worker runs the task, where that is allowed. Otherwise `manager.run` does. */
+  /** Whether a worker runs the task if that is allowed. If not, `manager.run` runs it. */
   readonly isWorked: boolean;
 }
 
 export interface Case {
   readonly program: Program;
   readonly hasInput: boolean;
-  /** Whether the storage tells of its changes. Otherwise waits poll. */
+  /** Whether the storage reports its changes. If not, waits poll. */
   readonly isWatched: boolean;
   /** Whether another process follows the task. */
   readonly isFollowed: boolean;
@@ -85,7 +85,7 @@ export const cases: fc.Arbitrary<Case> = fc
   })
   .map((one) => (one.forksEnd || one.lives.some(isOther) ? { ...one, program: changeable(one.program) } : one));
 
-/** Whether the notes of a life don't tell all that is recorded, or what its function calls. */
+/** Whether the notes of a life don't show everything that is recorded or that its function calls. */
 function isOther({ first, change }: Life): boolean {
   return first === "rewind" || first === "fork" || change !== undefined;
 }

@@ -1,5 +1,5 @@
-// What single calls promise: the key of a step, the limit of a wait, and the event that came in time (docs/runs.md,
-// docs/waiting.md).
+// Checks the promises of single calls: the key of a step, the limit of a wait, and the event that came in time
+// (docs/runs.md, docs/waiting.md).
 import { MESSAGE } from "./program.js";
 import { isStop, type Seen } from "./seen.js";
 
@@ -7,7 +7,7 @@ export function callViolations(seen: readonly Seen[]): readonly string[] {
   return [...keyViolations(seen), ...limitViolations(seen), ...lateViolations(seen)];
 }
 
-/** All attempts of a step have one key, and no other step has it. */
+/** Checks that all attempts of a step have the same key, and that no other step has it. */
 function keyViolations(seen: readonly Seen[]): readonly string[] {
   const keys = new Map<string, string>();
   const steps = new Map<string, string>();
@@ -23,13 +23,13 @@ function keyViolations(seen: readonly Seen[]): readonly string[] {
   });
 }
 
-/** A wait's limit and a sleep's date are those with which it began. */
+/** Checks that waits keep the limits and sleeps the dates with which they began. */
 function limitViolations(seen: readonly Seen[]): readonly string[] {
   const violations: string[] = [];
   const begun = new Map<string, { readonly turn: number; readonly until: string }>();
   const inputs = new Set(seen.flatMap((line) => (line.is === "body" ? (line.input ?? []) : [])));
   for (const line of seen) {
-    // These drop the starts of waits, too.
+    // Dropped results and changed inputs also drop the starts of waits.
     if (line.is === "dropped" || inputs.size > 1) begun.clear();
     if (line.is !== "waiting" && line.is !== "got") continue;
     const wait = `${line.task}, generation ${line.generation}: "${line.title}"`;
@@ -48,18 +48,18 @@ function limitViolations(seen: readonly Seen[]): readonly string[] {
 
 type Called = Extract<Seen, { readonly is: "called" }>;
 
-/** One life of a task, until now. */
+/** The current life of a task. */
 interface Now {
   readonly life: string;
-  /** The waits for events that are open, without those that have a limit. */
+  /** The open waits for events that have no limit. */
   readonly open: Map<string, Called>;
-  /** For each sleep that waits: its date, and the waits that were open when it began. */
+  /** For each sleep that hasn't ended: its date, and the waits that were open when it began. */
   readonly asleep: Map<string, { readonly untilMs: number; readonly beside: readonly Called[] }>;
-  /** The events that came, and that nothing has received. */
+  /** The events that have come but haven't been received. */
   readonly arrived: Map<string, Extract<Seen, { readonly is: "arrived" }>>;
 }
 
-/** An event that comes before a sleep beside its wait is over ends the wait first. */
+/** Checks that an event ends its wait before a simultaneous sleep ends, if the event comes before the sleep is over. */
 function lateViolations(seen: readonly Seen[]): readonly string[] {
   const now = new Map<string, Now>();
   return seen.flatMap((line, at) => {
@@ -67,7 +67,7 @@ function lateViolations(seen: readonly Seen[]): readonly string[] {
       now.set(line.task, { life: line.life, open: new Map(), asleep: new Map(), arrived: new Map() });
     const own = "task" in line ? now.get(line.task) : undefined;
     if (own === undefined || ("life" in line && line.life !== own.life)) return [];
-    // Once the run has stopped, a call may end or not.
+    // Once the run has stopped, calls may or may not end.
     if (isStop(line)) now.delete(line.task);
     if (line.is === "called" && isEventTitle(line.title)) own.open.set(line.title, line);
     if (line.is === "arrived") own.arrived.set(line.id, line);
@@ -80,7 +80,7 @@ function lateViolations(seen: readonly Seen[]): readonly string[] {
     own.open.delete(line.title);
     own.arrived.delete(line.value.replace("event ", ""));
     const { untilMs = 0, beside = [] } = own.asleep.get(line.title) ?? {};
-    // If its signal has ended the wait, it has given the event back.
+    // A wait that its signal has ended returns its event, which is pending again.
     const open = beside.filter((wait) => own.open.get(wait.title) === wait && !isAborted(wait, seen.slice(at)));
     return open.flatMap(({ task, title }) =>
       [...own.arrived.values()]

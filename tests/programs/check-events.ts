@@ -1,28 +1,28 @@
-// What becomes of each event (docs/waiting.md): it is received once, and isn't lost.
+// Checks that each event is received once and isn't lost (docs/waiting.md).
 import type { Seen } from "./seen.js";
 import { originOf } from "./seen-lives.js";
 
-/** Where a function got an event. */
+/** The place where a function got an event. */
 interface Receipt {
   /** The turn and the wait. */
   readonly place: string;
   readonly generation: string;
-  /** `undefined` if a fork or a rewind took the receipt along. */
+  /** `undefined` if a fork or a rewind copied the receipt. */
   readonly code: number | undefined;
 }
 
 export class EventsCheck {
   readonly #report: (violation: string) => void;
   readonly #sent = new Map<string, Extract<Seen, { readonly is: "sent" }>>();
-  /** By task and event. `undefined` once it was given back. */
+  /** The receipts by task and event. A receipt is `undefined` once its event is pending again. */
   readonly #receipts = new Map<string, Map<string, Receipt | undefined>>();
-  /** The tasks that were forked or rewound, and of which nobody has noted what was taken along. */
+  /** The tasks that were forked or rewound without a note of the copied receipts. */
   readonly #loose = new Set<string>();
-  /** The places of each task's waits that the last life to call them left without an answer. It may have been killed with a receipt. */
+  /** Each task's waits that the last life to call them left without an answer. A killed life may have a receipt. */
   readonly #open = new Map<string, Map<string, string>>();
-  /** Those that were rewound. */
+  /** The tasks that were rewound. */
   readonly #rewound = new Set<string>();
-  /** The events that were refused in a task that forks were made of. The refusals stay there. */
+  /** The events that were refused in a task with forks. The forks don't have the refusals. */
   readonly #refused = new Set<string>();
 
   constructor(seen: readonly Seen[], report: (violation: string) => void) {
@@ -51,8 +51,8 @@ export class EventsCheck {
     if (other === undefined) return;
     const isSameRun = other.generation === receipt.generation;
     const isElsewhere = other.place !== receipt.place && (other.code ?? receipt.code) === receipt.code;
-    // After a rewind or a fork, the wait may get the receipt that was taken along. After a change of the code, an event of
-    // a wait that it has no longer is pending again.
+    // After a rewind or a fork, the wait may get the copied receipt. After a change of the code, the events of removed
+    // waits are pending again.
     const isBranch = this.#rewound.has(task) || other.code === undefined;
     if (this.isLoose(task) ? isSameRun && isElsewhere : isElsewhere || !(isSameRun || isBranch))
       this.#report(
@@ -60,14 +60,14 @@ export class EventsCheck {
       );
   }
 
-  /** The event is pending again, unless another wait has received it since. */
+  /** Makes the event pending again, unless another wait has received it since. */
   giveBack(task: string, id: string, { place, generation }: Pick<Receipt, "place" | "generation">): void {
     const receipt = this.#of(task).get(id);
     if (receipt === undefined || (receipt.place === place && receipt.generation === generation))
       this.#of(task).set(id, undefined);
   }
 
-  /** A wait without an answer may have a recorded receipt, also of an event that was given back. */
+  /** Notes a wait without an answer. It may have a recorded receipt, even of an event that is pending again. */
   leaveOpen(task: string, place: string, title: string): void {
     const event = title.replace(/ \d+$/, "");
     const open = this.#open.get(task) ?? new Map<string, string>();
@@ -76,17 +76,17 @@ export class EventsCheck {
       if (receipt === undefined && this.#sent.get(id)?.event === event) this.doubt(task, id);
   }
 
-  /** The wait has an answer. */
+  /** Notes that the wait has an answer. */
   close(task: string, place: string): void {
     this.#open.get(task)?.delete(place);
   }
 
-  /** The event may be pending again. */
+  /** Notes that the event may be pending again. */
   doubt(task: string, id: string): void {
     this.#of(task).delete(id);
   }
 
-  /** A fork has the receipts of its origin, and a branch gets those again that were in its turn. */
+  /** Notes a branch. A fork has the receipts of its origin, and a branch gets the receipts of its turn again. */
   branch({ task, from, generation, at, carried, undecided }: Extract<Seen, { readonly is: "branched" }>): void {
     if (task === from) this.#rewound.add(task);
     else for (const [id, receipt] of this.#of(from)) this.#of(task).set(id, receipt && { ...receipt, code: undefined });
@@ -95,7 +95,7 @@ export class EventsCheck {
     for (const id of undecided) this.doubt(task, id);
   }
 
-  /** @param isPlain - Whether the task had one generation, and one code. */
+  /** @param isPlain - Whether the task had only one generation and one version of the code. */
   assertListed({ task, id, status }: Extract<Seen, { readonly is: "event" }>, isPlain: boolean): void {
     if (task !== originOf(task) && this.#refused.has(id)) return;
     if (status === "refused") {
@@ -125,7 +125,7 @@ export function isEvent(answer: string): boolean {
   return answer.startsWith("event ");
 }
 
-/** The event of an answer. */
+/** Returns the id of an answer's event. */
 export function idOf(answer: string): string {
   return answer.slice("event ".length);
 }

@@ -1,4 +1,4 @@
-// One turn of a run, in all lives: what a run promises of its answers (docs/runs.md).
+// Checks the answers of one turn of a run in all lives against the promises of runs (docs/runs.md).
 import { isEvent } from "./check-events.js";
 import { LEFT } from "./program.js";
 import { isStop, type SeenInTurn } from "./seen.js";
@@ -13,9 +13,9 @@ type Made = Line & Extract<SeenInTurn, { readonly is: "made" }>;
 /** An answer that a run's function got. */
 interface Answer {
   readonly value: string;
-  /** What is kept of an error. */
+  /** The stored part of an error. */
   readonly error: string | undefined;
-  /** Of the call: a result that another input has made is no answer. */
+  /** The input of the call: a result for another input isn't an answer. */
   readonly input: number | undefined;
 }
 
@@ -23,32 +23,32 @@ export interface TurnRules {
   report(what: string): void;
   findMade(value: string): Made | undefined;
   receive(title: string, value: string, code: number): void;
-  /** An event is pending again. */
+  /** Notes that an event is pending again. */
   giveBack(title: string, value: string): void;
-  /** A wait has got no answer, and its turn may continue. */
+  /** Notes that a wait got no answer and its turn may continue. */
   leaveOpen(title: string): void;
-  /** A wait has got an answer. */
+  /** Notes that a wait got an answer. */
   close(title: string): void;
-  /** An event may be pending again. */
+  /** Notes that an event may be pending again. */
   doubt(value: string): void;
-  /** Whether lives of the task, or of the one that it is a fork of, had different code. */
+  /** Whether lives of the task, or of the task that it was forked from, had different code. */
   isCodeChanged(): boolean;
   /** Whether the task is a fork or was rewound, and nobody has noted what it took along. */
   isLoose(): boolean;
 }
 
-/** One turn of one generation, in all lives. */
+/** Checks one turn of one generation in all lives. */
 export class TurnCheck {
   readonly #rules: TurnRules;
-  /** The answers that are recorded for good, in the order in which functions got them. */
+  /** The answers that are recorded permanently, in the order in which functions got them. */
   readonly #agreed = new Map<string, Answer>();
   /** The order of the answers for each version of the code. */
   readonly #orders = new Map<number, string[]>();
-  /** What is dropped if a life has recorded that before it was killed: its failure, or the other input of a step. */
+  /** The results that are dropped if a killed life had recorded its failure or a step's other input. */
   #mayBeDropped: ReadonlySet<string>[] = [];
-  /** The steps that the next life tries again if the failure of the last one is recorded. */
+  /** The steps that the next life tries again if the failure of the last life is recorded. */
   #lastDropped: readonly string[] = [];
-  /** The steps with `atMostOnce` that have begun, and whose end no function got; the life that began them. */
+  /** The steps with `atMostOnce` that have begun but whose result no function got, and the life that began them. */
   readonly #onceBegan = new Map<string, { readonly life: string; readonly input: number | undefined }>();
   /** The steps that earlier lives have called; `undefined` if the turn may have more of another generation. */
   #called: Set<string> | undefined = new Set();
@@ -59,7 +59,7 @@ export class TurnCheck {
     this.#rules = rules;
   }
 
-  /** @param lines - Of this life, in this turn. */
+  /** @param lines - The lines of this life in this turn. */
   take(all: readonly Line[], { lines: ownLines, ended, isLate }: Life): void {
     const refused = new Set(all.flatMap((line) => (line.is === "refused" && !line.isStopped ? line.title : [])));
     const lines = withCountedSaves(all, refused);
@@ -78,7 +78,7 @@ export class TurnCheck {
       } else if (line.is === "made" && line.title === LEFT) this.#left = line.value;
       else if (line.is === "body") this.#ran(line, got, isLate(line));
       else if (line.is === "got") {
-        // A wait whose signal aborts once the function has ended isn't recorded.
+        // A wait whose signal aborts after the end of the function isn't recorded.
         if (hasEnded && line.kind === "wait" && line.isError) continue;
         this.#got(line, calls.get(line.title)?.input, got, !hasEnded);
         if (line.isError) lastErrors.push(line.title);
@@ -110,7 +110,7 @@ export class TurnCheck {
     else this.#mayBeDropped.push(dropped);
   }
 
-  /** A fork or a rewind took these answers along. */
+  /** Notes the answers that a fork or a rewind copied. */
   carry(carried: readonly (readonly [title: string, value: string])[]): void {
     // It may also have taken starts along.
     this.#called = undefined;
@@ -120,25 +120,25 @@ export class TurnCheck {
     }
   }
 
-  /** The run ends after the step that isn't awaited, and only if that has succeeded. */
+  /** Checks that the run completes after the unawaited step, and only if that step has succeeded. */
   #assertLeft(ended: Life["ended"]): void {
     if (ended === "failed") this.#lastDropped = [LEFT];
     if (ended !== "completed" || this.#left?.startsWith("planned") === false) return;
     this.#rules.report(`the run completed, though its step "${LEFT}" ${this.#left ? "has failed" : "hasn't ended"}`);
   }
 
-  /** No error of the last failure was to be tried again. */
+  /** Checks that none of the last failure's steps should have been tried again. */
   assertStuck(): void {
     if (this.#lastDropped.length > 0)
       this.#rules.report(`${this.#lastDropped.join(", ")} wasn't tried again after the failure`);
   }
 
-  /** Drops the results from a step on. */
+  /** Drops the results of a step and of all later ones. */
   dropFrom(from: string): void {
     if (this.#agreed.has(from)) this.#dropLater(from, new Set());
-    // A rewind or a fork has taken it along, and no function has got it since.
+    // A rewind or a fork has copied the result, and no function has got it since.
     else this.#mayDrop([...this.#agreed.keys()].map((title) => new Set([title])));
-    // Their starts are dropped too.
+    // The starts of steps are also dropped.
     this.#onceBegan.clear();
   }
 
@@ -153,7 +153,7 @@ export class TurnCheck {
     }
     if (!isOnce || isLate) return;
     const other = this.#onceBegan.get(title);
-    // With another input, a result that is recorded, and that no function got, doesn't count.
+    // A recorded result that no function got doesn't count for another input.
     if (other !== undefined && other.life !== life && other.input === input)
       this.#rules.report(`"${title}" may run once, and began in ${other.life} and in ${life}`);
     this.#onceBegan.set(title, { life, input });
@@ -167,7 +167,7 @@ export class TurnCheck {
       this.#rules.report(`"${title}" answered ${JSON.stringify(value)}, and ${JSON.stringify(agreed.value)} before`);
     if (error !== agreed?.error && agreed?.error !== undefined)
       this.#rules.report(`"${title}" threw ${error}, and ${agreed.error} before`);
-    // What ends once the function has ended, or the run has stopped, may be answered or not, in each life.
+    // A call that ends after the function or after a stop of the run may or may not be answered in each life.
     if (isInTime) this.#assertOrder(title, code, got);
     if (agreed === undefined) {
       if (isEvent(value)) this.#rules.receive(title, value, code);
@@ -180,14 +180,14 @@ export class TurnCheck {
       if (made?.title === title && made.input !== input)
         this.#rules.report(`"${title}" answered ${value}, which it made with the input ${made.input}, not ${input}`);
       this.#agreed.set(title, { value, error, input });
-      // What may have been dropped before was an earlier answer.
+      // Only an earlier answer of this call may have been dropped.
       this.#mayBeDropped = this.#mayBeDropped.map((titles) => new Set([...titles].filter((other) => other !== title)));
       this.#onceBegan.delete(title);
     }
     got.add(title);
   }
 
-  /** In each life with the same code, the answers come in the same order. */
+  /** Checks that the answers come in the same order in each life with the same code. */
   #assertOrder(title: string, code: number, got: ReadonlySet<string>): void {
     const order = this.#orders.get(code) ?? [];
     this.#orders.set(code, order);
@@ -202,8 +202,8 @@ export class TurnCheck {
   }
 
   /**
-   * When a turn ends, all has been answered that was answered before, by the same code. An event whose wait isn't in this
-   * code is pending again, once the end is stored.
+   * Checks that a turn ends only after all calls that the same code had answers for have been answered. Once the end is
+   * stored, an event whose wait isn't in this code is pending again.
    */
   #assertWhole({ code }: Line, got: ReadonlySet<string>, isStored: boolean): void {
     const missing = this.#orders.get(code)?.filter((title) => !got.has(title) && !this.#dropWith(title)) ?? [];
@@ -220,7 +220,7 @@ export class TurnCheck {
     return agreed !== undefined && agreed.input !== input;
   }
 
-  /** Drops an answer, and those recorded later that the function hasn't got. */
+  /** Drops an answer, and later answers that the function hasn't got. */
   #dropLater(title: string, got: ReadonlySet<string>): void {
     const [first, ...others] = this.#laterThan(title, got);
     if (first !== undefined) this.#drop(first);
@@ -235,7 +235,7 @@ export class TurnCheck {
     }
   }
 
-  /** This answer with those recorded later. Once the code has changed, functions may have got them in another order. */
+  /** Returns an answer and the later ones. After a change of the code, functions may have got them in another order. */
   #laterThan(title: string, got: ReadonlySet<string>): readonly ReadonlySet<string>[] {
     const titles = [...this.#agreed.keys()];
     const left = titles.filter((other) => !got.has(other) && other !== title);
@@ -243,7 +243,7 @@ export class TurnCheck {
     return [new Set([title, ...left.filter((other) => titles.indexOf(other) > titles.indexOf(title))])];
   }
 
-  /** Whether an earlier life may have dropped the answer. If so, it has dropped others with it. */
+  /** Whether an earlier life may have dropped the answer. If so, also drops the answers that were dropped with it. */
   #dropWith(title: string): boolean {
     const dropped = this.#mayBeDropped.filter((titles) => titles.has(title));
     this.#mayBeDropped = this.#mayBeDropped.filter((titles) => !titles.has(title));
@@ -257,7 +257,7 @@ export class TurnCheck {
       if (answer !== undefined && isEvent(answer.value)) this.#rules.giveBack(title, answer.value);
       this.#agreed.delete(title);
     }
-    // The function may make the calls after a dropped one later, or not at all.
+    // The function may make the calls after a dropped call later or not at all.
     for (const order of this.#orders.values()) {
       const first = order.findIndex((title) => titles.has(title));
       if (first !== -1) order.splice(first);
@@ -265,7 +265,9 @@ export class TurnCheck {
   }
 }
 
-/** The lines, with saves numbered as a run does, which doesn't count a refused one. Whether one is refused may change. */
+/**
+ * Returns the lines with saves numbered like in a run, which doesn't count refused saves. Refusals may differ by life.
+ */
 function withCountedSaves(lines: readonly Line[], refused: ReadonlySet<string>): readonly Line[] {
   const titles = new Titles();
   const counted = new Map<string, string>();

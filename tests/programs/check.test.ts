@@ -79,7 +79,7 @@ it.each([
     { is: "ended", life: "life-1", task: "t", how: "failed" },
     { is: "dropped", task: "t", generation: "g", at: 0, from: "event a" },
     ...inLife("life-2", [began, ...again]),
-    // It is started again.
+    // The task is started again.
     ...inLife("life-3", [began, { is: "returned", result: [] }]).map((line) => ({ ...line, generation: "h" })),
     { is: "ended", life: "life-3", task: "t", how: "completed" },
     { is: "event", task: "t", id: "sent-1", status: "received" },

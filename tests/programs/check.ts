@@ -1,4 +1,4 @@
-// Compares what the processes of a program have noted with what a run promises (docs/runs.md, docs/waiting.md).
+// Checks the notes of a program's processes against the promises of runs (docs/runs.md, docs/waiting.md).
 import { callViolations } from "./check-calls.js";
 import { EventsCheck, idOf } from "./check-events.js";
 import { TurnCheck, type TurnRules } from "./check-turn.js";
@@ -8,9 +8,9 @@ import { groupBy, keyOf, type Life, livesIn, originOf } from "./seen-lives.js";
 type Made = Extract<Seen, { readonly is: "made" }>;
 
 /**
- * What is wrong, in words.
+ * Returns descriptions of the violations.
  *
- * @param seen - In the order in which it was noted.
+ * @param seen - The notes, in their order.
  */
 export function violationsIn(seen: readonly Seen[]): readonly string[] {
   const check = new ProgramCheck(seen);
@@ -19,11 +19,11 @@ export function violationsIn(seen: readonly Seen[]): readonly string[] {
 
 class ProgramCheck {
   readonly violations: string[] = [];
-  /** By task, generation and turn. */
+  /** The checks by task, generation and turn. */
   readonly #turns = new Map<string, TurnCheck>();
   /** The turn of the last life of each task. */
   readonly #latest = new Map<string, TurnCheck>();
-  /** By the values that steps' functions have made. */
+  /** The calls of steps' functions, by the values that they made. */
   readonly #made = new Map<string, Made>();
   readonly #events: EventsCheck;
   /** The generations of each task, and the versions of its code. */
@@ -31,7 +31,7 @@ class ProgramCheck {
   readonly #codes = new Map<string, Set<number>>();
   /** The inputs of each task and its forks, as JSON. */
   readonly #inputs = new Map<string, string>();
-  /** The generations that have branched off a run that had ended. They may begin with the state of a milestone. */
+  /** The generations that branched off an ended run. They may begin with the state of a milestone. */
   readonly #afterEnd = new Set<string>();
   readonly #saved = new Set<string>();
   /** The states with which turns may begin. */
@@ -75,7 +75,7 @@ class ProgramCheck {
         first.at > 0 &&
         !this.#mayBegin(first.generation, first.at, JSON.stringify(first.state))
       )
-        this.#report(first, `turn ${first.at} began with a state that no turn has given`);
+        this.#report(first, `turn ${first.at} began with a state that no turn has passed on`);
       this.#turn(first).take(lines, life);
     }
   }
@@ -84,7 +84,7 @@ class ProgramCheck {
     return this.#statesOf(at).has(state) || (this.#afterEnd.has(generation) && this.#saved.has(state));
   }
 
-  /** The input stays, also that of a fork or after a restart. */
+  /** Checks that the input stays the same, even in a fork or after a restart. */
   #assertInput(task: string, input: string): void {
     const before = this.#inputs.get(originOf(task)) ?? input;
     this.#inputs.set(originOf(task), before);

@@ -1,4 +1,5 @@
-// The storage of a life: it can be killed at a write, or stopped there for a while, in one process with all others.
+// The storage of a life. At a write, it imitates a kill or a stop of the life's process, while all lives share a
+// process.
 import { type StorageAdapter, StorageError } from "waymark";
 import type { CheckpointDraft } from "waymark/adapter";
 import { readRunNote } from "../../src/contract/run-note.js";
@@ -7,10 +8,11 @@ import { deferred } from "../support/deferred.js";
 import { withMembers } from "../support/with-members.js";
 
 /**
- * What happens at the write with this number. `killed`: neither it nor anything later returns. `stored`: so, but it is
- * stored. `frozen`: nothing returns until {@link Disturbed.thaw}. `failed`: it fails. `unsure`: so, but it is stored, and may be
- * tried again. `unread`: from then on, all reads fail. The other ones are up to the caller: `robbed`: when the run first waits without a time limit, another
- * holder has taken its lease. `contested`: another one asks for it.
+ * A fault at the write with this number. `killed`: neither this write nor any later call returns. `stored`: the same,
+ * but the write is stored. `frozen`: nothing returns until {@link Disturbed.thaw}. `failed`: the write fails. `unsure`:
+ * the write fails but is stored, and may be tried again. `unread`: all later reads fail. The caller implements the
+ * other faults. `robbed`: when the run first waits without a time limit, another holder takes its lease. `contested`:
+ * another holder asks for the lease.
  */
 export interface Fault {
   readonly after: number;
@@ -27,17 +29,17 @@ export interface Fault {
     | "contested";
 }
 
-/** How a life with this fault may end, beside as one without any. */
+/** The ways in which a life with this fault may end, in addition to those of a life without a fault. */
 export const ENDS: Readonly<Record<Fault["how"], readonly string[]>> = {
   killed: [],
   stored: [],
   frozen: [],
   paused: ["RUN_PAUSED"],
-  // If it fails in a child run, the parent run is paused.
+  // If the write of a child run fails, the parent run is paused.
   failed: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
   unsure: [],
   unread: ["STORAGE_FAILED", "RUN_PAUSED", "stopped"],
-  // Another write may fail between the claim of the one who cancels and the task's new status.
+  // Another write may fail between the canceller's claim and the task's new status.
   cancelled: ["RUN_CANCELLED", "RUN_PAUSED", "LEASE_LOST", "stopped"],
   robbed: ["LEASE_LOST", "stopped"],
   contested: [],
@@ -49,17 +51,17 @@ export interface Disturbed {
   readonly reached: Promise<void>;
   isDead(): boolean;
   thaw(): void;
-  /** The tokens of its leases. */
+  /** The tokens of the life's leases. */
   readonly claimed: readonly (readonly [taskId: string, token: number])[];
-  /** The generation of the last record or checkpoint that a task's run has stored. */
+  /** Returns the generation of the last record or checkpoint that a task's run has stored. */
   generationOf(taskId: string): string;
 }
 
 const NEVER = new Promise<never>(() => undefined);
 
 /**
- * @param before - Called before each write, with its number, or with "pause" if it pauses a run.
- * @param isWatched - Whether the storage tells of its changes.
+ * @param before - Called before each write with its number, or with "pause" if the write pauses a run.
+ * @param isWatched - Whether the storage reports its changes.
  */
 export function disturbed(
   inner: StorageAdapter,
@@ -80,7 +82,7 @@ export function disturbed(
   const pass = async <Answer>(call: () => Promise<Answer>): Promise<Answer> => {
     if (state === "frozen") await thawed.promise;
     if (isDead()) return NEVER;
-    // A killed process gets no answer, of what was under way too.
+    // A killed process gets no answers, not even to earlier calls.
     const settled = await Promise.allSettled([call()]);
     if (state === "frozen") await thawed.promise;
     if (isDead()) return NEVER;
@@ -91,7 +93,7 @@ export function disturbed(
   const write = async <Answer>(isEvent: boolean, call: () => Promise<Answer>): Promise<Answer> => {
     if (isDead()) return NEVER;
     if (state === "frozen") await thawed.promise;
-    // A life isn't frozen while it sends an event, which isn't refused later, and needs no lease.
+    // A life isn't frozen while it sends an event: a late event isn't refused, because it needs no lease.
     const isLeftOut = (fault?.how === "frozen" || fault?.how === "contested") && isEvent;
     writes += Number(!isLeftOut);
     const isHere = !isLeftOut && writes === fault?.after;

@@ -11,7 +11,7 @@ import { isLine } from "./seen-lives.js";
 const RENEWED_AFTER_MS = 11_000;
 
 export class EventSender {
-  /** Not the one of a life, which may be killed. */
+  /** A separate manager, because the manager of a life may be killed. */
   readonly #manager: CheckpointManager;
   readonly #runtime: Runtime;
   readonly #names: readonly string[];
@@ -19,7 +19,7 @@ export class EventSender {
   #sent = 0;
   #asked = 0;
 
-  /** @param names - Of the events for which the program waits. */
+  /** @param names - The names of the events for which the program waits. */
   constructor(manager: CheckpointManager, runtime: Runtime, names: readonly string[], seen: Seen[]) {
     this.#manager = manager;
     this.#runtime = runtime;
@@ -39,7 +39,7 @@ export class EventSender {
   }
 
   /**
-   * Answers a wait that has no time limit, after a while: see {@link answerNow}.
+   * Answers a wait that has no time limit after a while; see {@link answerNow}.
    *
    * @param manager - Of the life.
    * @param isWorked - Whether a worker runs the task. Some waits last until it has suspended the run then.
@@ -60,7 +60,7 @@ export class EventSender {
     await this.answerNow(manager, task, wait, generation, isWorked);
   }
 
-  /** Sends an event to a wait, sometimes after a bad one, or after one for this very wait. */
+  /** Sends an event to a wait, sometimes after a bad event, or after an event for only this wait. */
   async answerNow(manager: CheckpointManager, task: string, wait: WaitPlace, generation: string, isWorked: boolean) {
     this.#sent += 1;
     const number = this.#sent;
@@ -76,7 +76,7 @@ export class EventSender {
       this.#seen.push({ is: "sent", task, event: wait.name, id, isBad, ...place });
       const by = isWorked ? this.#manager : manager;
       const send = () => by.send(task, wait.name, value, { id, wait: one.key });
-      // If the write fails, once more. The life may also have ended, and its manager is closed.
+      // A failed write is tried once more. The life may also have ended, so that its manager is closed.
       const stored = await send()
         .catch(send)
         .catch(() => undefined);
@@ -88,9 +88,10 @@ export class EventSender {
     this.#seen.push({ is: "arrived", task, event, id, nowMs: this.#runtime.now() });
   }
 
-  /** The events that are listed as if their wait were open, though it has ended. */
+  /** Finds events that are listed as if their wait were open although it has ended. */
   async findOpenViolations(task: string): Promise<readonly string[]> {
-    // What a wait answers once the function has ended isn't recorded. If its signal's error ends the run, it is open again.
+    // The answer of a wait isn't recorded after the end of the function. A wait whose signal's error ends the run is
+    // open again.
     const ended = new Set<string>();
     const got = new Set<string>();
     for (const line of this.#seen) {
@@ -100,7 +101,7 @@ export class EventSender {
       if (line.is === "got" && !line.isError && !ended.has(turn))
         got.add(`${line.generation} ${line.at} ${line.title}`);
     }
-    // These open waits again.
+    // Dropped results and changed inputs open waits again.
     if (this.#seen.some((line) => line.is === "dropped" || (line.is === "body" && line.input !== undefined))) return [];
     const events = await this.#manager.events(task);
     const open = events.filter(({ id, wait }) => {
@@ -111,12 +112,12 @@ export class EventSender {
     return open.map(({ id }) => `${task}: the wait of event ${id} is listed as open, and has ended`);
   }
 
-  /** The events that are listed as received, and whose receipt nothing has recorded: it was taken back. */
+  /** Finds events that are listed as received although no wait has recorded a receipt. */
   async findReceiptViolations(task: string): Promise<readonly string[]> {
     const lines = this.#seen.filter(isLine).filter((line) => line.task === task);
     const newest = await this.#manager.latest(task);
     const run = newest && (await readRun(this.#manager, newest));
-    // A receipt of an earlier generation counts, also if no function has got the event.
+    // A receipt of an earlier generation counts even if no function has got the event.
     if (run === undefined || lines.some(({ generation }) => generation !== run.generation)) return [];
     const got = new Set(lines.flatMap((line) => (line.is === "got" ? line.value : [])));
     const recorded = new Set(
@@ -126,10 +127,10 @@ export class EventSender {
     const lost = events.filter(
       ({ id, status }) => status === "received" && !got.has(`event ${id}`) && !recorded.has(id),
     );
-    return lost.map(({ id }) => `${task}: event ${id} is listed as received, and no wait has received it`);
+    return lost.map(({ id }) => `${task}: event ${id} is listed as received, but no wait has received it`);
   }
 
-  /** The key of the newest wait with this title, if its start is recorded. */
+  /** Returns the key of the newest wait with this title, if its start is recorded. */
   async #findKey(task: string, { name, title }: WaitPlace): Promise<string | undefined> {
     for await (const record of this.#manager.records(task, { kinds: ["mark"], order: "newest" })) {
       const { occurrence } = ("recordKey" in record && parseRunKey(record)) || {};

@@ -1,4 +1,4 @@
-// Executes a program on a run, and notes what it sees.
+// Executes a program on a run, and notes its calls and their answers.
 import type { CheckpointManager, NextTurn, Run, Runtime, StepCall } from "waymark";
 import { z } from "zod";
 import { nextTurn } from "../../src/contract/runtime.js";
@@ -8,13 +8,13 @@ import { type Body, type ErrorKind, LEFT, type Part, PLAIN, type Program, type W
 import type { Kind, Seen, SeenInTurn, SeenWhere, WaitPlace } from "./seen.js";
 import { type Calls, isPlanned, type ProgramState, Titles, turnsOf, walkChild, walkTurn } from "./walk.js";
 
-/** What a run's function uses beside its run. */
+/** The environment of a run's function. */
 export interface World {
   readonly life: string;
   readonly code: number;
-  /** The input of the steps that have one. */
+  /** The input of the steps that have an input. */
   readonly input: number;
-  /** How many values the steps have made, those of child runs and of all turns: each is another one. */
+  /** The number of values that steps have made, in child runs and in all turns. It makes each value unique. */
   made: number;
   /** The signal of waits with a deadline. */
   readonly deadline: AbortSignal;
@@ -33,13 +33,13 @@ export interface World {
 type ProgramRun = Run<ProgramState>;
 type CallsOfRun = Pick<Run, "taskId" | "signal" | "step" | "sleepUntil" | "waitFor" | "save">;
 
-/** The value of an event. A schema refuses a bad one. */
+/** The value of an event. A schema refuses a bad value. */
 export interface EventValue {
   readonly id: string;
   readonly isBad: boolean;
 }
 
-/** One turn of the program. */
+/** Executes one turn of the program. */
 export async function executeTurn(
   program: Program,
   run: ProgramRun,
@@ -59,7 +59,7 @@ export async function executeTurn(
   return run.next(end.next, { stage: `turn ${end.next.at}` });
 }
 
-/** The calls of one turn, made on a run. */
+/** Makes the calls of one turn on a run. */
 class RunCalls implements Calls {
   readonly #run: CallsOfRun;
   readonly #world: World;
@@ -78,7 +78,7 @@ class RunCalls implements Calls {
     this.#world.note({ ...this.#where, ...seen });
   }
 
-  /** Notes when the run stops, and of which calls the thrown error contains errors. */
+  /** Notes when the run stops, and the calls whose errors the thrown error contains. */
   async watch<Result>(work: () => Promise<Result>): Promise<Result> {
     const forget = onAbort(this.#run.signal, (reason) => this.note({ is: "stopped", reason: errorCode(reason) }));
     try {
@@ -114,7 +114,7 @@ class RunCalls implements Calls {
     return this.#call("step", name, make, input);
   }
 
-  /** Calls a step, and doesn't await it. */
+  /** Calls a step without awaiting it. */
   leave(fails: number): void {
     this.note({ is: "called", title: LEFT, kind: "step", input: undefined });
     void this.#run.step(LEFT, async (call) => this.#work(LEFT, call, { ...PLAIN, fails }, undefined));
@@ -173,7 +173,7 @@ class RunCalls implements Calls {
     }).then(() => "saved");
   }
 
-  /** The function of a step. */
+  /** Runs the function of a step. */
   async #work(title: string, call: StepCall, body: Body, input: number | undefined): Promise<string> {
     const { key, attempt } = call;
     const { fails, slow, atMostOnce, sends, error, chunks } = body;
@@ -184,7 +184,7 @@ class RunCalls implements Calls {
       await this.#world.send(this.#run.taskId, wait);
     }
     this.#world.made += 1;
-    // No other call makes it, so that an answer tells which call it is of.
+    // Each call makes a unique value, so that an answer shows which call made it.
     const value = `${attempt <= fails ? "planned " : ""}${title} of ${this.#where.life}.${this.#world.made}`;
     for (let number = 0; number < chunks; number++) void call.write({ of: value, number });
     this.note({ is: "made", title, value, input, chunks });
@@ -192,7 +192,7 @@ class RunCalls implements Calls {
     return value;
   }
 
-  /** Notes the call, and its answer at the moment at which the function gets it. */
+  /** Notes the call, and its answer at the moment when the function gets it. */
   #call(kind: Kind, name: string, make: (title: string) => Promise<string>, input?: number): Promise<string> {
     const title = this.#titles.next(kind === "save" ? "save" : "step", name);
     this.note({ is: "called", title, kind, input });
@@ -213,7 +213,7 @@ class RunCalls implements Calls {
   }
 }
 
-/** An error as libraries throw it, with a property that can't be stored. */
+/** Returns an error like those of libraries, with a property that can't be stored. */
 function plannedError(kind: ErrorKind, message: string): Error {
   const socket = { close: () => undefined };
   if (kind === "timeout") return Object.assign(new DOMException(message, "TimeoutError"), { socket });
@@ -226,7 +226,7 @@ function plannedError(kind: ErrorKind, message: string): Error {
   return Object.assign(new RangeError(message, { cause }), { code: "E_PLANNED", details: { tries: 2 }, socket });
 }
 
-/** What an error keeps in all lives, as text. */
+/** Returns the part of an error that is the same in all lives, as text. */
 function shapeOf(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
   const { name, message, cause } = error;
@@ -235,7 +235,7 @@ function shapeOf(error: unknown): string {
   return JSON.stringify([name, message, properties, cause === undefined ? "" : shapeOf(cause), ...errors]);
 }
 
-/** A thrown error, its causes, and the errors of an AggregateError. */
+/** Returns a thrown error, its causes, and the errors of an AggregateError. */
 function partsOf(error: unknown, parts: Set<unknown> = new Set()): Set<unknown> {
   if (parts.has(error)) return parts;
   parts.add(error);

@@ -1,4 +1,4 @@
-// Executes random programs in several processes on one store, which are killed, stopped and drained meanwhile.
+// Executes random programs in several processes on one store. The processes are killed, stopped and drained meanwhile.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, readFileSync } from "node:fs";
@@ -26,7 +26,7 @@ type Given = Pick<Told, "storage" | "place" | "seed"> & {
   readonly folder: string;
   /** The bundled process.ts. */
   readonly program: string;
-  /** The time of the faults. */
+  /** The duration of the faults. */
   readonly seconds: number;
 };
 
@@ -35,16 +35,16 @@ const WORKERS = 2;
 const RUNNERS = 2;
 /** The pause between two faults. */
 const FAULT_MS = 250;
-/** How many tasks each role has that haven't ended. */
+/** The number of unfinished tasks of each role. */
 const OPEN_TASKS = 6;
-/** After so many failures in a row in which nothing ran, a task fails for ever. */
+/** A task fails forever if nothing ran in this many failures in a row. */
 const STUCK_AFTER = 3;
-/** If nothing has happened for so long after the last fault, the tasks that are left wait for ever. */
+/** If nothing has happened for this long after the last fault, the remaining tasks wait forever. */
 const STILL_MS = 20_000;
 const FAULTS = [
   ...(["kill", "kill", "kill", "stop", "drain", "cancel", "rewind", "fork", "send", "send", "send"] as const),
 ];
-/** What may go wrong beside a run that continues, ends or is cancelled meanwhile. */
+/** The errors of a change whose run continues, ends or is cancelled at the same time. */
 const EXPECTED = [
   "CHECKPOINT_CONFLICT",
   "CHECKPOINT_NOT_FOUND",
@@ -54,13 +54,14 @@ const EXPECTED = [
   "RUN_MISMATCH",
 ];
 
-/** Executes programs on several storages side by side. Returns for each what is wrong, in words, and counts. */
+/** Executes programs on several storages in parallel. Returns the violations and counts of each storage. */
 export async function executeInProcesses(all: readonly Given[]) {
   const fleets = all.map((given) => new Fleet(given));
   try {
     await Promise.all(fleets.map((fleet) => fleet.run()));
     const outcomes: Awaited<ReturnType<Fleet["check"]>>[] = [];
-    // After all have ended, since a check takes so long that the server ends another one's transaction.
+    // Checks only after all fleets have ended: a check takes so long that the server would end another fleet's
+    // transaction.
     for (const fleet of fleets) outcomes.push(await fleet.check());
     return outcomes;
   } finally {
@@ -83,10 +84,10 @@ class Fleet {
   #sent = 0;
   #forks = 0;
   #fed = 0;
-  /** Of each failed task: how many steps had run when it was put back, and how often in a row none has since. */
+  /** For each failed task: the steps run when it was last retried, and the number of retries in a row that ran none. */
   readonly #retried = new Map<string, { readonly count: number; readonly idle: number }>();
   readonly #answered = new Set<string>();
-  /** Whether the faults are over. Then no results are dropped any more, so that each task ends or is stuck. */
+  /** Whether the faults are over. From that moment, no results are dropped, so that each task ends or is stuck. */
   #isCalm = false;
   #isEnding = false;
 
@@ -131,7 +132,7 @@ class Fleet {
     const isNamed = (task: string) => this.#violations.some((violation) => /^[^\s,:]+/.exec(violation)?.[0] === task);
     return {
       violations: this.#violations,
-      /** What was seen of the tasks that a violation names. */
+      /** The notes about tasks that a violation names. */
       seen: seen.filter((line) => "task" in line && isNamed(line.task)),
       counts: { ...this.#counts, lives: lives.size, "calls in the history": history.calls },
     };
@@ -167,7 +168,7 @@ class Fleet {
     if (fault === "send") return this.#send(task);
     try {
       if (fault === "cancel") {
-        // Nothing but `run` restarts a cancelled task.
+        // Only `run` restarts a cancelled task.
         if (task.startsWith(CALLED)) await this.#manager.cancel(task, "by the test");
         return;
       }
@@ -195,7 +196,7 @@ class Fleet {
     await Promise.all(Array.from({ length: 1 + this.#chance.below(2) }, send));
   }
 
-  /** Answers the waits that have begun since the last time. */
+  /** Answers the waits that have begun since the last call. */
   async #answer(): Promise<void> {
     for (const line of this.#reader.read()) {
       const key = JSON.stringify(line);
@@ -209,7 +210,7 @@ class Fleet {
     }
   }
 
-  /** The tasks that haven't ended, without those that fail for ever. */
+  /** Returns the tasks that haven't ended, without the stuck ones. */
   async #unfinished(): Promise<readonly string[]> {
     const listed = (await this.#manager.tasks()).filter(({ newest }) => newest.status !== "completed");
     const stuck = new Set(this.#reader.read().flatMap((line) => (line.is === "stuck" ? line.task : [])));
@@ -225,7 +226,7 @@ class Fleet {
     }
   }
 
-  /** Puts the failed tasks of workers back, some from an earlier step on. Resolves to the tasks that are left. */
+  /** Retries the failed tasks of workers, some from an earlier step. Resolves to the tasks that haven't ended. */
   async #retryFailed(): Promise<readonly string[]> {
     const left = await this.#unfinished();
     const bodies = countBodies(this.#reader.read());
@@ -254,7 +255,7 @@ class Fleet {
     if (isRetried > 0) this.#note({ is: "dropped", task, generation, at: state?.at ?? 0, from }, atMs);
   }
 
-  /** Waits until all tasks have ended, or fail for ever. */
+  /** Waits until all tasks have ended or are stuck. */
   async #untilEnded(): Promise<void> {
     this.#isCalm = true;
     for (const child of this.#children.keys()) this.#continue(child);
@@ -289,7 +290,7 @@ class Fleet {
       for (const { id, status } of await this.#manager.events(taskId))
         events.push({ is: "event", task: taskId, id, status });
     }
-    // For the history: everything that is stored.
+    // Reads everything that is stored, so that the history contains it.
     for (const { taskId } of await this.#manager.tasks()) await collect(this.#manager.records(taskId));
     return events;
   }
@@ -333,7 +334,7 @@ class Fleet {
     const child = spawn(process.execPath, [program, JSON.stringify(told)], { stdio: ["pipe", "ignore", "pipe"] });
     const log = join(folder, `${name}.log`);
     child.stderr?.on("data", (text) => appendFileSync(log, text));
-    // A pipe breaks when the process is killed.
+    // The pipe breaks when the process is killed.
     child.stdin?.on("error", () => undefined);
     this.#children.set(child, { role, isStopped: false });
     void once(child, "close").then(([status]) => {

@@ -1,4 +1,4 @@
-// Follows a task through all of its lives, from another process, and compares what came with what is stored.
+// Follows a task through all of its lives from another process, and compares the received records with the stored ones.
 import type { CheckpointManager } from "waymark";
 import { z } from "zod";
 import type { FollowedItem } from "../../src/runs/follower.js";
@@ -17,14 +17,14 @@ export class FollowedTask {
     this.#task = task;
   }
 
-  /** Call it before each life, since a failure ends what follows a task. */
+  /** Starts following. Call it before each life, because a failure ends a follower. */
   follow(): void {
     this.#following ??= this.#take(this.#over.signal).finally(() => {
       this.#following = undefined;
     });
   }
 
-  /** Ends it. Resolves to what is wrong, in words. @param isOver - Whether the task has ended. */
+  /** Ends the follower. Resolves to the violations. @param isOver - Whether the task has ended. */
   async check(isOver: boolean): Promise<readonly string[]> {
     this.#over.abort();
     await this.#following;
@@ -61,7 +61,7 @@ export class FollowedTask {
   }
 }
 
-/** What a step has written is stored before its result: all chunks, in order. */
+/** Checks that all chunks that a step has written are stored before its result, in order. */
 export async function chunkViolations(
   manager: CheckpointManager,
   task: string,
@@ -69,7 +69,7 @@ export async function chunkViolations(
 ): Promise<readonly string[]> {
   const isRefused = (life: string) =>
     seen.some((line) => line.is === "stopped" && line.life === life && line.reason !== "RUN_PAUSED");
-  // A fork takes results along without their chunks.
+  // A fork copies results without their chunks.
   const made = seen.flatMap((line) => (line.is === "made" && line.task === task && !isRefused(line.life) ? line : []));
   const written = new Map(made.map(({ value, chunks }) => [value, chunks]));
   const stored = new Map<string, number[]>();

@@ -17,19 +17,20 @@ it(
   `random programs in killed, stopped and drained processes keep what a run promises: ${SECONDS} seconds on each storage`,
   async () => {
     const places = await Promise.all(STORAGES.map(async (storage) => ({ storage, ...(await newPlace(storage)) })));
-    // Side by side: the processes mostly wait.
+    // The storages run in parallel, because the processes mostly wait.
     const outcomes = await executeInProcesses(
       places.map((place) => ({ ...place, program, seed: SEED, seconds: SECONDS })),
     );
     for (const [at, { violations, counts, seen }] of outcomes.entries()) {
-      // No other run is the same, so the message has everything, the violations first: a log may show only its start.
+      // Runs can't be repeated, so the message has everything. The violations come first: a log may show only the
+      // start.
       const lines = [violations, counts, ...seen].map((line) => JSON.stringify(line)).join("\n");
       expect(violations, `${STORAGES[at]}: ${lines}`).toEqual([]);
-      // On a busy machine, few.
+      // A busy machine may have only a few lives.
       expect(counts.lives).toBeGreaterThan(SECONDS / 10);
     }
   },
-  // On a busy machine, the tasks that are left take minutes.
+  // On a busy machine, the remaining tasks take minutes.
   SECONDS * 1000 + 600_000,
 );
 
@@ -38,7 +39,7 @@ async function newPlace(storage: (typeof STORAGES)[number]) {
   return { folder, place: storage === "postgres" ? await newDatabase() : join(folder, "store") };
 }
 
-/** The URL of an empty database. */
+/** Creates an empty database. Returns its URL. */
 async function newDatabase(): Promise<string> {
   const url = new URL(await serverUrl());
   await administer(url.href, "CREATE DATABASE random_programs");

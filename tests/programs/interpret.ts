@@ -1,5 +1,5 @@
-// Executes a turn in memory, on the answers that a run's function got, one at a time. Its end shows what the function must
-// have done.
+// Executes a turn in memory with the answers that a run's function got, one at a time. The interpreter's end shows how
+// the function must have ended.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Body, Part, Program, Wait } from "./program.js";
 import { isStop, type Seen } from "./seen.js";
@@ -8,7 +8,7 @@ import { type Calls, isPlanned, type ProgramState, Titles, type TurnEnd, walkTur
 
 type Got = Extract<Seen, { readonly is: "got" }>;
 
-/** Compares the end of each turn in each life with the interpreter. @param programOf - The program of this code. */
+/** Compares the end of each turn in each life with the interpreter's. @param programOf - Returns the code's program. */
 export async function misinterpreted(
   seen: readonly Seen[],
   programOf: (code: number) => Program,

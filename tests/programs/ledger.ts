@@ -1,21 +1,21 @@
-// What the processes of random programs see: a file per process, with a line per fact. A line is one write, so it is whole
-// after a kill.
+// The notes of the processes of random programs. Each process has a file with a line per fact. A line is a single
+// write, so a kill leaves no half lines.
 import { mkdirSync, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { nowMs } from "../chaos/ledger.js";
 import type { Seen } from "./seen.js";
 
-/** Returns a function that notes what was seen. `atMs`: by default now. */
+/** Returns a function that writes a note. The default of `atMs` is now. */
 export function openSeen(folder: string, name: string): (seen: Seen, atMs?: number) => void {
   mkdirSync(folder, { recursive: true });
   const file = openSync(join(folder, name), "a");
   return (seen, atMs = nowMs()) => void writeSync(file, `${JSON.stringify({ ...seen, atMs })}\n`);
 }
 
-/** Reads what all processes have seen until now, each line once. */
+/** Reads the notes of all processes until now, each line once. */
 export class SeenReader {
   readonly #folder: string;
-  /** How many bytes of each file are read. */
+  /** The number of bytes read of each file. */
   readonly #read = new Map<string, number>();
   readonly #seen: (Seen & { readonly atMs: number })[] = [];
 
@@ -23,7 +23,7 @@ export class SeenReader {
     this.#folder = folder;
   }
 
-  /** In the order in which they saw it. */
+  /** Returns the new notes in the order of their times. */
   read(): readonly Seen[] {
     for (const name of readdirSync(this.#folder)) {
       const bytes = readFileSync(join(this.#folder, name));
@@ -37,7 +37,7 @@ export class SeenReader {
   }
 }
 
-/** How many steps have run, by task, those of its child runs included. */
+/** Returns the number of steps run by each task, including the steps of its child runs. */
 export function countBodies(seen: readonly Seen[]): Map<string, number> {
   const bodies = new Map<string, number>();
   for (const line of seen) {

@@ -1,4 +1,4 @@
-// Executes a program in one process, in several lives: each is killed, frozen, paused or cancelled by its storage.
+// Executes a program in one process, in several lives. The storage of a life kills, freezes, pauses or cancels it.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { CheckpointManager, type Run, type Runtime, type StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
@@ -23,18 +23,18 @@ import { viewViolations } from "./views.js";
 import { isPlanned, type ProgramState } from "./walk.js";
 import { workOn } from "./work-on.js";
 
-/** The `at` of a branch that chooses the last record. */
+/** The `at` with which a branch chooses the last record. */
 const LAST_RECORD = 3;
-/** So often is a task begun at most. */
+/** The maximum number of lives of a task. */
 const MAX_LIVES = 200;
-/** After so many equal failures in a row in which nothing ran, a task fails for ever. Others may try waits again in turns. */
+/** A task fails forever after this many equal failures in a row in which nothing ran. Failing waits may alternate. */
 const STUCK_AFTER = 4;
-/** By then, a run has noticed that its task was cancelled. */
+/** The time within which a run notices that its task was cancelled. */
 const NOTICED_AFTER_MS = 15_000;
-/** In simulated time. No program waits for so long. */
+/** The longest simulated time of a life. No program waits for this long. */
 const LONGEST_LIFE_MS = 60_000;
 const LONGEST_CASE_S = 1000;
-/** Of each case that has one. */
+/** The input of each case that has an input. */
 const INPUT = { order: 7 };
 const UNDISTURBED: Life = {
   fault: undefined,
@@ -47,7 +47,7 @@ const UNDISTURBED: Life = {
   isWorked: false,
 };
 
-/** What is wrong, in words. The time is simulated, also that of the default storage, which is in memory. */
+/** Returns descriptions of the violations. Time is simulated, also for the default storage, which is in memory. */
 export async function violationsOf(one: Case, storage?: StorageAdapter): Promise<string[]> {
   const runtime = new SimulatedRuntime();
   const execution = new Execution(one, storage, runtime);
@@ -62,14 +62,14 @@ export async function violationsOf(one: Case, storage?: StorageAdapter): Promise
   return [...execution.violations, ...(await execution.check())];
 }
 
-/** How a life has ended. */
+/** The end of a life. */
 interface End {
   readonly how: string;
   readonly message: string;
   readonly result?: unknown;
 }
 
-/** A life that continues at a write of the next one. */
+/** A life that continues at a write of the next life. */
 interface Frozen {
   readonly place: Disturbed;
   readonly running: Promise<unknown>;
@@ -77,13 +77,13 @@ interface Frozen {
   stop(): void;
 }
 
-/** The lives of one task, and those of its forks. */
+/** The lives of one task and of its forks. */
 export class Execution {
   readonly violations: string[] = [];
   readonly seen: Seen[] = [];
   readonly history: string[] = [];
   readonly #storage: StorageAdapter;
-  /** It doesn't wait for a manager's storage, since a killed one never answers. */
+  /** A runtime that doesn't wait for a manager's storage, because a killed storage never answers. */
   readonly #runtime: Runtime;
   readonly #lives: readonly Life[];
   readonly #isWatched: boolean;
@@ -96,15 +96,15 @@ export class Execution {
   readonly #programs = new Map<number, Program>();
   #stepInput = 1;
   #count = 0;
-  /** The code of the last life in which each task's function began. */
+  /** The last life in which each task's function began, and the version of its code. */
   readonly #begun = new Map<string, { readonly life: number; readonly code: number }>();
   #frozen: Frozen | undefined;
   #thawing: Promise<unknown> = Promise.resolve();
   readonly #manager: CheckpointManager;
   readonly #recorded: StorageAdapter;
-  /** Calls a function outside of all runs. */
+  /** Calls a function outside all runs. */
   readonly #outside = AsyncLocalStorage.snapshot();
-  /** The time by which the leases of the storage expire. */
+  /** Returns the time by which the storage's leases expire. */
   readonly #nowMs: (() => number) | undefined;
 
   constructor(
@@ -137,7 +137,7 @@ export class Execution {
     this.violations.push(...((await this.#followed?.check(end !== undefined && hasEnded(end))) ?? []));
   }
 
-  /** Every violation in what was noted. */
+  /** Returns every violation in the notes. */
   async check(): Promise<readonly string[]> {
     const ends = await misinterpreted(this.seen, (code) => this.#programs.get(code) ?? []);
     return [...violationsIn(this.seen), ...ends, ...historyViolations(this.history)];
@@ -180,7 +180,7 @@ export class Execution {
 
   async #live(task: string, life: Life, restarts: boolean): Promise<End> {
     const { fault, sendings, thawsAt, at } = life;
-    // A wait may end before the next life.
+    // The pause lets a wait end before the next life.
     await this.#pause(at % 4);
     const restart = restarts || (await isCancelled(this.#manager, task));
     const pausing = new AbortController();
@@ -190,7 +190,7 @@ export class Execution {
     const beforeWrite = async (write: number | "pause") => {
       if (write === this.#frozen?.at) void this.#thaw();
       const due = left.filter(({ before }) => before === write);
-      // An event before the pause makes the run try again.
+      // An event before the write that pauses the run makes the run try that write again.
       left = left.filter((sending) => !due.includes(sending));
       for (const sending of due) await this.#events.send(task, sending);
       if (write !== fault?.after) return;
@@ -201,7 +201,7 @@ export class Execution {
       if (fault.how === "cancelled") {
         await this.#manager.cancel(task, "by the test").catch(() => 0);
         wasCancelled = await isCancelled(this.#manager, task);
-        // A worker whose run only waits isn't told.
+        // A worker whose run only waits doesn't notice the cancellation.
         if (wasCancelled && life.isWorked) void this.#pause(NOTICED_AFTER_MS).then(() => pausing.abort());
       }
     };
@@ -225,7 +225,7 @@ export class Execution {
     let hasBegun = false;
     const worlds = new WeakMap<AbortSignal, World>();
     const begin = (run: Run): World => {
-      // Each attempt of a worker is a life of its own.
+      // Each attempt of a worker is a separate life.
       if (hasBegun) name = this.#nextLife();
       hasBegun = true;
       const number = this.#count;
@@ -245,7 +245,7 @@ export class Execution {
         asked: (of, wait) => {
           const isFirst = !hasAsked;
           hasAsked = true;
-          // A worker takes the task again.
+          // A worker takes the task again, so only its first attempt is robbed.
           if (fault?.how === "robbed" && isFirst) void rob(this.#recorded, of);
           else {
             const isLate = isFirst && at % 3 === 0;
@@ -288,10 +288,10 @@ export class Execution {
     const end = await Promise.race([noted, place.reached, late]);
     await this.#thaw();
     if (end === undefined) {
-      // As if they had expired.
+      // Releases the leases as if they had expired.
       for (const [of, token] of place.claimed) await this.#recorded.leases?.release(of, token);
       if (!place.isDead()) {
-        // If it suspends its run, its worker must leave the task to the worker of the next life.
+        // If this life suspends its run, its worker must leave the task to the worker of the next life.
         manager.on("runPaused", () => pausing.abort());
         this.#frozen = { place, running: noted, at: thawsAt, stop: () => pausing.abort() };
       }
@@ -308,7 +308,7 @@ export class Execution {
     return `life-${this.#count}`;
   }
 
-  /** With the version with which the last function began, no run is refused. */
+  /** Returns the options with the version of the last function that began, so that the run isn't refused. */
   #versionOptions(task: string, restart: boolean) {
     const isSame = this.#begun.get(task)?.code === this.#code && !restart;
     return { version: this.#code, ...(!isSame && { ifVersionChanged: "resume" as const }) };
@@ -330,7 +330,7 @@ export class Execution {
   async #prepare(task: string, life: Life, forks: string[]): Promise<void> {
     this.violations.push(...(await this.#events.findOpenViolations(task)));
     if (task === "t") this.violations.push(...(await this.#events.findReceiptViolations(task)));
-    // An enqueued task has no version before its function begins.
+    // A task that was only enqueued has no version yet, so nothing would be refused.
     if (life.first === "refuse" && !this.#begun.has(task)) return;
     const change = await changeBetween(this.#manager, task, life, () => {
       forks.push(`fork-${forks.length + 1}-${task}`);
@@ -338,7 +338,7 @@ export class Execution {
     });
     if (typeof change === "string") this.violations.push(change);
     else if (change !== undefined) this.seen.push(change);
-    // Its version may be another one.
+    // A rewound task may have another version.
     if (life.first === "rewind") this.#begun.delete(task);
   }
 

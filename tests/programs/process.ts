@@ -12,7 +12,7 @@ import { openSeen } from "./ledger.js";
 import { CALLED, chance, isOuter, programOf, type Told, WORKED } from "./told.js";
 import { isPlanned, type ProgramState } from "./walk.js";
 
-/** The ends of runs whose process is stopped, or whose task others change. */
+/** The errors with which a run may end if its process is stopped or its task is changed by others. */
 const EXPECTED: ReadonlySet<string> = new Set([
   "LEASE_LOST",
   "LEASE_HELD",
@@ -20,10 +20,10 @@ const EXPECTED: ReadonlySet<string> = new Set([
   "RUN_CANCELLED",
   "CHECKPOINT_CONFLICT",
 ]);
-/** After so many failures in a row in which nothing ran, a task fails for ever. */
+/** A task fails forever if nothing ran in this many failures in a row. */
 const STUCK_AFTER = 3;
 
-// The pipe is closed by the parent's end.
+// The pipe closes when the parent ends.
 process.stdin.resume().once("end", () => process.exit(1));
 const { name, role, storage, place, seed, ttlMs, code, seen, histories } = JSON.parse(process.argv[2] ?? "") as Told;
 const note = openSeen(seen, name);
@@ -37,7 +37,7 @@ const logger = recordingLogger();
 const manager = new CheckpointManager({ storage: observed.storage, logger });
 const stopping = new AbortController();
 process.once("SIGTERM", () => stopping.abort());
-/** By the signal of the attempt. */
+/** The environments of functions, by the signals of their attempts. */
 const worlds = new WeakMap<AbortSignal, World>();
 /** The lives that have called a step's function. */
 const busy = new Set<string>();
@@ -68,10 +68,10 @@ async function work(): Promise<void> {
   );
 }
 
-/** Calls `manager.run` for all tasks, again and again, beside other processes that do the same. */
+/** Calls `manager.run` for all tasks again and again, while other processes do the same. */
 async function runAll(): Promise<void> {
   const { pick } = chance(seed + process.pid);
-  /** How often in a row each task has failed without running anything. */
+  /** For each task, the number of failures in a row in which nothing ran. */
   const idle = new Map<string, number>();
   while (!stopping.signal.aborted) {
     const listed = await manager.tasks({ prefix: CALLED });
@@ -91,7 +91,7 @@ async function runAll(): Promise<void> {
   }
 }
 
-/** Resolves to the error with which the run has ended, if it hasn't completed. */
+/** Runs a task. Resolves to the error of the run, or to `undefined` if the run has completed. */
 async function runOne(task: string): Promise<unknown> {
   try {
     const restart = (await manager.latest(task))?.error?.name === "RunCancelledError";

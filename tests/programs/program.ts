@@ -1,44 +1,47 @@
-// Random programs as data, so that another process gets one as JSON, and fast-check shrinks it.
+// Random programs as data, so that they can be sent as JSON and shrunk by fast-check.
 import fc from "fast-check";
 
 /** The function of a step. */
 export interface Body {
-  /** Its first so many calls throw. */
+  /** The number of first calls that throw. */
   readonly fails: number;
-  /** How often the step is tried again. */
+  /** The number of retries of the step. */
   readonly retries: number;
-  /** How many turns of the event loop it takes. */
+  /** The number of turns of the event loop that the function takes. */
   readonly slow: number;
   readonly atMostOnce: boolean;
   readonly hasSchema: boolean;
-  /** Its `input` is the one of the life. */
+  /** Whether the step has an `input`, which is the input of the life. */
   readonly hasInput: boolean;
   readonly error: ErrorKind;
-  /** How many chunks each of its calls writes. */
+  /** The number of chunks that each call writes. */
   readonly chunks: number;
-  /** It sends an event with this name. */
+  /** The name of an event that the function sends. */
   readonly sends?: string;
 }
 
-/** What the function of a step throws: a RangeError, one with a code and a cause, a DOMException or an AggregateError. */
+/** The error of a step: a RangeError, an error with a code and a cause, a DOMException, or an AggregateError. */
 export type ErrorKind = "plain" | "detailed" | "timeout" | "several";
 
 export type Part =
   | { readonly is: "step"; readonly name: string; readonly body: Body }
-  /** A step that runs a task of its own. */
+  /** A step with a child run. */
   | { readonly is: "child"; readonly name: string; readonly parts: readonly Part[] }
-  /** Left out within branches: it wants no step under way. */
+  /** A save. Skipped within branches, because no step may be running. */
   | { readonly is: "save" }
   | { readonly is: "sleep"; readonly name: string; readonly ms: number }
   | { readonly is: "wait"; readonly name: string; readonly wait: Wait }
-  /** Milestones are saved after pauses of so many milliseconds, while a wait is open. Left out within branches. */
+  /** Milestones that are saved after pauses of `saveAfterMs` while a wait is open. Skipped within branches. */
   | { readonly is: "beside"; readonly name: string; readonly wait: Wait; readonly saveAfterMs: readonly number[] }
-  /** A step sends the event of a wait beside it. Once it has ended, the wait's signal aborts, and another wait begins. */
+  /**
+   * A step that sends the event of a simultaneous wait. After the step, the wait's signal aborts, and a new wait
+   * begins.
+   */
   | { readonly is: "recall"; readonly name: string }
   | { readonly is: "all"; readonly branches: Branches }
-  /** `throws`: an AggregateError of all its errors. */
+  /** `Promise.allSettled` of branches. If `throws` is true, throws an AggregateError of all errors. */
   | { readonly is: "settled"; readonly branches: Branches; readonly throws: boolean }
-  /** `meanwhile` runs beside the branches that have lost. */
+  /** A race of branches. `meanwhile` runs while the branches that have lost continue. */
   | { readonly is: "race" | "any"; readonly branches: Branches; readonly meanwhile: readonly Part[] }
   | { readonly is: "loop"; readonly times: number; readonly body: readonly Part[] }
   | { readonly is: "if"; readonly odd: readonly Part[]; readonly even: readonly Part[] }
@@ -47,32 +50,35 @@ type Branches = readonly (readonly Part[])[];
 
 export interface Wait {
   readonly timeoutMs: number | undefined;
-  /** It ends when a race around it is won. */
+  /** Whether the wait ends when a race around it is won. */
   readonly hasSignal: boolean;
-  /** Another signal of its has aborted from the beginning in some lives. */
+  /** Whether the wait has another signal, which in some lives is aborted from the beginning. */
   readonly hasDeadline: boolean;
-  /** A schema refuses bad events. */
+  /** Whether the wait has a schema, which refuses bad events. */
   readonly hasSchema: boolean;
 }
 
-/** What a `catch` does: throw the same error, one with it as its cause, one of its own, or that after another step. */
+/**
+ * What a `catch` does: ignore the error, throw it again, throw an error with it as the cause, or throw its own error,
+ * at once or after another step.
+ */
 type Catch = "ignore" | "rethrow" | "wrap" | "own" | "step, own";
 
 export interface Turn {
-  /** How many steps it begins with, at the same time. After some quick ones, a run records later when a step has begun. */
+  /** The number of simultaneous first steps. After some quick steps, a run records starts of steps later. */
   readonly quick: number;
   readonly parts: readonly Part[];
-  /** How often it runs: `run.next` begins it again with the new state. */
+  /** How many times the turn runs: `run.next` begins it again with the new state. */
   readonly times: number;
-  /** The turn ends when an event comes, or after so many milliseconds. The wait stays open. */
+  /** If set, the turn ends when an event comes or after this many milliseconds. The wait stays open. */
   readonly tickMs: number | undefined;
-  /** If the run ends with the turn, a step that the function doesn't await; its first so many calls throw. */
+  /** If the turn is the last, it has a step that isn't awaited. This many of the step's first calls throw. */
   readonly left: number | undefined;
 }
 
 export type Program = readonly Turn[];
 
-/** A change of the code. `at` chooses a part of the first turn. */
+/** A change to the code. `at` chooses a part of the first turn. */
 export interface Change {
   readonly is: "rename" | "insert" | "remove" | "move";
   readonly at: number;
@@ -165,7 +171,7 @@ const turn: fc.Arbitrary<Turn> = fc.record({
   tickMs: fc.constantFrom(undefined, undefined, 1, 2),
   left: fc.constantFrom(undefined, undefined, 0, 1),
 });
-/** Longer programs, and those whose runs fail more often, need too many lives. */
+/** The limit for a program's effort. Longer programs, and programs whose runs fail more often, need too many lives. */
 const MAX_EFFORT = 400;
 export const programs: fc.Arbitrary<Program> = fc
   .array(turn, { minLength: 1, maxLength: 3 })
@@ -176,7 +182,7 @@ export const changes: fc.Arbitrary<Change> = fc.record({
   at: fc.nat(3),
 });
 
-/** The program with a change of its first turn. */
+/** Returns the program with a changed first turn. */
 export function changed([first, ...rest]: Program, { is, at }: Change): Program {
   if (first === undefined) return [];
   const parts = [...first.parts];
@@ -200,7 +206,7 @@ export const PLAIN: Body = {
   chunks: 0,
 };
 
-/** The names of the events for which the program waits. */
+/** Returns the names of the events for which the program waits. */
 export function eventNames(program: Program): readonly string[] {
   const names = new Set<string>(program.some(({ tickMs }) => tickMs !== undefined) ? [MESSAGE] : []);
   const collect = (parts: readonly Part[], path: string): void => {
@@ -215,12 +221,12 @@ export function eventNames(program: Program): readonly string[] {
   return [...names];
 }
 
-/** The step that isn't awaited. */
+/** The name of the step that isn't awaited. */
 export const LEFT = "left";
-/** The event that ends a turn with a tick. */
+/** The name of the event that ends a turn with a tick. */
 export const MESSAGE = "message";
 
-/** How many calls the program makes at most; a failed run counts as ten, since all of it is executed again. */
+/** Returns the maximum number of calls of a program. A failed run counts as ten, because it is executed again. */
 export function effortOf(program: Program): number {
   return sum(program.map(({ quick, parts, times, left = 0 }) => quick + times * effortOfAll(parts) + 10 * left));
 }
@@ -248,9 +254,9 @@ function sum(numbers: readonly number[]): number {
 }
 
 /**
- * The program without inputs of its steps: another input drops results, also those that no function has got, and nothing
- * notes which. Waits of one name have a schema, or none: once the code has changed, one may get the place of another one,
- * whose recorded event its schema refuses for ever.
+ * Returns the program in a form whose code may change. Steps have no inputs: another input drops results, even those
+ * that no function has got, without a note. All waits with the same name have a schema or none: after a change, a wait
+ * may take another wait's place, and its schema would refuse the recorded event forever.
  */
 export function changeable(program: Program): Program {
   return JSON.parse(JSON.stringify(program), (key, value: unknown) => {
@@ -259,7 +265,7 @@ export function changeable(program: Program): Program {
   });
 }
 
-/** Whether the waits of a name have a schema in a program that may change. */
+/** Whether the waits with a name have a schema in a program that may change. */
 export function hasStrictEvents(of: string): boolean {
   return of === "c";
 }

@@ -1,4 +1,4 @@
-// What others do with a task that has a runner.
+// Actions of others on a task that has a runner.
 import type { CheckpointManager, StorageAdapter } from "waymark";
 import { errorCode } from "./error-code.js";
 
@@ -9,22 +9,22 @@ export async function rob({ leases }: StorageAdapter, task: string): Promise<voi
 }
 
 /**
- * Another runner asks for the lease, and doesn't get it.
+ * Lets another runner ask for the lease, which it must not get.
  *
- * @param outside - Calls a function outside of the run whose write this is beside.
+ * @param outside - Calls a function outside the run that is writing.
  */
 export async function contest(
   outside: <Result>(call: () => Result) => Result,
   manager: CheckpointManager,
   task: string,
 ): Promise<readonly string[]> {
-  // It gets the result of a completed run, which this one may be about to restart.
+  // If the run is completed, the other runner gets its result, although this life may be about to restart the run.
   if ((await manager.latest(task))?.status === "completed") return [];
   const end = await outside(() => manager.run(task, () => "ran")).catch(errorCode);
   return end === "LEASE_HELD" ? [] : [`Another runner of ${task} wasn't refused: ${end}`];
 }
 
-/** Whether a worker may take the task then. */
+/** Enqueues or retries the task. Returns whether a worker may take it. */
 export async function offerToWorkers(manager: CheckpointManager, task: string, input: unknown): Promise<boolean> {
   const newest = await manager.latest(task);
   if (newest?.status === "completed") return false;

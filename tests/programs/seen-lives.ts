@@ -1,19 +1,19 @@
-// What was noted, by lives.
+// Groups the notes by lives.
 import type { Seen, SeenWhere } from "./seen.js";
 
 export type Line = Extract<Seen, SeenWhere>;
-/** What happens between lives. */
+/** A note about a change between lives. */
 type Between = Extract<Seen, { readonly is: "dropped" | "stuck" | "branched" }>;
 
-/** What one life has noted of one task. */
+/** The notes of one life about one task. */
 export interface Life {
   readonly lines: readonly Line[];
   readonly ended: "completed" | "failed" | "stopped" | undefined;
-  /** Whether the next life had begun already, so that this one may not know what is recorded. */
+  /** Whether the next life had already begun, so that this life may not know what is recorded. */
   isLate(line: Line): boolean;
 }
 
-/** The lives of each task, and the results that were dropped between them, in their order. */
+/** Returns the lives of each task and the changes between them, in their order. */
 export function livesIn(seen: readonly Seen[]): readonly (Life | Between)[] {
   const numbers = new Map(seen.map((line, number) => [line, number]));
   const number = (line: Seen | undefined) => (line && numbers.get(line)) ?? Number.POSITIVE_INFINITY;
@@ -37,7 +37,7 @@ export function isLine(line: Seen): line is Line {
   return "life" in line && line.is !== "ended";
 }
 
-/** The task that a fork was first made of. */
+/** Returns the original task of a fork, or of a fork of a fork. */
 export function originOf(task: string): string {
   return task.replaceAll(/-fork-\d+|fork-\d+-/g, "");
 }

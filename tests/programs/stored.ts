@@ -1,11 +1,11 @@
-// Compares the end of a task with what is stored.
+// Compares the end of a task with the store.
 import type { CheckpointManager } from "waymark";
 import { isTransient } from "waymark/adapter";
 import { checkHistory, parseHistory } from "waymark/testing";
 import { chunkViolations } from "./followed.js";
 import type { Seen } from "./seen.js";
 
-/** What is wrong, in words. Notes what has become of the events. */
+/** Returns descriptions of the violations. Notes the statuses of the events. */
 export async function storedViolations(
   manager: CheckpointManager,
   task: string,
@@ -29,12 +29,12 @@ export async function storedViolations(
     if (isTransient(checkpoint) || status !== "running" || stage === undefined || state === undefined) continue;
     if (!states.has(JSON.stringify(state))) violations.push(`${task} has a milestone that no life saved`);
   }
-  // A fork gets the answers of its origin, and not its milestones.
+  // A fork gets its origin's answers but not its milestones.
   if (saved.size > 0 && !task.includes("fork")) violations.push(`${task} lacks ${saved.size} milestones`);
   return [...violations, ...(await chunkViolations(manager, task, seen))];
 }
 
-/** What is wrong with the calls of the storage, in words. */
+/** Returns descriptions of the violations in the storage calls. */
 export function historyViolations(lines: readonly string[]): readonly string[] {
   const history = parseHistory(lines);
   const violations = checkHistory(history).map(({ rule, message }) => `${rule}: ${message}`);

@@ -3,19 +3,22 @@ import { randomOf } from "../chaos/plan.js";
 import type { StorageName } from "../chaos/store.js";
 import { changeable, changed, changes, effortOf, type Program, programs } from "./program.js";
 
-/** What a process of random programs is told. */
+/** The settings that a process of random programs gets. */
 export interface Told {
   readonly name: string;
-  /** `work` takes the tasks of {@link WORKED}, `run` calls those of {@link CALLED}. */
+  /**
+   * A `work` process works on the tasks of {@link WORKED}, a `run` process calls `manager.run` for those of {@link
+   * CALLED}.
+   */
   readonly role: "work" | "run";
   readonly storage: StorageName;
-  /** A URL, or a path. */
+  /** A URL or a path. */
   readonly place: string;
   readonly seed: number;
   readonly ttlMs: number;
   /** The version of the code. */
   readonly code: number;
-  /** The folders of what the processes see, and of their calls of the storage. */
+  /** The folder of the processes' notes. */
   readonly seen: string;
   readonly histories: string;
 }
@@ -23,11 +26,11 @@ export interface Told {
 export const WORKED = "work/";
 export const CALLED = "run/";
 
-/** Longer programs, and those whose runs fail more often, don't end within seconds while their processes are killed. */
+/** The limit for a program's effort. With more, runs don't end within seconds while their processes are killed. */
 const MAX_EFFORT = 120;
 const shortPrograms = programs.filter((program) => effortOf(program) <= MAX_EFFORT);
 
-/** The program of a task, and of its forks, in a version of the code. */
+/** Returns the program of a task and of its forks in a version of the code. */
 export function programOf(seed: number, task: string, code: number): Program {
   const [, number = ""] = /^\w+\/(\d+)/.exec(task) ?? [];
   const own = seed + Number(number) * 7919;
@@ -36,12 +39,12 @@ export function programOf(seed: number, task: string, code: number): Program {
   return made.slice(0, code - 1).reduce(changed, changeable(program));
 }
 
-/** Whether it is no child run. */
+/** Whether a task isn't a child run. */
 export function isOuter(task: string): boolean {
   return /^\w+\/[^/]+$/.test(task);
 }
 
-/** Random numbers from 0 to 1, and choices. */
+/** Returns functions for random numbers from 0 to 1 and for choices. */
 export function chance(seed: number) {
   const random = randomOf(seed);
   return {

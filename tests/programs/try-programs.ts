@@ -7,8 +7,8 @@ import { violationsOf } from "./lives.js";
 /**
  * Executes random programs in simulated time: in memory, or each on a new store in a folder.
  *
- * @param stores - Their kind, as in a storage's URL, and the folder.
- * @throws What was wrong with one, with its case.
+ * @param stores - The kind of the stores, as in a storage's URL, and their folder.
+ * @throws An error with a case and its violations.
  */
 export async function tryPrograms(
   numRuns: number,

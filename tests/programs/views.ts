@@ -1,4 +1,4 @@
-// Compares the views that show a task to people with each other, and with what its functions saw.
+// Compares the views of a task with each other and with the notes of the task's functions.
 import type { CheckpointManager, CheckpointSummary, StorageAdapter } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { stepTitle } from "../../src/contract/run-record.js";
@@ -9,10 +9,10 @@ import { collect } from "../support/collect.js";
 import type { Seen } from "./seen.js";
 import { isLine } from "./seen-lives.js";
 
-/** Below the most that a view shows. */
+/** A number of steps below the limit of the views. */
 const FEW_STEPS = 15;
 
-/** What is wrong, in words. */
+/** Returns descriptions of the violations. */
 export async function viewViolations(
   manager: CheckpointManager,
   storage: StorageAdapter,
@@ -71,7 +71,7 @@ export async function viewViolations(
   return violations;
 }
 
-/** The step that has ended last since a checkpoint and hasn't started again, then those that run. */
+/** Returns the last step that has ended since a checkpoint and hasn't restarted, then the running steps. */
 function lastOf(steps: readonly ViewedStep[], { sequence: since }: CheckpointSummary): readonly ViewedStep[] {
   const shown = steps.filter(({ step, sequence }) => sequence > since && step.status !== "saved");
   const started = shown.filter(({ step }) => step.status === "started");
@@ -85,7 +85,7 @@ function titleOf({ step: { name, occurrence } }: ViewedStep): string {
   return stepTitle(name, occurrence);
 }
 
-/** A step without its result and its error, which some views leave out. */
+/** Describes a step without its result and error, which some views don't show. */
 function describe({ result: _result, error: _error, ...step }: ViewedStep["step"]): string {
   return JSON.stringify(step);
 }

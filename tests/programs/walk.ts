@@ -1,4 +1,4 @@
-// Executes a program. Everything that it does goes through its calls: those of a run, or of the interpreter.
+// Executes a program. All of its actions go through calls, which a run or the interpreter implements.
 import {
   type Body,
   hasStrictEvents,
@@ -10,7 +10,7 @@ import {
   type Wait,
 } from "./program.js";
 
-/** The calls of a turn. Each resolves to a text, its answer. */
+/** The calls of a turn. Each call resolves to a text, its answer. */
 export interface Calls {
   step(name: string, body: Body): Promise<string>;
   child(name: string, parts: readonly Part[]): Promise<string>;
@@ -19,7 +19,7 @@ export interface Calls {
   save(trace: readonly string[]): Promise<string>;
 }
 
-/** The titles of a turn's calls, as a run counts them. */
+/** Makes the titles of a turn's calls, numbered as in a run. */
 export class Titles {
   readonly #counts = new Map<string, number>();
 
@@ -35,24 +35,24 @@ export class Titles {
   }
 }
 
-/** The state of a program: how many turns it has ended, and all that it has seen. */
+/** The state of a program: the number of ended turns, and all answers so far. */
 export interface ProgramState {
   readonly at: number;
   readonly trace: readonly string[];
 }
 
-/** How a turn ends. */
+/** The end of a turn. */
 export type TurnEnd = { readonly next: ProgramState } | { readonly result: readonly string[] };
 
 interface Place {
   readonly calls: Calls;
-  /** Of the branch. */
+  /** The answers in the branch. */
   readonly trace: string[];
-  /** The numbers of the branches around it. They are in the names, so that overlapping steps have different ones. */
+  /** The numbers of the enclosing branches. Names contain the path, so that overlapping steps have different names. */
   readonly path: string;
-  /** Aborts once a race around it is won. */
+  /** Aborts once an enclosing race is won. */
   readonly signal: AbortSignal | undefined;
-  /** Whether an error in it is caught. Then nothing may be left under way. */
+  /** Whether an error at this place is caught. If so, nothing may be left running. */
   readonly isCaught: boolean;
 }
 
@@ -119,7 +119,7 @@ async function take(part: Part, place: Place): Promise<void> {
       return attempt(part, place);
     case "all": {
       const branches = begin(part.branches, place);
-      // Uncaught, the other branches are still under way when the function ends.
+      // If the error isn't caught, the other branches are still running when the function ends.
       if (place.isCaught) await Promise.allSettled(branches);
       return void trace.push(...(await Promise.all(branches)).flat());
     }
@@ -147,7 +147,7 @@ async function besides({ name, wait, saveAfterMs }: Extract<Part, { is: "beside"
   await Promise.all(both);
 }
 
-/** Ends a wait by its signal when its event may just have come. If so, the event is given back, and the next wait gets it. */
+/** Aborts a wait when its event may just have come. If it has come, it is pending again, and the next wait gets it. */
 async function recall(name: string, { calls, trace, path, signal }: Place): Promise<void> {
   const event = `event ${name}${path}`;
   const wait = { ...UNLIMITED, hasSchema: hasStrictEvents(name) };
@@ -165,7 +165,7 @@ async function recall(name: string, { calls, trace, path, signal }: Place): Prom
   trace.push(await calls.wait(event, wait, undefined));
 }
 
-/** Begins the branches, each with a trace of its own, to which it resolves. */
+/** Begins the branches. Each has its own trace, to which its promise resolves. */
 function begin(branches: readonly (readonly Part[])[], place: Place): Promise<readonly string[]>[] {
   return branches.map(async (parts, branch) => {
     const trace: string[] = [];
@@ -216,7 +216,7 @@ async function race(part: Extract<Part, { is: "race" | "any" }>, place: Place): 
   }
 }
 
-/** Whether the program has thrown the error, or one of its steps. */
+/** Whether the program or one of its steps has thrown the error. */
 export function isPlanned(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.length > 0 && error.errors.every(isPlanned);
   return error instanceof Error && error.message.startsWith("planned");

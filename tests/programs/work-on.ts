@@ -1,9 +1,9 @@
-// A life in which a worker takes one task.
+// Runs a life in which a worker takes one task.
 import type { CheckpointManager, Run, RunOptions } from "waymark";
 import { RunPausedError } from "waymark";
 
 /**
- * Lets a worker take the task until it has ended, also after suspensions. Resolves to its result.
+ * Lets a worker run the task to its end, also after suspensions. Resolves to the task's result.
  *
  * @param task - No other task that is due begins with its id.
  */

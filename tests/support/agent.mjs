@@ -4,7 +4,7 @@ import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { createAgent, tool } from "langchain";
 
 /**
- * A model that answers a question by two calls of a tool, and what the tool gives by a text of 1 to 3 KB.
+ * A model that answers a question with two calls of a tool, and the tool's results with a text of 1 to 3 KB.
  *
  * @extends {BaseChatModel<import("@langchain/core/language_models/chat_models").BaseChatModelCallOptions>}
  */
@@ -51,10 +51,10 @@ class TwoCallsModel extends BaseChatModel {
 }
 
 /**
- * LangChain's own agent on a checkpointer. Each call is a turn: a question, two calls of a tool, an answer.
+ * Returns LangChain's own agent on a checkpointer. Each call is a turn: a question, two calls of a tool, an answer.
  *
  * @param {import("@langchain/langgraph-checkpoint").BaseCheckpointSaver} checkpointer
- * @param {Iterator<string, never>} texts - Each of 3,000 bytes or more.
+ * @param {Iterator<string, never>} texts - Texts of at least 3,000 bytes.
  * @param {string} thread_id
  */
 export function agentOn(checkpointer, texts, thread_id = "agent") {

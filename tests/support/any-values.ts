@@ -1,14 +1,14 @@
 // Values of every kind that the codec supports, and of kinds that it refuses.
 import fc from "fast-check";
 
-/** The innermost part of every refusable value of a run: a refusal's path must lead to it. */
+/** The innermost parts of all values in a run that must be refused. A refusal's path must lead to one of them. */
 export const culprits = new Set<unknown>();
 function culprit<Value>(value: Value): Value {
   culprits.add(value);
   return value;
 }
 
-/** Any UTF-16, including lone surrogates. */
+/** Any UTF-16 text, including lone surrogates. */
 export const text = fc.oneof(
   fc.string(),
   fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)), maxLength: 8 }),
@@ -102,7 +102,7 @@ export function withOwn(target: object, entries: readonly (readonly [string, unk
   return target;
 }
 
-/** Values of every kind, built from those leaves. */
+/** Returns values of every kind, built from `leaves`. */
 export function valuesOf(leaves: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const { value } = fc.letrec<{ value: unknown; entries: [string, unknown][] }>((tie) => {
     const value = tie("value");
@@ -136,7 +136,7 @@ export function valuesOf(leaves: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
           }),
         fc.array(value, { maxLength: 2 }).map((errors) => new AggregateError(errors, "all")),
         value.map((each) => new Proxy([each], {})),
-        // The same object twice.
+        // Contains the same object twice.
         value.map((each) => ({ each, again: each })),
       ),
       entries: fc.uniqueArray(fc.tuple(key, value), { maxLength: 4, selector: ([name]) => name }),
@@ -145,7 +145,7 @@ export function valuesOf(leaves: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return value;
 }
 
-/** Plain data, like most states, which need no tag; including getters and Proxies. */
+/** Plain data that needs no tag, like most states. Includes getters and Proxies. */
 export const plain = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4, depthSize: "small" },

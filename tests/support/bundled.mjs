@@ -6,10 +6,10 @@ import { rolldown } from "rolldown";
 const ROOT = join(import.meta.dirname, "../..");
 
 /**
- * Bundles a module from the sources into one file with its imports, because the build has only the package's exports,
- * and Node couldn't read the TypeScript.
+ * Bundles a module of the sources and its imports into one file, because the build has only the package's exports, and
+ * Node can't run the TypeScript.
  *
- * @param {string} path From the project's root.
+ * @param {string} path - The module's path from the project's root.
  * @returns {Promise<string>} The file's URL.
  */
 export async function bundled(path) {

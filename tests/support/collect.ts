@@ -1,4 +1,4 @@
-/** All items of an iterable. */
+/** Returns all items of an iterable. */
 export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   const list: Item[] = [];
   for await (const item of items) list.push(item);

@@ -1,4 +1,4 @@
-/** A promise, and the functions that settle it: Promise.withResolvers, which Node 20 doesn't have. */
+/** Returns a promise and the functions that settle it, like Promise.withResolvers, which Node 20 doesn't have. */
 export function deferred<Value = void>() {
   let resolve!: (value: Value) => void;
   let reject!: (reason: unknown) => void;

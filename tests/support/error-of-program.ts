@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 
 /**
- * Runs these lines as a module in a process of its own, against the build. If it doesn't end, it is killed.
+ * Runs the lines as a module in a new process, against the build. Kills the process if it doesn't end.
  *
- * @returns The name, code and message of its error, if it threw one.
+ * @returns The name, code and message of the error that the lines threw, if any.
  */
 export function errorOfProgram(lines: string): { name: string; code: string; message: string } | undefined {
   const module = `try {\n${lines}\n} catch ({ name, code, message }) { console.log(JSON.stringify({ name, code, message })); }`;

@@ -1,7 +1,7 @@
-/** Which call of the file system fails next, counted from 1, and how; and the calls since then. */
+/** The number of the file system call that fails next, from 1, its error code, and the calls since then. */
 export const faults = { failing: 0, calls: 0, code: "EIO", names: [] as string[] };
 
-/** Makes one of the next calls fail; 0 means none. */
+/** Makes the call with the number `failing` fail; 0 means none. */
 export function arm(failing: number, code = "EIO"): void {
   Object.assign(faults, { failing, calls: 0, code, names: [] });
 }
@@ -25,7 +25,7 @@ const CALLS = [
   ],
 ];
 
-/** The real file system, but any one call can be made to fail. The result of a `vi.mock` of `node:fs`. */
+/** Returns the real file system, in which any single call can be made to fail, for `vi.mock` of `node:fs`. */
 export function failingFs(real: typeof import("node:fs")) {
   const failing =
     <Args extends unknown[], Result>(name: string, call: (...args: Args) => Result) =>

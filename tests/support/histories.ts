@@ -6,7 +6,7 @@ import { findDamage, isCorrupt } from "waymark/adapter";
 import { draft } from "../../conformance/drafts.js";
 import { transientMetadata } from "../../src/contract/transient.js";
 
-/** Texts of words that repeat like those of a language, the same in each run. */
+/** Yields texts whose words repeat like the words of a language. Each run gets the same texts. */
 export function* messages(bytes: number): Generator<string, never> {
   for (let seed = 1; ; ) {
     let text = "";
@@ -18,7 +18,7 @@ export function* messages(bytes: number): Generator<string, never> {
   }
 }
 
-/** States of an agent. Each has one more message than the one before, of that many bytes. */
+/** Yields states of an agent. Each state has one more message of `bytes` bytes. */
 export function* turns(bytes = 500): Generator<string, never> {
   const texts = messages(bytes);
   for (const all: string[] = []; ; ) {
@@ -44,7 +44,7 @@ export async function bodyOf(adapter: StorageAdapter, taskId: string, id: string
   return String(found.payload.body);
 }
 
-/** The state of the newest checkpoint of "t", as text. */
+/** Returns the state of the newest checkpoint of "t", as text. */
 export async function newest(adapter: StorageAdapter): Promise<unknown> {
   for await (const found of adapter.read({ taskId: "t", order: "newest", limit: 1 })) {
     return isCorrupt(found) ? found.reason : found.payload.body;
@@ -52,7 +52,7 @@ export async function newest(adapter: StorageAdapter): Promise<unknown> {
   return undefined;
 }
 
-/** A piece's body of 300 MB of zeros. Brotli takes some 5 s to make it. */
+/** Returns a piece's body that unpacks to 300 MB of zeros. Brotli takes some 5 s to make it. */
 export function hugePacked(): Buffer {
   return Buffer.from(
     "z///fwAkAOKxQHLv//n//w+ABEAcFoDu/T////8BkACIwwLQvf/n//8/ABIAcVgAuvf//P//B0ACIA4LQPf+n////wBIAMRhAeje" +
@@ -63,15 +63,15 @@ export function hugePacked(): Buffer {
   );
 }
 
-/** The same deflated: some 600 KB that inflate to 600 MB. */
+/** Returns a deflated piece's body of some 600 KB that inflates to 600 MB. */
 export function hugeDeflated(): Buffer {
   const part = deflateRawSync(Buffer.alloc(1024 * 1024), { finishFlush: constants.Z_FULL_FLUSH });
   return Buffer.concat([...Array.from({ length: 600 }, () => part), deflateRawSync("")]);
 }
 
 /**
- * Saves transient checkpoints of a task, each in place of the one before. Most states have a small change, and from time
- * to time one is different. Returns the last state.
+ * Saves transient checkpoints of a task, each of which replaces the previous checkpoint. Most states change a little,
+ * and some change completely. Returns the last state.
  */
 export async function saveReplacing(adapter: StorageAdapter, count: number): Promise<string> {
   let body = "";

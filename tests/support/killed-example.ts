@@ -5,10 +5,10 @@ import { execa } from "execa";
 const FIXTURE = join(import.meta.dirname, "..", "fixtures", "killed-at-moment.mjs");
 
 /**
- * Runs a program of an example, as a process of its own, until it ends or is killed (SIGKILL) at a moment of its run,
- * counted from 1.
+ * Runs a program of an example in a new process until it ends or is killed (SIGKILL) at a moment of its run, counted
+ * from 1.
  *
- * @param folder - Gets `run.log`, with a line for each step that begins or is recorded.
+ * @param folder - The folder for `run.log`, which has a line for each step that begins or is recorded.
  */
 export async function runKilledAt(
   program: readonly string[],
@@ -23,7 +23,7 @@ export async function runKilledAt(
   return { isKilled: signal === "SIGKILL", output: all };
 }
 
-/** The steps that began again after their results were recorded. */
+/** Returns the steps that began again after their results were recorded. */
 export function ranAfterTheirRecord(folder: string): string[] {
   const path = join(folder, "run.log");
   const lines = existsSync(path) ? readFileSync(path, "utf8").trim().split("\n") : [];

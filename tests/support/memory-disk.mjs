@@ -2,9 +2,9 @@
 import { statfsSync } from "node:fs";
 
 /**
- * The folder for tests' files: in memory, because tests mostly wait for disks. `undefined` if there is no such disk, or
- * less than two free gigabytes: a container's mostly has 64 MB. No test depends on it: a kill doesn't lose unsynced
- * data, and power losses are simulated by the disk model.
+ * Returns a folder in memory for the tests' files, because tests mostly wait for disks. Returns `undefined` if there is
+ * no such disk, or less than two gigabytes are free (a container usually has 64 MB). No test needs a real disk: a kill
+ * doesn't lose unsynced data, and the disk model simulates power cuts.
  */
 export function memoryDisk() {
   const folder = "/dev/shm";

@@ -1,16 +1,16 @@
 import { type FSWatcher, watch } from "node:fs";
 
 /**
- * Moments of another process's work that can be seen from outside: each time that a file is made, written, renamed or
- * removed in one of the folders. A kill at such a moment hits the work on any machine, fast or slow. Because moments
- * also come in the middle of a save, kills fall between a save's steps as well as between saves.
+ * Moments of another process's work that can be seen from outside: each creation, write, rename or removal of a file in
+ * one of the folders. A kill at such a moment hits the work on both fast and slow machines. Some moments are in the
+ * middle of a save, so kills fall between the steps of a save as well as between saves.
  */
 export class Moments {
   readonly #watchers: readonly FSWatcher[];
   readonly #onMoment: (count: number) => void;
   #count = 0;
 
-  /** @param onMoment - Gets the number of moments so far. */
+  /** @param onMoment - Called with the number of moments so far. */
   constructor(folders: readonly string[], onMoment: (count: number) => void = () => {}) {
     this.#onMoment = onMoment;
     this.#watchers = folders.map((folder) => watch(folder, () => this.add()));
@@ -31,7 +31,7 @@ export class Moments {
   }
 }
 
-/** The moment of that seed, out of `count`, by mulberry32. */
+/** Chooses one of `count` moments by the seed, with mulberry32. */
 export function momentOf(seed: number, count: number): number {
   let a = (seed + 1) * 0x6d2b79f5;
   a = Math.imul(a ^ (a >>> 15), a | 1);

@@ -6,14 +6,14 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { freePort, NOBODY, serverFolder } from "../../examples/two-machines/src/postgres-server.js";
 
-/** Debian installs it where not every user looks for programs. */
+/** Debian installs PgBouncer in /usr/sbin, which isn't in every user's PATH. */
 const env = { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin` };
 const isThere = spawnSync("pgbouncer", ["--version"], { env, stdio: "ignore" }).status === 0;
 
-/** Why tests with PgBouncer are skipped, for their titles; `""` if they aren't. */
+/** The reason why tests with PgBouncer are skipped, for their titles; `""` if they aren't skipped. */
 export const skipped = isThere ? "" : " (skipped: PgBouncer isn't installed)";
 
-/** PgBouncer in transaction mode: many client connections share four of the server's. */
+/** Starts PgBouncer in transaction mode: many client connections share four server connections. */
 export async function startPgBouncer(serverUrl: string) {
   const { hostname, port, username, password } = new URL(serverUrl);
   const [folder, ownPort] = [await serverFolder(), await freePort()];
@@ -23,12 +23,12 @@ export async function startPgBouncer(serverUrl: string) {
     "[pgbouncer]",
     "pool_mode = transaction",
     "default_pool_size = 4",
-    // The user above is used, whatever a client says.
+    // PgBouncer uses the user above, whatever user a client names.
     "auth_type = any",
     "listen_addr = 127.0.0.1",
     `listen_port = ${ownPort}`,
     "unix_socket_dir =",
-    // Less than retryForMs: after a failed login, it refuses clients for this many seconds.
+    // After a failed login, PgBouncer refuses clients for this many seconds, which must be less than retryForMs.
     "server_login_retry = 1",
   ];
   await writeFile(join(folder, "pgbouncer.ini"), config.join("\n"));

@@ -17,7 +17,7 @@ import {
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Answers with the URL of the PostgreSQL server. */
+    /** The address that answers with the URL of the PostgreSQL server. */
     readonly postgresDesk: string;
   }
 }
@@ -26,7 +26,7 @@ let server: Promise<PostgresServer> | undefined;
 let desk: Server | undefined;
 
 /**
- * One server for all test files, started when the first of them asks, so that other tests don't wait for it. If
+ * Provides one server for all test files. It starts when the first file asks for it, so that other tests don't wait. If
  * DATABASE_URL is set, that server is used instead.
  */
 export async function setup(project: TestProject): Promise<void> {
@@ -48,15 +48,15 @@ export async function teardown(): Promise<void> {
 async function urlOfServer(): Promise<string> {
   const given = process.env["DATABASE_URL"];
   if (given !== undefined && given !== "") return given;
-  // No test with this server checks power losses.
+  // Without fsync, because no test with this server checks power cuts.
   server ??= startPostgres(["-c", "fsync=off"]);
   return (await server).url;
 }
 
-/** Debian's programs, because the npm package lacks those that make a standby. */
+/** Debian's programs, because the npm package lacks the programs that make a standby. */
 export const debian = debianPrograms();
 
-/** The folder of the newest installed version, if there is one. */
+/** Finds the programs of the newest installed version, if there is one. */
 function debianPrograms() {
   const root = "/usr/lib/postgresql";
   const [newest] = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
@@ -65,7 +65,7 @@ function debianPrograms() {
   return { initdb: path("initdb"), postgres: path("postgres"), basebackup: path("pg_basebackup") };
 }
 
-/** A standby of a server that runs {@link debian}'s programs. */
+/** Starts a standby of a server that runs {@link debian}'s programs. */
 export async function startStandby(primary: PostgresServer): Promise<PostgresServer> {
   if (debian === undefined) throw new Error("A standby needs Debian's package postgresql.");
   const folder = await serverFolder();
@@ -76,16 +76,16 @@ export async function startStandby(primary: PostgresServer): Promise<PostgresSer
 
 /** Kills all processes of a server (SIGKILL). */
 export async function killServer({ pid = 0 }: PostgresServer): Promise<void> {
-  // So that it starts no process that isn't in the list.
+  // A stopped server starts no process that would be missing from the list.
   process.kill(pid, "SIGSTOP");
   const listed = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
   const all = [pid, ...listed.split("\n").filter(Boolean).map(Number)];
   for (const one of all) killed(one);
-  // The processes' shared memory is free once the last has ended, and nothing reports that.
+  // The shared memory is free once the last process has ended, which only polling shows.
   while (all.some(isRunning)) await nextTurn();
 }
 
-/** Once the first process is gone, the others end by themselves. */
+/** Kills a process. The others end by themselves once the first one has ended, so a missing process is no error. */
 function killed(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
@@ -102,7 +102,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** The port that the server listens on from now on, a free one. */
+/** Makes the server listen on a free port. Returns the port. */
 export async function listening(server: NetServer): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

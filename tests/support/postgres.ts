@@ -9,7 +9,7 @@ import {
   type PostgresTablesOptions,
 } from "waymark/adapters/postgres";
 
-/** The URL of the server of all tests. */
+/** Returns the URL of the server that all tests share. */
 export async function serverUrl(): Promise<string> {
   const answer = await fetch(inject("postgresDesk"));
   const text = await answer.text();
@@ -17,11 +17,13 @@ export async function serverUrl(): Promise<string> {
   return text;
 }
 
-/** A schema for the test, which doesn't exist yet. On a server of the user's it is dropped when the test is over. */
+/**
+ * Returns a schema name for the test; the schema doesn't exist yet. On a user's server, it is dropped after the test.
+ */
 export async function newSchema(): Promise<{ readonly url: string; readonly schema: string }> {
   const url = await serverUrl();
   const schema = `test_${randomUUID()}`;
-  // The tests' own server is deleted as a whole. A connection and a drop cost it as much as many a test.
+  // The tests' own server is deleted as a whole, because connecting and dropping a schema takes as long as some tests.
   if (process.env["DATABASE_URL"]) {
     onTestFinished(async () => void (await administer(url, `DROP SCHEMA IF EXISTS "${schema}" CASCADE`)));
   }
@@ -39,7 +41,7 @@ export async function administer(url: string, sql: string, values?: unknown[]): 
   }
 }
 
-/** Resolves once the server has ended all statements on the schema, also those of killed processes. */
+/** Resolves once the server has ended all statements on the schema, including statements of killed processes. */
 export async function untilIdle(url: string, schema: string): Promise<void> {
   const sql =
     "SELECT count(*)::int AS count FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() AND query LIKE $1";
@@ -49,7 +51,7 @@ export async function untilIdle(url: string, schema: string): Promise<void> {
   }
 }
 
-/** Resolves once that many statements on the schema wait for a lock. */
+/** Resolves once `count` statements on the schema wait for a lock. */
 export async function untilWaiting(url: string, schema: string, count: number): Promise<void> {
   const sql = "SELECT count(*)::int AS count FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
   for (;;) {
@@ -58,23 +60,23 @@ export async function untilWaiting(url: string, schema: string, count: number): 
   }
 }
 
-/** An adapter on a new schema, closed when the test is over. */
+/** Opens an adapter on a new schema, and closes it after the test. */
 export async function newStore(options: PostgresTablesOptions = {}) {
   const place = await newSchema();
   return { ...place, adapter: openAdapter({ ...place, ...options }) };
 }
 
-/** An adapter that is closed when the test is over. */
+/** Opens an adapter, and closes it after the test. */
 export function openAdapter(options: ConstructorParameters<typeof PostgresAdapter>[0]): PostgresAdapter {
   const adapter = new PostgresAdapter(options);
   onTestFinished(() => adapter.close());
   return adapter;
 }
 
-/** A pool of pg's, closed when the test is over. */
+/** Opens a pool of pg, and closes it after the test. */
 export function newPool(url: string, options: pg.PoolConfig = {}): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, ...options });
-  // `end` resolves before its connections are closed, and the server may end meanwhile.
+  // `end` resolves before the connections are closed, and the server may end in between.
   pool.on("error", () => undefined);
   onTestFinished(() => pool.end());
   return pool;
@@ -86,7 +88,7 @@ export interface PoolSpy {
   readonly after?: (query: PostgresQuery) => void | Promise<void>;
 }
 
-/** A pool that reports each statement, except notifications, which are sent some time after a change. */
+/** Wraps a pool so that it reports each statement, except notifications, which are sent some time after a change. */
 export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresPool {
   const spied = (source: Pick<PostgresClient, "query">) => async (query: PostgresQuery) => {
     if (query.text.includes("pg_notify")) return source.query(query);
@@ -113,7 +115,7 @@ export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresP
   };
 }
 
-/** Rows and bytes of the pieces of histories. */
+/** Returns the number of rows and bytes of the pieces of histories. */
 export async function piecesOf({ url, schema }: { url: string; schema: string }) {
   const [found] = await administer(
     url,

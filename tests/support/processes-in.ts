@@ -1,6 +1,6 @@
 import { readdirSync, readlinkSync } from "node:fs";
 
-/** The processes whose working folder is a folder or below it. Works only on Linux. */
+/** Returns the processes whose working folder is `folder` or below it. Works only on Linux. */
 export function processesIn(folder: string): string[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc").filter((pid) => {

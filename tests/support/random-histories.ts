@@ -5,7 +5,7 @@ import { isCorrupt } from "waymark/adapter";
 import { draft } from "../../conformance/drafts.js";
 import { messages, take } from "./histories.js";
 
-/** Most saves of a run go to one task, so that its history gets bundles. */
+/** Chooses a task. Most saves of a run go to one task, so that its history gets bundles. */
 const task = fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constant(1) });
 const which = fc.nat(20);
 const operation = fc.oneof(
@@ -24,7 +24,7 @@ interface Save {
   readonly size: number;
 }
 
-/** A state: small, unchanged, an older one, changed in one place, or with more. */
+/** Chooses the next state: a small one, the same, an older one, or one that is changed in a place or longer. */
 function nextOf(texts: readonly string[]) {
   return ({ edit, size }: Save, parts: string[], kept: readonly string[]): string => {
     if (size === 9) return JSON.stringify({ small: edit });
@@ -40,10 +40,10 @@ function newestOf(adapter: StorageAdapter, taskId: string) {
 }
 
 /**
- * Saves, forks, removes and replaces at random, through two adapters of one store, and compares with a map in memory.
- * After each run nothing may be left, which `checkEmpty` checks.
+ * Saves, forks, removes and replaces checkpoints at random through two adapters of one store, and compares the store
+ * with a map in memory. `checkEmpty` checks that nothing is left after each run.
  *
- * @param bundles - How many bundles there are now: some of many runs must have made them.
+ * @param bundles - Returns the current number of bundles. If there are many runs, some must make bundles.
  */
 export async function checkRandomHistories(
   adapters: readonly [StorageAdapter, StorageAdapter],
@@ -58,7 +58,7 @@ export async function checkRandomHistories(
   },
 ): Promise<void> {
   const texts = [...take(messages(150), 100)];
-  // So large that a delta is small beside it.
+  // The state is so large that a delta is small in comparison.
   const begin = [...take(messages(60_000), 1)];
   const next = nextOf(texts);
   let run = 0;
@@ -76,7 +76,8 @@ export async function checkRandomHistories(
         const { taskId, kept } = task;
         const adapter = adapters[step % 3 === 0 ? 1 : 0];
         if (op.do === "save") {
-          // Saves of one moment are one statement, so a read at that moment sees the state before or after all of them.
+          // Simultaneous saves are one statement, so a read at the same time sees the state before or after all of
+          // them.
           const appended = (step % 5 === 0 ? [task, other] : [task]).map((to) => {
             const body = next(op, to.parts, [...to.kept.values()]);
             to.kept.set(`c${step}`, body);

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { recordHistory } from "waymark/testing";
 
 /**
- * The storage, which writes its calls into a file of this folder. A line is one write, so it is whole after a kill.
+ * Wraps a storage so that it writes its calls to a file in the folder. Each line is a single write, so a kill leaves no
+ * half lines.
  *
  * @param {import("waymark").StorageAdapter} storage
  * @param {string} folder

@@ -6,7 +6,7 @@ export interface LogLine {
   readonly details: object;
 }
 
-/** A logger that records its lines. */
+/** Returns a logger that records its lines. */
 export function recordingLogger(): Logger & { readonly lines: readonly LogLine[] } {
   const lines: LogLine[] = [];
   const at = (level: keyof Logger) => (details: object, message: string) => {

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 
 /**
- * Runs an example from its start to its end, as a person does.
+ * Runs an example from its start to its end, as a person would.
  *
  * @param args - The program and its arguments.
- * @param interruptedAt - Sends SIGINT at the first line that has it.
+ * @param interruptedAt - A text. The first line that contains it triggers SIGINT.
  */
 export async function runExample(
   args: readonly string[],

@@ -1,17 +1,17 @@
-// Read before each file of tests.
+// Vitest loads this module before each test file.
 import fc from "fast-check";
 
-/** What all random tests of this run begin with. vitest.config.ts chooses it, and the run's last lines have it. */
+/** The seed of all random tests in this run. vitest.config.ts chooses it, and the run's last lines show it. */
 export const SEED = Number(process.env["WAYMARK_SEED"]);
 
 fc.configureGlobal({ seed: SEED });
 
-/** The number of cases that a random test tries: all in the full check, a fifth in `npm test`. */
+/** Returns the number of cases that a random test tries: all in the full check, a fifth in `npm test`. */
 export function casesOf(all: number): number {
   return process.env["WAYMARK_TESTS"] === undefined ? Math.ceil(all / 5) : all;
 }
 
-/** Returns the same numbers from 0 to 1 for the same seed: mulberry32. */
+/** Returns a generator of numbers from 0 to 1 that depend only on the seed (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,6 +1,6 @@
 import { onTestFinished, vi } from "vitest";
 
-/** Stops this process's clock until the test is over, so that an age is the same on any machine. */
+/** Stops this process's clock until the end of the test, so that an age is the same on every machine. */
 export function stopClock() {
   vi.useFakeTimers({ toFake: ["Date"] });
   onTestFinished(() => void vi.useRealTimers());
@@ -11,7 +11,7 @@ export function stopClock() {
   };
 }
 
-/** Lets the timeouts of this process expire when the test says so, however slowly the awaited work begins. */
+/** Stops the timeouts of this process. The test lets them expire, however slowly the awaited work begins. */
 export function stopTimeouts() {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());
@@ -22,10 +22,10 @@ export function stopTimeouts() {
   };
 }
 
-/** The pauses between two looks for a task, an event or a run's end, and the one before a run that waits is suspended. */
+/** The pauses between polls for a task, an event or a run's end, and the pause before a waiting run is suspended. */
 const PAUSES_MS = [250, 500, 1000, 2000];
 
-/** Shortens those pauses of this process until the test is over. Leases and time limits keep their time. */
+/** Shortens the polling pauses of this process until the end of the test. Leases and time limits stay the same. */
 export function shortenPauses(): void {
   const { setTimeout } = globalThis;
   const shortened = (act: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
-/** An empty folder that is removed when the test is over. @param place - Its parent folder. */
+/** Makes an empty folder that is removed after the test. @param place - The parent folder. */
 export async function tempFolder(place = tmpdir()): Promise<string> {
   const folder = await mkdtemp(join(place, "waymark-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

@@ -3,10 +3,10 @@ import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Everything below a folder, by path: its kind, permissions, inode, time of the last write, and content. If nothing was
- * touched in between, two of these are equal.
+ * Describes everything below a folder by path: its kind, permissions, inode, time of the last write, and content. Two
+ * descriptions are equal if nothing was touched in between.
  *
- * @param except - A path below the folder that is left out.
+ * @param except - A path below the folder that is skipped.
  */
 export function treeOf(folder: string, except?: string): Record<string, string> {
   const tree: Record<string, string> = {};

@@ -1,4 +1,4 @@
-/** The object with some members replaced. A proxy, because the methods of a class need their own `this`. */
+/** Returns a proxy of an object with some members replaced. Other methods keep the object as `this`. */
 export function withMembers<Of extends object>(
   object: Of,
   members: { readonly [Key in keyof Of]?: Of[Key] | undefined },

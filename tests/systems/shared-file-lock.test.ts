@@ -87,7 +87,7 @@ describe("beside a program that locks with proper-lockfile", () => {
     void saving.then(() => {
       isSaved = true;
     });
-    // Longer than a save takes.
+    // The pause is longer than a save.
     for (let i = 0; i < 200; i++) await stat(`${file}.lock`);
     expect(isSaved).toBe(false);
 

@@ -12,7 +12,9 @@ it("a misspelled or wrong option of a step is one error at that option", () => {
   ]);
 });
 
-/** The errors of a program that imports the package, each with the text that it points at and its first line. */
+/**
+ * Returns the errors of a program that imports the package, each with its first line and the text that it points at.
+ */
 function errorsIn(text: string): string[] {
   const { options } = ts.parseJsonConfigFileContent(
     ts.readConfigFile("tsconfig.json", ts.sys.readFile).config,

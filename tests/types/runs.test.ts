@@ -174,7 +174,7 @@ it("types runs by the manager's type parameter, and takes a function that names 
   void (() => manager.run("t", (run) => run.save({ turns: 1, at: new Date() }, { metadata: { who: "me" } })));
 });
 
-it("types an event by its schema or by hand, and says that a wait with a limit may get none", () => {
+it("types an event by its schema or by hand, and allows for no event if a wait has a limit", () => {
   const schema = z.object({ ok: z.boolean() });
   const waits = async (run: Run) =>
     [

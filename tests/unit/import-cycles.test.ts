@@ -21,7 +21,7 @@ const FOLDERS = [
 ];
 
 describe("no files import each other in a circle, not even by types", () => {
-  // One graph for all: the page imports types of the command, and tests import everything.
+  // All files are in one graph, because the page imports types of the command, and tests import everything.
   const files = FOLDERS.flatMap((folder) => listSourceFiles(folder, /\.(?:tsx?|mts|mjs|js)$/));
   const imports = new Map(files.map((file) => [file, resolveImports(file, readFileSync(file, "utf8"))]));
   const cycles = findCycles(imports);

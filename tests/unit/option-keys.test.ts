@@ -1,4 +1,4 @@
-// If a list of keys is written by hand, a new option that is missing in it is refused at run time. listKeys makes the
+// If a new option is missing from a hand-written list of keys, it is refused at run time. listKeys makes the
 // omission a compile error.
 import { readFileSync } from "node:fs";
 import ts from "typescript";
@@ -43,7 +43,7 @@ it.each(['checkKeys("Options", options, KEYS);', "function f(keys: readonly (key
   (text) => expect(handWritten("a.ts", text)).toEqual([]),
 );
 
-/** Expressions that are declared to be a list of keys, and literal lists as the keys of `checkKeys`. */
+/** Finds expressions declared as a list of keys, and literal lists passed to `checkKeys`. */
 function handWritten(file: string, text: string): string[] {
   // Most files have neither, and parsing takes long.
   if (!/keyof|checkKeys/.test(text)) return [];

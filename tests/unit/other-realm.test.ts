@@ -1,4 +1,4 @@
-// Values of another realm: Jest, for example, runs programs in a `node:vm` context, with built-in classes of its own.
+// Tests values of another realm. Jest, for example, runs programs in a `node:vm` context with its own built-in classes.
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -19,7 +19,7 @@ const foreign: typeof globalThis = runInNewContext("globalThis");
 
 const IN_A_CONTEXT = fileURLToPath(new URL("../fixtures/in-a-vm-context.mjs", import.meta.url));
 
-/** A signal as another library makes it: not one of Node's. */
+/** Makes a signal like another library's, which isn't one of Node's. */
 class LibrarySignal extends EventTarget {
   aborted = false;
   reason: unknown;
@@ -128,7 +128,7 @@ it("a signal of another library pauses a run and a worker, and stops verify and 
 
 it("a rejection of a listener of another realm is logged", async () => {
   const { manager, logger } = managerOn();
-  // An async listener of a program without types.
+  // This is an async listener of a program without types.
   const reject: () => void = runInNewContext("async () => { throw new Error('no'); }");
   manager.on("saved", reject);
   await manager.save("t", 1);

@@ -13,7 +13,7 @@ interface Manifest {
   readonly peerDependencies?: Readonly<Record<string, string>>;
 }
 
-/** Each package, where its sources are, and whether it may use `waymark/kit`. */
+/** The packages, with the folders of their sources and whether they may use `waymark/kit`. */
 const PACKAGES = [
   { folder: ".", sources: ["src", "adapters", "config", "conformance", "systems", "telemetry", "testing"], kit: false },
   { folder: "runners", sources: ["runners/src"], kit: true },
@@ -42,7 +42,7 @@ function strayImports(folder: string, kit: boolean, file: string, text: string):
   });
 }
 
-/** The SDK's own folders lie in the repository's root, beside the other packages. */
+/** The SDK's own folders, which are in the repository's root next to the other packages. */
 function isInside(folder: string, path: string): boolean {
   if (folder !== ".") return path.startsWith(`${folder}/`);
   return /^(src|adapters|config|conformance|systems|telemetry|testing)\//.test(path);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PICTURES = join(ROOT, "docs", "pictures");
-/** Made by svg-term. The others are drawn by hand, or by bench/peers/plot.mjs. */
+/** The picture made by svg-term. The others are drawn manually or by bench/peers/plot.mjs. */
 const RECORDING = "recording.svg";
 const PAGES = ["README.md", "cli/README.md", ...pagesIn("docs")];
 
@@ -26,7 +26,7 @@ function picture(name: string): string {
   return readFileSync(join(PICTURES, name), "utf8");
 }
 
-/** The first group of a pattern in a text, or "". */
+/** Returns the first group of a pattern in a text, or "". */
 function partOf(text: string, pattern: RegExp): string {
   return pattern.exec(text)?.[1] ?? "";
 }

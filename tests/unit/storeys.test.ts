@@ -5,7 +5,7 @@ import { listSourceFiles, resolveImports } from "../support/source-files.js";
 
 /**
  * What the files of each part may import besides each other. A file belongs to the part with the longest name that it begins
- * with: `systems` is the files beside the systems' folders. Only what a part imports is listed.
+ * with: `systems` means the files next to the systems' folders. Only the imports that exist are listed.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // The foundation, from the ground up.
@@ -28,7 +28,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["src/contract", "adapters/storage-url.ts", "adapters/memory.ts", "adapters/files/json-file.ts"],
     ...["adapters/files/task-file.ts", "adapters/postgres/postgres.ts", "adapters/sqlite/sqlite.ts"],
   ],
-  // Beside each other: none imports another one, or a system.
+  // These are on one level: none imports another one or a system.
   config: [
     ...["src/contract", "src/manager", "src/checkpoint-manager.ts"],
     ...["adapters/index.ts", "adapters/memory.ts", "adapters/storage-url.ts"],
@@ -139,7 +139,7 @@ function findPart(file: string): string | undefined {
   return parts.toSorted((a, b) => b.length - a.length)[0];
 }
 
-/** Where the world may be asked: the port, and nonces of encryption, which nothing may foresee. */
+/** The files that may read real time and randomness: the port, and encryption, whose nonces must be unpredictable. */
 const WORLD = /^src\/(contract\/runtime|codec\/envelope)\.ts$/;
 
 it("time, timers and chance reach src through the port alone", () => {
@@ -165,7 +165,7 @@ it.each(["new Date(0);", "// setTimeout(call, 5)", "runtime.setTimeout(call, 5);
   (text) => expect(findWorld("src/runs/a.ts", text)).toEqual([]),
 );
 
-/** The places of a file that ask the world for the time, a timer or a random number. */
+/** Returns the places of a file that use the real time, a timer or a random number. */
 function findWorld(file: string, text: string): readonly string[] {
   const found: string[] = [];
   const visit = (node: ts.Node): void => {

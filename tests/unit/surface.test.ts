@@ -7,7 +7,7 @@ import * as adapter from "waymark/adapter";
 import * as kit from "waymark/kit";
 import * as retention from "../../src/manager/retention-plan.js";
 
-/** The names that a file exports, types included. */
+/** Returns the names that a file exports, including types. */
 function namesIn(file: string): string[] {
   const text = readFileSync(join(import.meta.dirname, "..", "..", file), "utf8");
   return ts.createSourceFile(file, text, ts.ScriptTarget.Latest).statements.flatMap((statement) => {

@@ -1,4 +1,4 @@
-// Runs the agent on a task. Kill it when you like, and start it again.
+// Runs the agent on a task. Kill it at any time, and start it again.
 //
 //   node dist/agent.js ann                                   begins, or continues
 //   node dist/agent.js ann fork ann-2 "Tell the warehouse."  continues from ann's last turn with these words, as ann-2
@@ -32,8 +32,8 @@ console.log(`answer ${answer}`);
 ledger.close();
 
 /**
- * Adds a person's words to the last turn's chat: in the new task `newTaskId` (a fork), or in the task itself (a
- * rewind). Tools that run afterwards have new keys.
+ * Adds a person's words to the last turn's chat and continues from there: as the new task `newTaskId` (a fork), or as
+ * the same task (a rewind). Tools that run afterwards have new keys.
  */
 async function edit(taskId: string, newTaskId: string, words: string): Promise<void> {
   const turn = await manager.latest(taskId, { stage: "turn" });

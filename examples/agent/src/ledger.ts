@@ -1,13 +1,13 @@
 import Database from "better-sqlite3";
 
-/** The deeds, and how often each was requested. */
+/** A deed, and how many times it was requested. */
 export interface Deed {
   readonly key: string;
   readonly what: string;
   readonly asked: number;
 }
 
-/** The outside world: a shop and a mail server. Like payment services, they do nothing twice for the same key. */
+/** The outside world: a shop and a mail server. Like payment services, they do nothing twice under the same key. */
 export class Ledger {
   readonly #database: Database.Database;
 
@@ -18,7 +18,7 @@ export class Ledger {
     );
   }
 
-  /** Does the deed, unless one was done under this key. Returns the deed of the key. */
+  /** Does the deed, unless a deed was already done under this key. Returns the deed that belongs to the key. */
   enter(key: string, what: string): string {
     const deed = this.#database
       .prepare<[string, string], Pick<Deed, "what">>(

@@ -5,10 +5,12 @@ import { type Perform, tools } from "./tools.js";
 
 export type Chat = { messages: ModelMessage[] };
 
-/** The state of a run. Messages are checked by the AI SDK's own schema, so a damaged chat is refused. */
+/** The state of a run. The AI SDK's own schema checks the messages, so a damaged chat is refused. */
 export const Chat = z.object({ messages: z.array(modelMessageSchema) });
 
-/** One turn: the model answers, its tools run side by side, and the next turn begins with the longer chat. */
+/**
+ * Returns the function of one turn: the model answers, its tools run in parallel, and the next turn gets their results.
+ */
 export function agent(model: LanguageModel, perform: Perform) {
   return async (run: Run<Chat>): Promise<string | NextTurn> => {
     const { messages } = run.state;

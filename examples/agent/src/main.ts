@@ -24,16 +24,16 @@ const ledger = new Ledger(join(folder, "ledger.db"));
 const deeds = ledger.deeds();
 ledger.close();
 for (const { what, asked } of deeds) {
-  console.log(`   ${what.padEnd(50)}${asked === 1 ? "once" : `once, though asked ${asked} times`}`);
+  console.log(`   ${what.padEnd(50)}${asked === 1 ? "once" : `once, though requested ${asked} times`}`);
 }
 
 const begun = (lines: string[]) => lines.flatMap((line) => /^begins (.*)/.exec(line)?.[1] ?? []).join(", ");
 const findings = {
-  "Everything was done once: the ledger knew the key of the mail that was asked for twice.":
+  "Everything was done once: the ledger recognized the key of the mail that was requested twice.":
     deeds.map(({ asked }) => asked).join() === "1,2,1,1" && new Set(deeds.map(({ what }) => what)).size === 3,
-  "No recorded step ran again: only the mail that was killed began twice.":
+  "No recorded step ran again: only the killed mail step began twice.":
     begun([...killed, ...resumed]) === "model, find_order c1, model, reorder c2, mail c3, mail c3, model",
-  "The fork and the rewound agent did nothing again, and have answers of their own.": [forked, rewound].every(
+  "The fork and the rewound agent repeated nothing, and each has its own answer.": [forked, rewound].every(
     (lines) => begun(lines) === "model, mail c4, model" && lines.at(-1) !== resumed.at(-1),
   ),
 };

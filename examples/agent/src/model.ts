@@ -8,7 +8,7 @@ const SCRIPT = [
 ];
 const WAREHOUSE = [call("c4", "mail", { to: "warehouse", text: "a mug broke, pack them better" })];
 
-/** A model that needs no account. Replace it by `openai("…")` or `anthropic("…")`. */
+/** A model that needs no account. Replace it with `openai("…")` or `anthropic("…")`. */
 export const model = new MockLanguageModelV3({
   doGenerate: async ({ prompt }) => {
     const asked = new Set(toolCallsIn(prompt));

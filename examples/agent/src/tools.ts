@@ -3,7 +3,7 @@ import { type ToolResultPart, type TypedToolCall, tool } from "ai";
 import { z } from "zod";
 import type { Ledger } from "./ledger.js";
 
-/** The tools that the model may call. None has an `execute`: the loop runs them, as steps. */
+/** The tools that the model may call. None has an `execute`, because the loop runs them as steps. */
 export const tools = {
   find_order: tool({
     description: "A customer's last order",
@@ -24,7 +24,7 @@ export const tools = {
 
 type ToolCall = TypedToolCall<typeof tools>;
 
-/** Does what the model asks for. `key` is the step's: it is the same if the step has to begin again. */
+/** Does what the model asks for. `key` is the step's key, which stays the same if the step has to begin again. */
 export type Perform = (call: ToolCall, key: string) => Promise<ToolResultPart>;
 
 /** @param mailMs - How long the mail server takes to answer. */

@@ -6,8 +6,8 @@ import fsDriver from "unstorage/drivers/fs";
 import { CheckpointManager } from "waymark";
 import { UnstorageAdapter } from "../unstorage-adapter.js";
 
-// A migration of five tables that is interrupted after the third, then continued from there. It has a folder of its own
-// because it is compiled with the types of unstorage's drivers.
+// A migration of five tables that is interrupted after the third table and then continued. This program has its own
+// folder because it is compiled with the types of unstorage's drivers.
 
 const TABLES = ["users", "orders", "invoices", "payments", "refunds"];
 const TASK = "migration-7";
@@ -20,7 +20,7 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-/** One run of the program. It knows of earlier runs only through the storage. */
+/** Does one run of the program, which learns of earlier runs only from the storage. */
 async function migrate({ tablesUntilInterrupted }: { tablesUntilInterrupted: number }): Promise<void> {
   const storage = createStorage({ driver: fsDriver({ base: folder }) });
   const manager = new CheckpointManager({ storage: new UnstorageAdapter({ storage }) });

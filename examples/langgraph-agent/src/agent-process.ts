@@ -8,13 +8,13 @@ const AGENT = fileURLToPath(new URL("agent.js", import.meta.url));
 
 export interface AgentOptions {
   readonly onLine: (line: string) => void;
-  /** Kills the agent. */
+  /** Kills the agent when it is aborted. */
   readonly signal: AbortSignal;
-  /** Whether to kill the agent now. Asked again and again while it runs. */
+  /** Returns whether to kill the agent now. Polled while the agent runs. */
   readonly isDue?: () => Promise<boolean>;
 }
 
-/** Runs `node dist/agent.js` to its end. It finds the storage's URL in WAYMARK_STORAGE. */
+/** Runs `node dist/agent.js` to its end. The agent reads the storage's URL from WAYMARK_STORAGE. */
 export async function runAgent(args: readonly string[], { onLine, signal, isDue }: AgentOptions): Promise<void> {
   signal.throwIfAborted();
   const child = spawn(process.execPath, [AGENT, ...args], {

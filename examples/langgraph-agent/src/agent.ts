@@ -1,4 +1,4 @@
-// Runs the graph on a thread. Kill it when you like, and start it again.
+// Runs the graph on a thread. Kill it at any time, and start it again.
 //
 //   WAYMARK_STORAGE=sqlite:agent.db node dist/agent.js <thread> ask "A week in Lisbon"   begins
 //                                   node dist/agent.js <thread>                          continues
@@ -27,7 +27,7 @@ async function input(): Promise<Parameters<typeof graph.invoke>[0]> {
   if (verb === "ask") return { messages: [new HumanMessage(text)] };
   if (verb === "yes" || verb === "no") return new Command({ resume: verb });
   if (verb === "fork") await fork();
-  // Continues from the thread's newest checkpoint.
+  // Without input, LangGraph continues from the thread's newest checkpoint.
   return null;
 }
 

@@ -3,7 +3,7 @@ import type { WaymarkSaver } from "waymark/langgraph";
 import type { Demonstration } from "./demonstration.js";
 import { type Trip, trip } from "./trip.js";
 
-/** Prints how often each node began, and the stored checkpoints. True if both are as expected. */
+/** Prints how many times each node began, and the stored checkpoints. Returns whether both are as expected. */
 export async function check(saver: WaymarkSaver, threadId: string, runs: Demonstration): Promise<boolean> {
   const begun = Object.values(runs).flatMap(nodesBegun);
   const timesOf = (node: string) => begun.filter((name) => name === node).length;
@@ -12,7 +12,7 @@ export async function check(saver: WaymarkSaver, threadId: string, runs: Demonst
     ["search hotel", "the kill cut it off"],
     ["approve", "in each branch to ask, and again with the answer"],
   ]);
-  console.log("\n  How often each node began");
+  console.log("\n  How many times each node began");
   for (const node of new Set(begun)) {
     const times = ["never", "once", "twice"][timesOf(node)] ?? `${timesOf(node)} times`;
     console.log(`     ${node.padEnd(15)}${times.padEnd(9)}${remarks.get(node) ?? ""}`.trimEnd());
@@ -41,7 +41,7 @@ export async function check(saver: WaymarkSaver, threadId: string, runs: Demonst
     },
     {
       isTrue: isDeepStrictEqual(ends, ["Nothing is booked.", "Booked: TP 571 for 180 € and Pensão Sol for 420 €."]),
-      says: "Both branches are there, each with its own end.",
+      says: "Both branches are stored, each with its own end.",
     },
   ];
   console.log();
@@ -49,7 +49,7 @@ export async function check(saver: WaymarkSaver, threadId: string, runs: Demonst
   return findings.every(({ isTrue }) => isTrue);
 }
 
-/** The thread's checkpoints, oldest first. */
+/** Reads the thread's checkpoints, oldest first. */
 async function historyOf(saver: WaymarkSaver, threadId: string) {
   const graph = trip.compile({ checkpointer: saver });
   const history = [];

@@ -11,8 +11,8 @@ export interface Demonstration {
 }
 
 /**
- * Kills the agent in the middle of a node, resumes it, and answers no. Then goes back to before the question, asks it
- * about another hotel, and answers yes. Each run is a process of its own.
+ * Kills the agent in the middle of a node, resumes it, and answers no. Then goes back to before the question, lets the
+ * agent ask about another hotel, and answers yes. Each run is a separate process.
  *
  * @throws The agent failed, or the signal ended it. No process is left.
  */
@@ -36,7 +36,7 @@ export async function demonstrate(saver: WaymarkSaver, threadId: string, signal:
   console.log("       ╳ killed (SIGKILL) in search hotel");
   const resumed = await run("2  Another process continues.", []);
   const refused = await run("3  A person says no.", ["no"]);
-  const forked = await run("4  Back to before the question, and on with another hotel: a fork.", [
+  const forked = await run("4  A fork: back to before the question, then on with another hotel.", [
     "fork",
     "Pensão Sol for 420 €",
   ]);
@@ -44,7 +44,9 @@ export async function demonstrate(saver: WaymarkSaver, threadId: string, signal:
   return { killed, resumed, refused, forked, approved };
 }
 
-/** A node's result is stored at once, as a pending write of the checkpoint that the node began at. */
+/**
+ * Whether the flight's result is stored. LangGraph stores a node's result at once, as a pending write of a checkpoint.
+ */
 async function isFlightStored(saver: WaymarkSaver, threadId: string): Promise<boolean> {
   const tuple = await saver.getTuple({ configurable: { thread_id: threadId } });
   return tuple?.pendingWrites?.some(([, channel]) => channel === "offers") ?? false;

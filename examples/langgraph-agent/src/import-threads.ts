@@ -2,15 +2,16 @@ import type { BaseCheckpointSaver, Checkpoint, CheckpointTuple } from "@langchai
 import type { WaymarkSaver } from "waymark/langgraph";
 
 /**
- * Stores the threads of another saver in a WaymarkSaver that is made with `exclusive: false`, since branches are stored one
- * after the other. The source is only read. After a kill, run it again: checkpoints that are there already stay.
+ * Copies the threads of another saver into a WaymarkSaver. Create it with `exclusive: false`, because branches are
+ * stored one after the other. The source is only read. After a kill, run the import again: checkpoints that are already
+ * stored stay.
  *
- * @returns How many checkpoints the source has.
+ * @returns The number of checkpoints in the source.
  */
 export async function importThreads(from: BaseCheckpointSaver, to: WaymarkSaver): Promise<number> {
   const found: CheckpointTuple["config"][] = [];
   for await (const { config } of from.list({})) found.push(config);
-  // In the order of their making: a value that a checkpoint has from an older one is stored once.
+  // Sorted by age: a value that a checkpoint shares with an older one is stored once.
   found.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
   for (const config of found) {
     const tuple = await from.getTuple(config);
@@ -36,7 +37,9 @@ export async function importThreads(from: BaseCheckpointSaver, to: WaymarkSaver)
   return found.length;
 }
 
-/** The channels whose values can't be had from the parent. A SqliteSaver also keeps values that have no version. */
+/**
+ * Returns the versions of channels that differ from the parent's. A SqliteSaver also stores values without a version.
+ */
 function changedVersions({ channel_values, channel_versions }: Checkpoint, parent: Checkpoint | undefined) {
   const changed: Checkpoint["channel_versions"] = {};
   for (const channel of Object.keys({ ...channel_versions, ...channel_values })) {

@@ -12,13 +12,13 @@ const interruption = new AbortController();
 let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
-    // Under npm, Ctrl-C comes twice: from the terminal, and from npm. The second one is ignored.
+    // Under npm, Ctrl-C arrives twice: from the terminal and from npm. The second signal is ignored.
     interruptedBy ??= name;
     interruption.abort();
   });
 }
 
-// npm starts this in the example's folder, but a path in the URL is relative to the person's folder.
+// npm starts this program in the example's folder, but a path in the URL is relative to the user's folder.
 process.chdir(process.env["INIT_CWD"] ?? ".");
 const example = relative("", join(import.meta.dirname, ".."));
 const given = process.argv[2] || process.env["WAYMARK_STORAGE"];
@@ -35,7 +35,7 @@ share the thread "${threadId}", which a WaymarkSaver keeps in ${given ? "your st
      plan ┤               ├ approve (asks a person) ─ book
           └ search hotel ─┘`);
 await using saver = new WaymarkSaver({ storage: openStorage(url) });
-// A URL with a password isn't printed.
+// The URL may contain a password, so it isn't printed.
 const shownUrl = given ? "…" : url;
 try {
   const runs = await demonstrate(saver, threadId, interruption.signal);

@@ -1,5 +1,5 @@
-// The graph: a model asks for two searches, which run side by side. A person approves or rejects what they find, then
-// it is booked. Each node prints when it begins.
+// The graph: a model asks for two searches, which run in parallel. A person approves or rejects the offers that they
+// find; approved ones are booked. Each node prints a line when it begins.
 import { setTimeout as delay } from "node:timers/promises";
 import { AIMessage, type BaseMessage } from "@langchain/core/messages";
 import { tool } from "@langchain/core/tools";
@@ -32,7 +32,7 @@ const search = tool(
   { name: "search", description: "Searches for a flight or a hotel.", schema: Wanted },
 );
 
-/** Stands in for a model with the tool, such as `new ChatAnthropic({ … }).bindTools([search])`. */
+/** Stands in for a real model with the tool, such as `new ChatAnthropic({ … }).bindTools([search])`. */
 const model = {
   async invoke(_messages: readonly BaseMessage[]): Promise<AIMessage> {
     const calls = ["flight", "hotel"].map((what) => ({ id: what, name: search.name, args: { what } }));

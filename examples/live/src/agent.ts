@@ -4,7 +4,7 @@ import type { Run } from "waymark";
 
 export const PARTS = ["outline", "draft", "summary"] as const;
 
-/** The run's function. Its input is the subject of the report; its result is the whole report. */
+/** The run's function. Its input has the report's subject; its result is the whole report. */
 export async function report(run: Run<unknown, unknown, { readonly subject: string }>): Promise<string> {
   const parts: string[] = [];
   for (const part of PARTS) {
@@ -21,7 +21,7 @@ export async function report(run: Run<unknown, unknown, { readonly subject: stri
   return parts.join("\n");
 }
 
-/** Stands for a language model, so that the example needs no key. A real one costs money for each token. */
+/** Stands in for a language model, so that the example needs no API key. */
 async function* model(part: string, subject: string, signal: AbortSignal): AsyncGenerator<string, void> {
   const msPerToken = Number(process.env["MS_PER_TOKEN"] ?? 80);
   const words =

@@ -17,7 +17,7 @@ const manager = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
 const app = new Hono();
 app.get("/", (context) => context.html(page));
 
-// The id is the idempotency key: who clicks twice gets one report.
+// The id is the idempotency key: two clicks start one report.
 app.post("/reports/:id", async (context) => {
   const { subject } = await context.req.json<{ readonly subject: string }>();
   const isNew = await manager.enqueue(`${PREFIX}${context.req.param("id")}`, { subject });
@@ -34,7 +34,7 @@ app.get("/reports/:id/events", (context) => {
     const after = lastSeen === undefined ? {} : { afterSequence: Number(lastSeen) };
     try {
       for await (const record of manager.follow(taskId, { ...options, ...after })) {
-        // It resolves once the browser has room for more.
+        // `writeSSE` resolves once the browser has room for more.
         await stream.writeSSE({
           id: String(record.sequence),
           event: record.kind,
@@ -42,7 +42,7 @@ app.get("/reports/:id/events", (context) => {
           retry: 250,
         });
       }
-      // The records end, too, if the run has failed or was cancelled: then this throws.
+      // The records also end if the run failed or was cancelled. In that case, `result` throws.
       await manager.result(taskId, { signal: left.signal });
       await stream.writeSSE({ event: "end", data: "" });
     } catch (error) {
@@ -61,6 +61,6 @@ app.get("/reports/:id/result", async (context) => {
 const server = serve({ fetch: app.fetch, port: Number(process.env["PORT"] ?? 3000) }, ({ port }) => {
   console.log(`http://localhost:${port}`);
 });
-// Also continues what a killed server left. Ctrl-C pauses the runs, and ends the process.
+// The worker also continues runs of a killed server. Ctrl-C pauses the runs and ends the process.
 await manager.work({ prefix: PREFIX, concurrency: 8, pauseOnSignal: true }, report);
 server.close();

@@ -3,7 +3,7 @@ import type Database from "better-sqlite3";
 export const ROWS = 10_000;
 const BATCH_ROWS = 250;
 
-/** The old table with its rows, and the new one, which has new ids. */
+/** Creates the old table with its rows, and the new table, which has new ids. */
 export function createTables(shop: Database.Database): void {
   shop.exec(`
     CREATE TABLE old_customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -15,10 +15,10 @@ export function createTables(shop: Database.Database): void {
 }
 
 /**
- * Moves the rows after an id, unless a batch with this key was moved. Rows and key are committed in one transaction, so
- * the target knows.
+ * Copies a batch of the rows after an id, unless a batch with this key was copied. Rows and key are committed in one
+ * transaction, so the target database shows which batches were copied.
  *
- * @returns The last row's old id; `undefined` after the last batch.
+ * @returns The old id of the batch's last row; `undefined` after the last batch.
  */
 export function moveBatch(shop: Database.Database, afterId: number, key: string): number | undefined {
   const move = shop.transaction((): number | undefined => {

@@ -1,4 +1,4 @@
-// Moves all rows, batch by batch. Kill it when you like, and start it again.
+// Copies all rows, batch by batch. Kill it at any time, and start it again.
 //
 //   node dist/migrate.js [batch]     waits after the commit of this batch, so that you can kill it there
 import { join } from "node:path";

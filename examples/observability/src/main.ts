@@ -1,4 +1,4 @@
-// One round of work with its spans, then its metrics. With --serve: a round a second, until Ctrl-C, for Prometheus.
+// Prints the spans and metrics of one round of work. With --serve, works a round a second for Prometheus, until Ctrl-C.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ try {
   await rm(folder, { recursive: true });
 }
 
-/** Without the labels that name the library, and without the value of a time, which is another each time. */
+/** Removes the labels that name the library, and values of times, which differ in each run. */
 function shortened(line: string): string {
   const plain = line.replace(/otel_scope_name="[^"]*",?|otel_scope_version="[^"]*",?/g, "").replace(/,?}/, "}");
   const [, name = "", value = ""] = /^(.*) (\S+)$/.exec(plain.replace("{}", "")) ?? [];

@@ -1,9 +1,9 @@
 import { SpanStatusCode } from "@opentelemetry/api";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace-base";
 
-/** Prints each span of a run, and of its steps, on a line. */
+/** Prints each span of a run and of its steps on one line. */
 export class PrintSpans implements SpanExporter {
-  /** The attempts by the ids of their spans. */
+  /** The attempts, by the ids of their spans. */
   readonly #attempts = new Map<string, string>();
 
   export(spans: readonly ReadableSpan[], done: Parameters<SpanExporter["export"]>[1]): void {

@@ -6,7 +6,7 @@ import { MeterProvider } from "@opentelemetry/sdk-metrics";
 import { BasicTracerProvider, SimpleSpanProcessor, type SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { type Instrumentation, instrument, type Queue } from "waymark/opentelemetry";
 
-/** @param port - Where Prometheus finds the metrics; nowhere if it is `undefined`. */
+/** @param port - The port where Prometheus finds the metrics. If `undefined`, they aren't served. */
 export function startTelemetry(spans: SpanExporter, queues: readonly Queue[], port?: number) {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager());
   trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] }));
@@ -14,7 +14,7 @@ export function startTelemetry(spans: SpanExporter, queues: readonly Queue[], po
   metrics.setGlobalMeterProvider(new MeterProvider({ readers: [exporter] }));
   const instrumentation: Instrumentation = instrument({ queues });
   return {
-    /** What Prometheus reads. */
+    /** Returns the metrics in the text format that Prometheus reads. */
     async scrape(): Promise<string> {
       const { resourceMetrics, errors } = await exporter.collect();
       if (errors.length > 0) throw new AggregateError(errors, "Some metrics could not be collected");

@@ -1,10 +1,10 @@
-// Some work with everything that an operator wants to see: failures, resumed runs, conflicts, a lost lease, damage.
+// Some work that shows what operators watch for: failures, resumed runs, conflicts, a lost lease, damage.
 import { readdir, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { CheckpointManager } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 
-/** A manager over JSON files in the folder. */
+/** Opens a manager over JSON files in the folder. */
 export function open(folder: string) {
   const storage = new JsonFileAdapter({ path: folder });
   // Damage is expected here, so it isn't logged; the metric counts it.
@@ -12,7 +12,7 @@ export function open(folder: string) {
   return { folder, storage, manager: new CheckpointManager({ storage, retention: { keepLast: 5 }, logger }) };
 }
 
-/** The orders of one round. */
+/** Does the work of one round. */
 export async function work({ folder, storage, manager }: ReturnType<typeof open>, round: number): Promise<void> {
   await order(manager, `orders/${round}-1`, "paid");
   // The card is refused, and the run fails. When the customer tries again, the run continues with the same step.
@@ -21,7 +21,7 @@ export async function work({ folder, storage, manager }: ReturnType<typeof open>
   // The service shuts down in the middle. The order waits in the queue for a worker.
   await order(manager, `orders/${round}-3`, "shut down").catch(() => undefined);
 
-  // Another writer was quicker.
+  // Another writer has saved first, so this save is refused.
   await manager.save(`stock/${round}`, { left: 2 });
   await manager.save(`stock/${round}`, { left: 1 }, { expectedSequence: 0 }).catch(() => undefined);
   // Another process takes the task away from its runner.

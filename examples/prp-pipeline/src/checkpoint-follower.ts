@@ -7,8 +7,8 @@ import { type RunFolder, TASK_ID } from "./run-folder.js";
 export type CheckpointListener = (checkpoint: CheckpointData, before: CheckpointData | undefined) => void;
 
 /**
- * Reports each checkpoint once, as soon as it is on disk. This example reads everything that it says about a run from
- * there.
+ * Reports each checkpoint once, as soon as it is on disk. Everything that this example prints about a run comes from
+ * these checkpoints.
  */
 export class CheckpointFollower {
   readonly #manager: PrpCheckpointManager;
@@ -22,7 +22,7 @@ export class CheckpointFollower {
     this.#manager = manager;
     this.#listener = listener;
     this.#watcher = watch(watched, () => {
-      // If it fails, the next awaited refresh fails too.
+      // If this refresh fails, the next awaited refresh also fails.
       this.refresh().catch(() => {});
     });
   }
@@ -33,14 +33,14 @@ export class CheckpointFollower {
     return new CheckpointFollower(new PrpCheckpointManager(folder.session), watched, listener);
   }
 
-  /** Every checkpoint that the listener got, in order. */
+  /** Returns all checkpoints that the listener has received, in order. */
   get checkpoints(): readonly CheckpointData[] {
     return this.#known;
   }
 
-  /** Resolves when the listener has got every checkpoint that is on disk now. */
+  /** Resolves when the listener has received all checkpoints that are on disk now. */
   refresh(): Promise<void> {
-    // A refresh that hasn't begun yet will see everything that this one would see.
+    // Calls share a refresh that hasn't begun yet, because it will see everything that they need.
     this.#waiting ??= this.#queue = this.#queue.then(() => {
       this.#waiting = undefined;
       return this.#read();
@@ -56,7 +56,7 @@ export class CheckpointFollower {
 
   async #read(): Promise<void> {
     const before = this.#known;
-    // A checkpoint that was saved while a command runs is replaced by the next one, so it is no step.
+    // The next checkpoint replaces a checkpoint that was saved while a command ran, so the latter isn't a step.
     const isStep = ({ label }: CheckpointData) => label.startsWith("Paused: ") || !label.includes(" so far: ");
     this.#known = (await this.#manager.listCheckpoints(TASK_ID)).filter(isStep);
     for (const [index, checkpoint] of this.#known.entries()) {

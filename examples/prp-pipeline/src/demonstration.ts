@@ -7,17 +7,17 @@ import { type Run, RunnerProcess } from "./runner-process.js";
 import { judge } from "./verdict.js";
 
 /**
- * The fourth gate prints a line for each of its five chapters. After two lines it is in the middle of the third
- * chapter.
+ * Matches the line that the fourth gate prints at the end of each of its five chapters. After two lines, it is in the
+ * middle of the third chapter.
  */
 const PROGRESS = /^(\d) of 5 {2}/;
 const KILLED_AFTER = "2";
-/** Before those lines, the gate prints its process id. */
+/** Matches the line with the gate's process id, which the gate prints first. */
 const PROCESS = /^process (\d+)$/;
 
 /**
- * Executes the PRP in two runs, kills the first one, and shows the outcome. Everything that it says about the runs is
- * read from the files that they leave.
+ * Executes the PRP in two runs, kills the first one, and shows the outcome. Everything that it prints about the runs is
+ * read from the files that the runs leave.
  *
  * @returns The checks that failed.
  * @throws The signal's reason, once everything that was started has ended.
@@ -52,7 +52,7 @@ export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promi
   }
 }
 
-/** @throws The signal's reason. The run has been paused then, and has ended. */
+/** @throws The signal's reason, once the run has been paused and has ended. */
 async function run(
   folder: RunFolder,
   follower: CheckpointFollower,
@@ -80,7 +80,7 @@ async function run(
     return { ...ended, gatePid };
   } finally {
     signal.removeEventListener("abort", pause);
-    // After an error here, the run may still be going, and nobody else would end it.
+    // After an error here, the run may still be active, and nothing else would end it.
     runner.signal("SIGTERM");
   }
 }

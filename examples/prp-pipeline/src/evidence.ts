@@ -4,9 +4,9 @@ import type { CheckpointData } from "waymark/prp";
 import { PRP, type RunFolder } from "./run-folder.js";
 import { isResumed } from "./step.js";
 
-/** A piece of work, how often each run started it, and the last trace that it left on disk. */
+/** A piece of work, how many times each run started it, and the last trace that it left on disk. */
 export interface WorkDone {
-  /** `coder, fix 1`, `gate 2`. */
+  /** Such as `coder, fix 1` or `gate 2`. */
   readonly work: string;
   readonly starts: readonly [first: number, second: number];
   readonly trace: Trace | undefined;
@@ -14,17 +14,17 @@ export interface WorkDone {
 
 export interface Evidence {
   readonly work: readonly WorkDone[];
-  /** How often the coder was called, by its own record. */
+  /** The number of calls in the coder's own record. */
   readonly coderCalls: number;
 }
 
-/** A file outside the checkpoints that only this work writes. */
+/** A file, other than the checkpoints, that only one piece of work writes. */
 export interface Trace {
   readonly path: string;
   readonly atMs: number;
 }
 
-/** The boxes of the run's own copy of the PRP. */
+/** The boxes in the run's copy of the PRP. */
 export interface Boxes {
   readonly ticked: number;
   readonly all: number;
@@ -32,7 +32,7 @@ export interface Boxes {
   readonly isAllThatChanged: boolean;
 }
 
-/** The last file that each gate writes. The type check only reads. */
+/** The last file that each gate writes. The type check isn't listed, because it only reads. */
 const TRACES: Readonly<Record<string, string>> = {
   "gate 2": "dist/src/main.js",
   "gate 3": "dist/november.txt",
@@ -40,8 +40,8 @@ const TRACES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Counts the work that the two runs started, by the checkpoints: each names the work that starts once it is on disk.
- * The traces show whether that is true.
+ * Counts the work that the two runs started. Each checkpoint names the work that starts once the checkpoint is on disk;
+ * the traces confirm that the work was done.
  */
 export async function collectEvidence(folder: RunFolder, checkpoints: readonly CheckpointData[]): Promise<Evidence> {
   const resumedAt = checkpoints.findIndex(isResumed);
@@ -69,7 +69,7 @@ export async function boxesOf({ prp }: RunFolder): Promise<Boxes> {
   return { ticked, all, isAllThatChanged: unticked === (await readFile(PRP, "utf8")) };
 }
 
-/** The coder's calls, from its own record, in order. */
+/** Reads the coder's calls from its own record, in order. */
 async function coderCalls({ coderLog }: RunFolder): Promise<Trace[]> {
   const lines = (await readFile(coderLog, "utf8")).trimEnd().split("\n");
   return lines.map((line) => ({ path: basename(coderLog), atMs: timeIn(JSON.parse(line)) }));

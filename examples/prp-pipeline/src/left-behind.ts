@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 const POLL_MS = 5;
 const PATIENCE_MS = 10_000;
 
-/** Waits until a process has ended; only a signal of ours could have told it to. False if it still runs. */
+/** Waits for a process that must end without a signal from this program. Returns false if it is still running. */
 export async function hasEnded(pid: number): Promise<boolean> {
   for (let waitedMs = 0; isRunning(pid); waitedMs += POLL_MS) {
     if (waitedMs > PATIENCE_MS) return false;
@@ -13,7 +13,7 @@ export async function hasEnded(pid: number): Promise<boolean> {
   return true;
 }
 
-/** Whether a process runs. A process that ended but wasn't collected doesn't. */
+/** Whether a process is running. A zombie doesn't count. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

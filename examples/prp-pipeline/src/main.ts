@@ -9,9 +9,9 @@ const interruption = new AbortController();
 let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
-    // npm passes Ctrl-C on, but we have it from the terminal already: the second one is ignored.
+    // Under npm, Ctrl-C arrives twice: from the terminal and from npm. The second signal is ignored.
     if (interruptedBy !== undefined) return;
-    // The terminal has written ^C into our line.
+    // The terminal has written ^C into the current line.
     if (process.stdout.isTTY) line();
     interruptedBy = name;
     interruption.abort();

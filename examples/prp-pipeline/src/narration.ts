@@ -30,7 +30,7 @@ export function showStart(name: string, folder: RunFolder): void {
   line(colours.dim(`$ node ${shown(RUNNER)} ${shown(folder.path)}`));
 }
 
-/** Work that was done, as soon as a checkpoint says so. */
+/** Shows the work that a new checkpoint reports as done. */
 export function showStep(checkpoint: CheckpointData, before: CheckpointData | undefined): void {
   const { symbol, paint, text, details = [] } = stepOf(checkpoint);
   const took =
@@ -42,7 +42,7 @@ export function showStep(checkpoint: CheckpointData, before: CheckpointData | un
   for (const detail of details) showDetail(detail);
 }
 
-/** A gate's output while it runs, or another line that belongs to the line above. */
+/** Shows a line of a running gate's output, or another detail of the line above. */
 export function showDetail(text: string): void {
   line(colours.dim(`  ┆ ${fitted(text, DETAIL_WIDTH)}`));
 }
@@ -53,13 +53,13 @@ export function showKill(run: Run, atKill: readonly CheckpointData[]): void {
   fact("on disk", `${atKill.length} checkpoints; the newest is ${atKill.at(-1)?.state.stage}`);
 }
 
-/** The gate's watchdog ends it the moment its runner dies. */
+/** Shows whether the gate has ended. Its watchdog ends it as soon as its runner dies. */
 export function showLeftBehind(pid: number | undefined, hasEnded: boolean | undefined): void {
   const gate = pid === undefined ? "gate 4" : `gate 4 (process ${pid})`;
   fact("left behind", hasEnded === true ? `nothing: ${gate} has ended with it` : `${gate} is still running`);
 }
 
-/** The resuming run reads another text than the killed one. */
+/** Shows the ticked boxes: the resuming run reads a different text from the killed run. */
 export function showBoxes({ ticked, all }: Boxes): void {
   fact("the PRP", `${ticked} of the ${all} boxes in this run's copy are ticked; its gates are the same, so it resumes`);
 }
@@ -79,7 +79,7 @@ export function showWork(work: readonly WorkDone[], checkpoints: readonly Checkp
   const late = work.filter(({ trace }) => trace !== undefined && trace.atMs > first.endedAtMs);
   const names = late.map(({ work: name }) => name).join(", ");
   line();
-  line(`The kill came at ${seconds(first.endedAtMs - first.startedAtMs)}. Traces from after it: ${names || "none"}.`);
+  line(`The kill came at ${seconds(first.endedAtMs - first.startedAtMs)}. Traces after the kill: ${names || "none"}.`);
 }
 
 export function showTimeline(checkpoints: readonly CheckpointData[], first: Run, folder: RunFolder): void {
@@ -107,7 +107,7 @@ export function showVerdict(problems: readonly string[], { hasGit }: RunFolder):
   for (const problem of problems) line(`  ${problem}`);
 }
 
-/** `gate 2  Unit Tests` for `gate 2`. */
+/** Returns the title of a piece of work: `gate 2  Unit Tests` for `gate 2`. */
 function nameOfWork(work: string, checkpoints: readonly CheckpointData[]): string {
   const gates = checkpoints.at(-1)?.state.validationResults ?? [];
   const gate = gates.find(({ level }) => work === `gate ${level}`);

@@ -12,11 +12,11 @@ export interface RunFolder {
   readonly prp: string;
   /** The copy of the project that the coder works on. */
   readonly project: string;
-  /** Whether that copy is a git repository. */
+  /** Whether the copy of the project is a git repository. */
   readonly hasGit: boolean;
-  /** The session; its checkpoints are in artifacts/<task>/checkpoints.json. */
+  /** The session's folder. Its checkpoints are in artifacts/<task>/checkpoints.json. */
   readonly session: string;
-  /** The checkpoints' path, for people. */
+  /** The path of the checkpoints' file. */
   readonly checkpoints: string;
   /** The coder's own record of its calls, one JSON line each. */
   readonly coderLog: string;
@@ -27,7 +27,7 @@ const RUNS = join(EXAMPLE, ".run");
 const RUNS_KEPT = 5;
 
 export const PRP = join(EXAMPLE, "PRP.md");
-/** The PRP's own id, which is the task of its checkpoints. */
+/** The PRP's id, which is also the task of its checkpoints. */
 export const TASK_ID = "P1.M1.T2.S1";
 export const CODER = fileURLToPath(new URL("coder.js", import.meta.url));
 export const RUNNER = fileURLToPath(new URL("run.js", import.meta.url));
@@ -47,8 +47,8 @@ export function runFolderAt(path: string): RunFolder {
 }
 
 /**
- * A new folder with a fresh copy of the project and of the PRP. Each run has its own: the repository's copies are never
- * edited, earlier runs are never in the way, and the last few runs can be inspected.
+ * Creates a new folder with a fresh copy of the project and of the PRP. Each run has its own folder, so that the
+ * repository's files are never edited, earlier runs don't interfere, and the last few runs can be inspected.
  */
 export async function createRunFolder(): Promise<RunFolder> {
   await mkdir(RUNS, { recursive: true });
@@ -60,10 +60,10 @@ export async function createRunFolder(): Promise<RunFolder> {
   await cp(PRP, folder.prp);
   await cp(join(EXAMPLE, "project"), folder.project, {
     recursive: true,
-    // The output of builds made by hand would only be in the way.
+    // The output of manual builds isn't copied.
     filter: (source) => !["dist", "node_modules"].includes(basename(source)),
   });
-  // A resumed run skips the gates that have passed only if git shows that nothing has changed since.
+  // A resumed run skips passed gates only if git shows that nothing has changed since they passed.
   try {
     await promisify(execFile)("git", ["init", "--quiet"], { cwd: folder.project });
   } catch (error) {
@@ -72,7 +72,7 @@ export async function createRunFolder(): Promise<RunFolder> {
   return runFolderAt(folder.path);
 }
 
-/** Two runs may begin at once; mkdir decides which of them gets the number. */
+/** Makes a folder with a free number. If two runs begin at once, mkdir decides which of them gets the number. */
 async function makeNumbered(number: number): Promise<string> {
   const path = join(RUNS, String(number));
   try {

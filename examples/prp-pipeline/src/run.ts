@@ -1,4 +1,4 @@
-// Executes the PRP in the given folder, or resumes it; the command is the same.
+// Executes the PRP in the given folder, or resumes it with the same command.
 //
 //   node dist/run.js <folder>
 import { resolve } from "node:path";
@@ -12,10 +12,10 @@ const folder = runFolderAt(resolve(path));
 const say = (_details: object, message: string) => console.error(`» ${message}`);
 
 const executor = new PrpExecutor(folder.session, {
-  // Any agent's command line can stand here, such as "claude -p --permission-mode acceptEdits".
+  // You can use any agent's command line here, such as "claude -p --permission-mode acceptEdits".
   coder: [process.execPath, CODER, "--log", folder.coderLog].map(quoted).join(" "),
   cwd: folder.project,
-  // Five are enough to resume from. The timeline at the end of the example shows them all.
+  // Five checkpoints are enough to resume, but the timeline at the end of the example shows all of them.
   checkpoints: { maxCheckpoints: 100 },
   logger: { debug() {}, info: say, warn: say, error: say },
 });
@@ -26,7 +26,7 @@ if (success) console.log(`Done, with ${fixAttempts} fix${fixAttempts === 1 ? "" 
 else console.error(`Failed: ${error}`);
 process.exitCode = success ? 0 : 1;
 
-/** Quoted for sh, so that the repository's folder may have any name. */
+/** Quotes a word for sh, so that the repository's folder may have any name. */
 function quoted(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { RUNNER, type RunFolder } from "./run-folder.js";
 
-/** One run, from its start to its end. Either `exitCode` or `signal` is set. */
+/** A run that has ended. Either `exitCode` or `signal` is set. */
 export interface Run {
   readonly pid: number;
   readonly startedAtMs: number;
@@ -16,7 +16,7 @@ export interface Run {
   readonly stderr: string;
 }
 
-/** `node dist/run.js <folder>` as a process: it executes the PRP, or resumes it. */
+/** A process of `node dist/run.js <folder>`, which executes or resumes the PRP. */
 export class RunnerProcess {
   /** The stdout of the run, its coder and its gates. Read it at once. */
   readonly lines: AsyncIterable<string>;
@@ -33,8 +33,8 @@ export class RunnerProcess {
     const startedAtMs = Date.now();
     const child = spawn(process.execPath, [RUNNER, folder.path], {
       stdio: ["ignore", "pipe", "pipe"],
-      // Ctrl-C in the terminal would reach the run as well, and a second signal makes it stop at once. So it has a
-      // process group of its own, and gets only the one signal that we pass on.
+      // In its own process group, the run gets only the one signal that we pass on. Otherwise, it would also get the
+      // terminal's Ctrl-C, and a second signal makes it stop at once.
       detached: true,
     });
     const { pid } = child;

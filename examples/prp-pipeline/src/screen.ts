@@ -1,12 +1,12 @@
 import { relative } from "node:path";
 import pc from "picocolors";
 
-// hasColors() heeds NO_COLOR, FORCE_COLOR and TERM; a pipe or a file gets plain text, under CI too.
+// hasColors() respects NO_COLOR, FORCE_COLOR and TERM. A pipe or a file gets plain text, even under CI.
 export const colours = pc.createColors(process.stdout.isTTY === true && process.stdout.hasColors());
 
 export type Paint = (text: string) => string;
 
-/** The layout is for a terminal of the usual width. */
+/** The usual width of a terminal. */
 const WIDTH = 80;
 const MARGIN = "  ";
 const NAME_WIDTH = 18;
@@ -19,19 +19,19 @@ export function line(text = ""): void {
   console.log(`${MARGIN}${text}`.trimEnd());
 }
 
-/** A name and its description: wrapped, with the lines aligned. */
+/** Prints a name and its description, with wrapped and aligned lines. */
 export function fact(name: string, text: string): void {
   const [first = "", ...rest] = wrapped(text, WIDTH - MARGIN.length - NAME_WIDTH);
   line(colours.dim(name.padEnd(NAME_WIDTH)) + first);
   for (const more of rest) line(" ".repeat(NAME_WIDTH) + more);
 }
 
-/** `text`, cut if it is too long, padded if it is too short. */
+/** Cuts or pads a text to the width. */
 export function fitted(text: string, width: number): string {
   return (text.length > width ? `${text.slice(0, width - 1)}…` : text).padEnd(width);
 }
 
-/** A path relative to the person's folder. npm starts us in another one, and says which one the person was in. */
+/** Returns a path relative to the user's folder. npm starts this program in another folder and passes on the user's. */
 export function shown(path: string): string {
   return relative(process.env["INIT_CWD"] ?? "", path);
 }

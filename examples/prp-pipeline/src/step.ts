@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from "node:util";
 import type { CheckpointData } from "waymark/prp";
 import { colours, type Paint } from "./screen.js";
 
-/** A checkpoint, in words for people. */
+/** A checkpoint in words. */
 export interface Step {
   readonly symbol: string;
   readonly paint: Paint;
@@ -10,10 +10,10 @@ export interface Step {
   readonly details?: readonly string[];
 }
 
-/** How many failures of a gate are shown. */
+/** The number of failures shown for a gate. */
 const FAILURES_SHOWN = 2;
 
-/** The work that a checkpoint says is done. */
+/** Returns the work that a checkpoint reports as done. */
 export function stepOf(checkpoint: CheckpointData): Step {
   const { stage, fixAttempt, coderResult, validationResults } = checkpoint.state;
   const { cyan, green, magenta, red, yellow } = colours;
@@ -37,17 +37,17 @@ export function isResumed({ label }: CheckpointData): boolean {
   return label.startsWith("Resumed: ");
 }
 
-/** Whether a run stopped there before its end, as its options ask. */
+/** Whether a run was paused at this checkpoint. */
 function isPaused({ label }: CheckpointData): boolean {
   return label.startsWith("Paused: ");
 }
 
-/** Whether the checkpoint only records an event of the run. Then the time before it was no work. */
+/** Whether the checkpoint only records an event of the run. If so, the time before it wasn't spent on work. */
 export function isEvent(checkpoint: CheckpointData): boolean {
   return isResumed(checkpoint) || isPaused(checkpoint);
 }
 
-/** The failed tests, as Node's reporter marks them. */
+/** Returns the failed tests, as Node's reporter marks them. */
 function failuresIn(output: string): string[] {
   const failed = stripVTControlCharacters(output).matchAll(/^✖ (.+) \([\d.]+ms\)$/gm);
   return [...new Set([...failed].map(([, name]) => name ?? ""))].slice(0, FAILURES_SHOWN);

@@ -7,14 +7,14 @@ interface Row {
   readonly paint: Paint;
   readonly name: string;
   readonly text: string;
-  /** An event that is no step of the work, such as the kill. */
+  /** Whether the line shows an event that isn't a step of the work, such as the kill. */
   readonly isEvent: boolean;
   readonly fromMs: number;
   readonly toMs: number;
   readonly size: string;
 }
 
-// With the spaces in between and the margin, this makes 80 columns.
+// Together with the spaces in between and the margin, the widths add up to 80 columns.
 const AT_WIDTH = 7;
 const NAME_WIDTH = 17;
 const BAR_WIDTH = 18;
@@ -22,8 +22,8 @@ const TEXT_WIDTH = 20;
 const SIZE_WIDTH = 8;
 
 /**
- * One line for each checkpoint, and one for the kill, in order: the time, the step, and a bar for the time that it
- * took.
+ * Returns a line for each checkpoint and one for the kill, in order: the time, the step, and a bar for the time that
+ * the step took.
  */
 export function timelineOf(checkpoints: readonly CheckpointData[], startedAtMs: number, killedAtMs: number): string[] {
   const killMs = killedAtMs - startedAtMs;
@@ -73,7 +73,7 @@ function bar(from: number, to: number, paint: Paint): string {
   return `${colours.dim("·".repeat(start))}${paint("━".repeat(length))}${colours.dim("·".repeat(rest))}`;
 }
 
-/** The size of the state as JSON. */
+/** Returns the size of the state as JSON. */
 function sizeOf({ state }: CheckpointData): string {
   return `${(Buffer.byteLength(JSON.stringify(state)) / 1024).toFixed(1)} KB`;
 }

@@ -14,12 +14,13 @@ export interface Outcome {
   readonly evidence: Evidence;
   /** Whether the gate that was running ended with run 1; `undefined` if none was running. */
   readonly gateHasEnded: boolean | undefined;
-  /** The boxes of the run's PRP, when run 1 was killed. */
+  /** The boxes of the run's PRP at the time when run 1 was killed. */
   readonly boxes: Boxes;
 }
 
 /**
- * How often each run should start each piece of work. The second run starts only the gate that the first one died in.
+ * How many times each run should start each piece of work. The second run starts only the gate in which run 1 was
+ * killed.
  */
 const EXPECTED: Readonly<Record<string, WorkDone["starts"]>> = {
   "coder, the PRP": [1, 0],
@@ -30,7 +31,7 @@ const EXPECTED: Readonly<Record<string, WorkDone["starts"]>> = {
   "gate 4": [1, 1],
 };
 
-/** Without git, nothing can tell that the work hasn't changed since a gate passed. */
+/** Without git, the second run repeats passed gates, because nothing shows that the work hasn't changed since. */
 const EXPECTED_WITHOUT_GIT = { ...EXPECTED, "gate 1": [2, 1], "gate 2": [2, 1], "gate 3": [1, 1] };
 
 const STAGES = [
@@ -43,7 +44,7 @@ const STAGES = [
   "complete",
 ];
 
-/** The checks that failed; empty if all passed. */
+/** Returns the checks that failed; empty if all passed. */
 export function judge(outcome: Outcome): string[] {
   const { folder, first, second, atKill, checkpoints, gateHasEnded, boxes } = outcome;
   const { work, coderCalls } = outcome.evidence;

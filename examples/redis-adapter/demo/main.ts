@@ -1,4 +1,4 @@
-// Two workers share five tasks on one server. Each takes a task by its lease; nobody takes one that the other has.
+// Two workers share five tasks on one server. A worker claims a task by its lease, so no two work on the same task.
 import { createClient } from "@redis/client";
 import { CheckpointManager, LeaseHeldError } from "waymark";
 import { RedisAdapter } from "../redis-adapter.js";
@@ -30,19 +30,19 @@ async function demonstrate(url: string): Promise<void> {
   await client.close();
 }
 
-/** A worker has its own connection, as one on another machine has. */
+/** Runs a worker with its own connection, as if it ran on another machine. */
 async function work(url: string, prefix: string, worker: string): Promise<void> {
   const client = await connected(url);
   const manager = new CheckpointManager({ storage: new RedisAdapter({ client, prefix }) });
   for (const taskId of TASKS) {
     try {
-      // A completed run isn't run again.
+      // A completed task returns its result without running again.
       await manager.run(taskId, async (run) => {
         await run.save({ copiedBy: worker }, { stage: "copied" });
         console.log(`${worker} copies ${taskId}`);
       });
     } catch (error) {
-      // The other worker has it.
+      // The other worker has this task.
       if (!(error instanceof LeaseHeldError)) throw error;
     }
   }

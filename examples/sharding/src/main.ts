@@ -1,4 +1,4 @@
-// 200 orders on eight shards in two databases. A worker is killed, and a shard moves from one database to the other.
+// Ships 200 orders on eight shards in two databases. A worker is killed, and a shard moves to the other database.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
@@ -12,7 +12,7 @@ const ORDERS = 200;
 const folder = mkdtempSync(join(tmpdir(), "waymark-sharding-"));
 const ledger = join(folder, "ledger.txt");
 for (const database of ["a", "b"]) mkdirSync(join(folder, database));
-/** The database of each shard. Here a database is a folder, and a shard a file in it. */
+/** The database of each shard. In this example, a database is a folder and a shard is a file in it. */
 const places = ["a", "a", "a", "a", "b", "b", "b", "b"];
 const urls = () => places.map((database, shard) => `sqlite:${fileOf(database, shard)}`);
 
@@ -74,7 +74,7 @@ function move(shard: number, from: string, to: string, ending: string): void {
   try {
     renameSync(fileOf(from, shard) + ending, fileOf(to, shard) + ending);
   } catch (error) {
-    // A database that was closed has no -wal and no -shm file.
+    // A closed database has no -wal or -shm file.
     if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
   }
 }

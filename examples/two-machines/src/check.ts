@@ -5,7 +5,7 @@ import type { Demonstration } from "./demonstration.js";
 
 const Results = z.array(z.string());
 
-/** Prints the stored checkpoints. True if they agree with what the workers have said. */
+/** Prints the stored checkpoints. Returns whether they agree with the workers' output. */
 export async function check(manager: CheckpointManager, taskId: string, run: Demonstration): Promise<boolean> {
   const { killed, stopped, last } = run;
   const workers = [killed, stopped, last];
@@ -32,7 +32,7 @@ export async function check(manager: CheckpointManager, taskId: string, run: Dem
     },
     {
       isTrue: twice.every((step) => step === killed.stepUnderWay || step === stopped.stepUnderWay),
-      says: `No step was done twice but ${twice.join(" and ")}: under way at the kill and at the stop.`,
+      says: `Only steps ${twice.join(" and ")} were done twice: they were running at the kill and at the stop.`,
     },
     {
       isTrue: isRefused && isDeepStrictEqual(newest?.state, stored),

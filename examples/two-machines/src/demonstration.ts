@@ -1,7 +1,7 @@
 import { Timeline } from "./timeline.js";
 import { type Machine, WorkerProcess } from "./worker-process.js";
 
-/** The workers, in the order in which they got the lease. All have ended. */
+/** The workers, in the order in which they got the lease. All of them have ended. */
 export interface Demonstration {
   readonly killed: WorkerProcess;
   readonly stopped: WorkerProcess;
@@ -9,8 +9,8 @@ export interface Demonstration {
 }
 
 /**
- * Two machines work on one task. The worker on A is killed, and the one on B continues. Then B's is stopped for longer
- * than its lease lasts, and a new one on A finishes the task.
+ * Lets two machines work on one task. The worker on A is killed, and the worker on B continues. Then the worker on B is
+ * stopped for longer than its lease lasts, and a new worker on A finishes the task.
  *
  * @throws A worker failed, or the signal ended them all. No worker is left.
  */

@@ -11,7 +11,7 @@ const interruption = new AbortController();
 let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
-    // Under npm, Ctrl-C comes twice: from the terminal, and from npm. The second one is ignored.
+    // Under npm, Ctrl-C arrives twice: from the terminal and from npm. The second signal is ignored.
     interruptedBy ??= name;
     interruption.abort();
   });

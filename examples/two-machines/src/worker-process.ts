@@ -8,11 +8,11 @@ export type Machine = "A" | "B";
 
 const WORKER = fileURLToPath(new URL("worker.js", import.meta.url));
 
-/** `node dist/worker.js` as a process, and its output so far. */
+/** A process of `node dist/worker.js`, and its output so far. */
 export class WorkerProcess {
   readonly machine: Machine;
   readonly said: string[] = [];
-  /** Its stderr, once it has ended. */
+  /** Resolves to the worker's stderr once it has ended. */
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
   readonly #lines: Interface;
@@ -38,7 +38,7 @@ export class WorkerProcess {
     });
   }
 
-  /** Resolves once the worker has said a line with this beginning. */
+  /** Resolves once the worker has printed a line with this beginning. */
   async says(beginning: string): Promise<void> {
     while (!this.said.some((line) => line.startsWith(beginning))) {
       if (!this.#isRunning) throw new Error(`${this.machine} ended before it said "${beginning}": ${await this.ended}`);
@@ -50,17 +50,17 @@ export class WorkerProcess {
     this.#child.kill(signal);
   }
 
-  /** The steps that the worker has begun, in order. */
+  /** Returns the steps that the worker has begun, in order. */
   get begun(): number[] {
     return this.#steps("begins");
   }
 
-  /** The steps whose saves were acknowledged, in order. */
+  /** Returns the steps whose saves were acknowledged, in order. */
   get saved(): number[] {
     return this.#steps("saved");
   }
 
-  /** The step that the worker has begun and not saved, if there is one. */
+  /** Returns the step that the worker has begun but not saved, if there is one. */
   get stepUnderWay(): number | undefined {
     return this.begun.find((step) => !this.saved.includes(step));
   }

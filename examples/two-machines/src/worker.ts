@@ -1,4 +1,4 @@
-// Does a task of six steps, under its lease, and saves each step. Start it on as many machines as you like.
+// Does a task of six steps under the task's lease, and saves each step. Start it on as many machines as you like.
 //
 //   DATABASE_URL=postgres://… node dist/worker.js <task> <name of this machine>
 import { setTimeout as delay } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { openStorage } from "waymark/adapters";
 import { z } from "zod";
 
 const STEPS = 6;
-/** How long a dead machine keeps its task. Short, so that the example is quick; the default is 30 s. */
+/** How long a dead machine keeps its task. It is short to make the example quick; the default is 30 s. */
 const TTL_MS = 2000;
 
 const url = process.env["DATABASE_URL"];
@@ -27,7 +27,7 @@ while (results.length < STEPS) {
 await manager.complete(taskId, { lease });
 console.log("task completed");
 
-/** Waits as long as another machine has the task. */
+/** Claims the task. Waits while another machine has it. */
 async function claim(taskId: string, holder: string): Promise<Lease> {
   for (;;) {
     try {
@@ -40,7 +40,7 @@ async function claim(taskId: string, holder: string): Promise<Lease> {
   }
 }
 
-/** Put your own work here. It ends early if the lease is lost. */
+/** Does a step; put your own work here. It ends early if the lease is lost. */
 async function doStep(step: number, signal: AbortSignal): Promise<string> {
   console.log(`step ${step} begins`);
   return await delay(1000, `step ${step}, by ${machine}`, { signal });

@@ -1,4 +1,4 @@
-// The form that the page makes of a wait's JSON Schema, without a browser.
+// Tests the form that the page makes from a wait's JSON Schema, without a browser.
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { answerForm, answerOf } from "../../../cli/page/src/answer-form.js";

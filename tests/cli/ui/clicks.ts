@@ -1,7 +1,7 @@
 import type { Locator } from "playwright-core";
 import { expect } from "vitest";
 
-/** The windows in which everything that matters is seen without scrolling. */
+/** The window sizes in which everything important is visible without scrolling. */
 export const WINDOWS = [
   { width: 1280, height: 800 },
   { width: 390, height: 844 },
@@ -21,7 +21,7 @@ export function counter() {
   };
 }
 
-/** Waits until all of it is in the window. */
+/** Waits until the whole element is in the window. */
 export async function isInWindow(locator: Locator): Promise<void> {
   await locator.waitFor();
   await expect

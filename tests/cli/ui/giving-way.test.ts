@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { givingWay } from "../../../cli/src/ui/giving-way.js";
 
-it("lets other requests run while a storage gives its items without a pause", async () => {
+it("lets other requests run while a storage returns its items without a pause", async () => {
   async function* tasks() {
     for (let task = 0; task < 250; task++) yield task;
   }

@@ -1,4 +1,4 @@
-// Names that nobody chooses, damage, missing keys, and storages that change while they are watched.
+// Tests unusual names, damage, missing keys, and storages that change while they are watched.
 import { readdir, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -21,7 +21,7 @@ const NAMES = [
   "@latest",
 ];
 
-it("gives every name back as it is", async () => {
+it("returns every name unchanged", async () => {
   const { cwd, manager } = await newPlace("files:store");
   for (const name of NAMES) {
     await manager.save(name, { [name]: name }, { stage: name, label: name });
@@ -45,7 +45,7 @@ it("gives every name back as it is", async () => {
   }
 });
 
-it("gives lone surrogates of a state back, and finds no task of such a name", async () => {
+it("returns lone surrogates of a state, and finds no task with such a name", async () => {
   const { cwd, manager } = await newPlace();
   await manager.save("build-1", { "\ud800": "\udfff" });
   await manager.close();
@@ -121,7 +121,7 @@ it("lists the quarantine of a database", async () => {
   });
 });
 
-it("says that a key is missing, and shows the rest", async () => {
+it("reports that a key is missing, and shows the rest", async () => {
   const { cwd, manager } = await newPlace("sqlite:checkpoints.db", {
     transforms: [encrypt({ keys: { k1: Buffer.alloc(32, 7) }, current: "k1" })],
   });
@@ -226,7 +226,7 @@ it.each(["sqlite:new.db", "files:new", "tasks:new"])("waits for the first save t
   await manager.close();
 });
 
-it("says that a storage fails, and continues once it works again", async () => {
+it("reports that a storage fails, and continues once it works again", async () => {
   const { cwd, manager } = await newPlace("sqlite:checkpoints.db");
   await manager.save("build-1", {});
   await manager.close();

@@ -1,4 +1,4 @@
-// What waits for a person: found and answered within two clicks from the start page, without scrolling.
+// Tests that waits for a person are found and answered within two clicks from the start page, without scrolling.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { newPlace } from "../waymark.js";

@@ -1,4 +1,4 @@
-// What waits for a person, as the page's server finds it.
+// Tests how the page's server finds the waits for a person.
 import { expect, it } from "vitest";
 import { newPlace } from "../waymark.js";
 import { askingRuns } from "./asking-tasks.js";

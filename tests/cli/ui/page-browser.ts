@@ -7,7 +7,7 @@ import { type Browser, chromium, type Page } from "playwright-core";
 import { onTestFinished } from "vitest";
 import { type Place, start } from "../waymark.js";
 
-/** Debian's package `chromium`, or the one that CHROMIUM names. */
+/** The path of Debian's Chromium, or of the browser that CHROMIUM names. */
 export const CHROMIUM = [
   process.env["CHROMIUM"],
   "/usr/bin/chromium",
@@ -17,12 +17,12 @@ export const CHROMIUM = [
 
 export function launch(): Promise<Browser> {
   if (CHROMIUM === undefined) throw new Error("There is no Chromium.");
-  // Root may not use its sandbox, and CI runs as root.
+  // Root may not use Chromium's sandbox, and CI runs as root.
   const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
   return chromium.launch({ executablePath: CHROMIUM, args });
 }
 
-/** `waymark ui`, as a person starts it. It ends with the test. */
+/** Starts `waymark ui` as a person would. It ends with the test. */
 export async function startUi(
   place: Place,
   args: readonly string[] = [],
@@ -43,7 +43,7 @@ export interface OpenedPage {
   readonly page: Page;
   /** Goes to a place of the page, as a link does. */
   readonly go: (fragment: string) => Promise<void>;
-  /** A page must have none of these: errors, warnings, requests to others. */
+  /** The findings that a page must not have: errors, warnings, requests to other servers. */
   readonly problems: readonly string[];
 }
 
@@ -53,13 +53,13 @@ export interface PageOptions {
   readonly colorScheme?: "light" | "dark";
 }
 
-/** Opens the page in a profile of its own. */
+/** Opens the page in a new profile. */
 export async function openPage(browser: Browser, url: string, options: PageOptions = {}): Promise<OpenedPage> {
   const { width = 1280, height = 800, colorScheme = "light" } = options;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, reducedMotion: "reduce" });
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   onTestFinished(() => context.close());
-  // For a test that hangs: Playwright's own half a minute is short on a busy machine.
+  // This time limit is for a test that hangs. Playwright's default of half a minute is short on a busy machine.
   context.setDefaultTimeout(100_000);
   const page = await context.newPage();
   const problems: string[] = [];
@@ -85,9 +85,9 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
   return { page, go, problems };
 }
 
-/** The findings of axe on the page as it is now. */
+/** Returns the findings of axe on the current page. */
 export async function axeFindings(page: Page): Promise<string[]> {
-  // As a call of the debugger, which the page's own policy doesn't stop.
+  // A call of the debugger isn't stopped by the page's own policy.
   await page.evaluate(`${axe.source};0`);
   const found: unknown = await page.evaluate(
     "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' | ')))",

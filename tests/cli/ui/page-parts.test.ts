@@ -1,4 +1,4 @@
-// The parts of the page that need no browser.
+// Tests the parts of the page that need no browser.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { branchRows } from "../../../cli/page/src/branches.js";
@@ -12,7 +12,7 @@ import { joined, jsonPath, summaryText, typedText } from "../../../cli/page/src/
 import type { Typed } from "../../../cli/src/ui/api-parts.js";
 import { counted } from "../../../cli/src/words.js";
 
-/** Any text that a task may be named by, lone surrogates included. */
+/** Any text that may be a task's id, including lone surrogates. */
 const anyId = fc
   .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 1, maxLength: 20 })
   .map((units) => String.fromCharCode(...units));
@@ -36,7 +36,7 @@ describe("a place in the page", () => {
         ];
         for (const route of routes) {
           const fragment = formatRoute(route);
-          // No unit that an address bar would change.
+          // The text has no characters that an address bar would change.
           expect(fragment).toMatch(/^#[\w.~/?=&,-]+$/);
           expect(parseRoute(fragment)).toEqual(route);
         }
@@ -120,7 +120,7 @@ describe("branches of a history", () => {
   });
 
   it("join where a rewind began", () => {
-    // d went back to a; b and c were left behind.
+    // The branch d starts from a, without b and c.
     const rows = branchRows([{ id: "d", parentId: "a" }, { id: "c" }, { id: "b" }, { id: "a" }]);
     expect(rows.map(({ column }) => column)).toEqual([0, 1, 1, 0]);
     expect(rows.map(({ past }) => past)).toEqual([[], [0], [0], []]);
@@ -234,7 +234,7 @@ it("counts with separators, as the command does", () => {
   ]);
 });
 
-it("says how long after the beginning something was", () => {
+it("shows how long after the beginning something was", () => {
   expect([0, 40, 1070, 12_300].map(offsetText)).toEqual(["+0 ms", "+40 ms", "+1.07 s", "+12.3 s"]);
 });
 

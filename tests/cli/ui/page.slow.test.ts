@@ -1,4 +1,4 @@
-// The page in a real browser, over real storages.
+// Tests the page in a real browser over real storages.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -96,7 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       expect(findings).toEqual([]);
     }, 300_000);
 
-    it("says why a release failed, and when it was killed before", async () => {
+    it("reports why a release failed, and when it was killed before", async () => {
       const place = await releaseStore();
       const { page, problems } = await openPage(browser, (await startUi(place)).url);
       await page.getByRole("link", { name: "release-4.2", exact: true }).first().click();
@@ -253,7 +253,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByRole("combobox", { name: "Search for" }).selectOption("prefix");
     await page.getByRole("searchbox", { name: "Search" }).fill("task-0777");
     await page.getByText("100 tasks of 100,000").waitFor();
-    // A status that no task has is offered by its key alone.
+    // A status that no task has is offered only by its key.
     await page.keyboard.press("Tab");
     await page.keyboard.press("f");
     await page.getByText("No task matches").waitFor();
@@ -261,7 +261,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(problems).toEqual([]);
   }, 300_000);
 
-  it("says what is damaged, and moves it away after a question", async () => {
+  it("reports what is damaged, and moves it away after a question", async () => {
     const { cwd, place, manager } = await newPlace("files:store");
     for (let n = 1; n <= 3; n += 1) await manager.save("t", { n });
     await manager.close();
@@ -332,7 +332,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(problems).toEqual([]);
   });
 
-  it("follows a storage that changes, and says when the server is gone", async () => {
+  it("follows a storage that changes, and reports when the server is gone", async () => {
     const { place, manager } = await newPlace();
     await manager.save("first", { n: 1 }, { stage: "one" });
     const { url, stop } = await startUi(place);
@@ -389,7 +389,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(problems).toEqual([]);
   });
 
-  it("compares from old to new, and says why it can't", async () => {
+  it("compares from old to new, and reports why it can't", async () => {
     const { place, manager } = await newPlace();
     for (let n = 1; n <= 3; n += 1) await manager.save("t", { n });
     await manager.save("other", {});
@@ -470,7 +470,9 @@ async function releaseStore(): Promise<Place> {
   return { cwd, env: { WAYMARK_STORAGE: `sqlite:${path}` } };
 }
 
-/** A worker's refunds: one is cancelled, one waits, one is under way until the test ends, and so one is due. */
+/**
+ * A worker's refunds: one is cancelled, one waits, and one runs until the end of the test, so that another one is due.
+ */
 async function workOnRefunds(place: Place): Promise<void> {
   const manager = await managerOf(place);
   const isPaid = deferred<void>();

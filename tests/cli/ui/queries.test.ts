@@ -1,4 +1,4 @@
-// Every query of `waymark ui`, over HTTP, on real storages.
+// Tests every query of `waymark ui` over HTTP on real storages.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -122,12 +122,12 @@ it.each(STORAGES)("plans retention, verifies and shows the storage in %s", async
   await manager.close();
 });
 
-it("says what isn't there, and what is wrong with a request", async () => {
+it("reports what isn't there, and what is wrong with a request", async () => {
   const { cwd, manager } = await newPlace();
   await manager.save("build-12", {});
   const page = await served("sqlite:checkpoints.db", { cwd });
 
-  // A beginning isn't enough: the task that was shown may be gone.
+  // The beginning of an id isn't enough, because the shown task may have been removed.
   expect(await page.refused("task", { taskId: "build-1" })).toMatchObject({ status: 404, name: "CommandError" });
   expect(await page.refused("timeline", { taskId: "build-1" })).toMatchObject({ status: 404 });
   expect(await page.refused("checkpoint", { taskId: "build-12", id: "@1" })).toMatchObject({ status: 404 });
@@ -145,7 +145,7 @@ it("says what isn't there, and what is wrong with a request", async () => {
 
 it("tells the kills of a run, what came from storage, and branches", async () => {
   const { cwd, manager } = await newPlace();
-  // Without its lease, an attempt ends like a killed one: it stores nothing more.
+  // An attempt that has lost its lease ends like a killed one: it stores nothing more.
   const lease = await manager.lease("agent");
   const first = manager.run(
     "agent",
@@ -394,7 +394,7 @@ it("offers to put back a failed run, but none within another one, which continue
   await manager.close();
 });
 
-it("says at which wait a stopped run continues", async () => {
+it("reports at which wait a stopped run continues", async () => {
   const { cwd, manager } = await newPlace();
   const stop = new AbortController();
   const waits = new Promise((resolve) => manager.on("waitStarted", resolve));

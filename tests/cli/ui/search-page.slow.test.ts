@@ -1,4 +1,4 @@
-// Today's failures with one error: found, and retried, within two clicks each, without scrolling.
+// Tests that today's failures with one error are found and retried within two clicks each, without scrolling.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { newPlace } from "../waymark.js";

@@ -1,4 +1,4 @@
-// The list's filters and its actions on several tasks, over HTTP.
+// Tests the list's filters and its actions on several tasks over HTTP.
 import { expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
@@ -53,7 +53,7 @@ it("counts what an action on several tasks would change, and changes exactly the
   expect(two).toMatchObject({ tasks: 2, retry: 1, cancel: 1 });
 
   expect(await page.ask("retry-chosen", { choiceId: two.choiceId })).toEqual({ changed: 1, failed: [] });
-  // It has been put back meanwhile: the others are still retried.
+  // One task has been retried meanwhile; the others are still retried.
   expect(await page.ask("retry-chosen", { choiceId: all.choiceId })).toMatchObject({
     changed: 2,
     failed: [

@@ -17,9 +17,9 @@ export interface Served {
   readonly token: string;
   /** The printed text. */
   readonly printed: () => string;
-  /** Asks a query that succeeds. */
+  /** Makes a query that succeeds. */
   ask<Name extends keyof Queries>(name: Name, request: Queries[Name]["request"]): Promise<Queries[Name]["answer"]>;
-  /** Asks a query that fails. */
+  /** Makes a query that fails. */
   refused(name: string, request: unknown): Promise<Failed["error"] & { readonly status: number }>;
   /** The messages of a live query. */
   live<Name extends keyof LiveQueries>(

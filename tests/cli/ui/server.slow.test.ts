@@ -1,4 +1,4 @@
-// `waymark ui` on a server's database, and over a long time.
+// Tests `waymark ui` on a server's database, and over a long time.
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
@@ -38,7 +38,7 @@ it("answers for a server's database, and prints no password", async () => {
   expect((await watch.next()).value).toMatchObject({ kind: "open" });
   expect((await watch.next()).value).toMatchObject({ kind: "change" });
   await page.ask("rewind", { taskId: "build-1", id: checkpoints[1]!.id });
-  // A change of the storage's queue may be told first.
+  // A change of the storage's queue may be reported first.
   for await (const change of watch) {
     const found = change.kind === "change" ? change.tasks.find(({ taskId }) => taskId === "build-1") : undefined;
     if (found?.newest?.sequence === 3) break;
@@ -48,9 +48,9 @@ it("answers for a server's database, and prints no password", async () => {
   await manager.close();
 });
 
-/** An hour by hand: WAYMARK_UI_MINUTES=60. */
+/** The duration of the test. For an hour, set WAYMARK_UI_MINUTES=60. */
 const MINUTES = Number(process.env["WAYMARK_UI_MINUTES"] ?? 1);
-/** Until V8 has compiled the code, and its heap has the size that it keeps. */
+/** The warm-up, in which V8 compiles the code and its heap reaches its final size. */
 const WARM_UP_MS = 20_000;
 const GROWTH_KB = 20_000;
 /** V8 would rather let its heap grow than collect it. */
@@ -89,7 +89,7 @@ it(
     for (let n = 0; performance.now() < endsAt; n += 1) {
       await manager.save(`task-${n % 1_000}`, { n });
       if (n % 20 === 0) await (await ask("tasks", { order: "recent", offset: 0, limit: 100 })).arrayBuffer();
-      // The storage's changes take time to be seen: this is no wait for a result.
+      // The pause gives the storage's changes time to be noticed; it doesn't wait for a result.
       await delay(20);
       if (warmKb === undefined && performance.now() > warmAt) warmKb = await residentKb();
     }

@@ -1,4 +1,4 @@
-// What `waymark ui` lets in, and what it changes.
+// Tests which requests `waymark ui` accepts, and what it changes.
 import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { createInterface } from "node:readline";
@@ -174,7 +174,7 @@ it("prints the URL, serves until Ctrl-C, and ends at once though a page watches"
   expect(await once(child, "close")).toEqual([null, "SIGINT"]);
 });
 
-it("says which port is taken", async () => {
+it("reports which port is taken", async () => {
   const { cwd, page } = await pageOfOne();
   const { code, stderr } = await waymark({ cwd, env: { WAYMARK_STORAGE: "sqlite:checkpoints.db" } }, [
     "ui",

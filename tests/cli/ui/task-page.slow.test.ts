@@ -1,4 +1,4 @@
-// What an engineer does with a failed agent at night: each within two clicks or keys, without scrolling.
+// Tests an engineer's actions on a failed agent at night. Each takes at most two clicks or keys, without scrolling.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
@@ -52,7 +52,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       for (const text of ["quota exceeded", "RangeError", "E_QUOTA", /3 tries · attempt 1 · input digest/])
         await isInWindow(failure.getByText(text).first());
       await isInWindow(failure.getByRole("button", { name: "tool", exact: true }));
-      // What the model returned before the tool failed.
+      // The page shows what the model returned before the tool failed.
       await isInWindow(
         failure.getByRole("region", { name: "Result of the step before, model" }).getByText('"call": "tool 40"'),
       );

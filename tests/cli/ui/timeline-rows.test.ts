@@ -1,4 +1,4 @@
-// The timeline of the page, without a browser.
+// Tests the timeline of the page without a browser.
 import { describe, expect, it } from "vitest";
 import { foldTurns, MOST_ROWS, type Opened, type TimelineItem } from "../../../cli/page/src/folds.js";
 import { issueText } from "../../../cli/page/src/issue-text.js";

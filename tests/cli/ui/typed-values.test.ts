@@ -95,7 +95,7 @@ it("keeps data that looks like a type, a key __proto__, and lone surrogates", ()
   ]);
 });
 
-it("cuts long lists and texts, closes deep nodes, and gives the rest by path", () => {
+it("cuts long lists and texts, closes deep nodes, and returns the rest by path", () => {
   const items = Array.from({ length: 1_200 }, (_, n) => n);
   let deep: unknown = "bottom";
   for (let n = 0; n < 5_000; n += 1) deep = [deep];

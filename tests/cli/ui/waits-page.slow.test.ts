@@ -1,4 +1,4 @@
-// The page on runs that wait, in a real browser.
+// Tests the page on waiting runs in a real browser.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { collect } from "../../support/collect.js";

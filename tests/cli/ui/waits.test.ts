@@ -1,4 +1,4 @@
-// The page's queries on runs that wait, on events, and on the queue.
+// Tests the page's queries on waiting runs, on events, and on the queue.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -62,7 +62,7 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
   await worked(manager, { "w/1": "waits" });
   const ended = await page.ask("timeline", { taskId: "w/1" });
   const wait = ended.steps.find(({ title }) => title === "approve");
-  // The last attempt ended the wait, which an earlier one began.
+  // The last attempt ended the wait, which an earlier attempt began.
   const { run } = await page.ask("checkpoint", { taskId: "w/1", id: wait?.checkpointId ?? "" });
   for (const steps of [ended.steps, run?.steps ?? []]) {
     expect(steps.map(({ title, from, runAttempt }) => [title, from, runAttempt])).toEqual([

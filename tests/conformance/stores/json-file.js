@@ -6,7 +6,7 @@ export function open(location) {
   return new JsonFileAdapter({ path: location });
 }
 
-/** Line one of a file is the summary, line two the state. */
+/** Damages a checkpoint's file, in which line one is the summary and line two the state. */
 export function damage(location, taskId, id, part) {
   const path = pathOf(location, taskId, id);
   const text = readFileSync(path, "utf8");
@@ -26,7 +26,7 @@ function pathOf(location, taskId, id) {
   throw new Error(`No file in ${location} holds checkpoint ${id} of ${taskId}.`);
 }
 
-/** Each record has a line of its own, with its value at the end. */
+/** Damages a record's line, which has the value at its end. */
 export function damageRecord(location, taskId, sequence) {
   for (const folder of readdirSync(location).filter((name) => !name.startsWith("."))) {
     const path = join(location, folder, "log.jsonl");

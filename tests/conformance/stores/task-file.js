@@ -6,10 +6,10 @@ export function open(location) {
   return new TaskFileAdapter({ path: location });
 }
 
-/** A task's file has a line for each checkpoint, with the state at its end. */
+/** Damages a task's file, which has a line for each checkpoint with the state at its end. */
 export function damage(location, taskId, id, part) {
   const start = `{"id":${JSON.stringify(id)},"taskId":${JSON.stringify(taskId)},`;
-  // No task's folder begins with a dot; the quarantine does.
+  // The quarantine's name begins with a dot; task folders' names don't.
   for (const folder of readdirSync(location).filter((name) => !name.startsWith("."))) {
     const path = join(location, folder, "checkpoints.json");
     const lines = readFileSync(path, "utf8").split("\n");
@@ -37,7 +37,7 @@ function changedState(line) {
   return line.slice(0, stateAt) + line.slice(stateAt).replace(/[0-9a-z](?=[^0-9a-z]*$)/, "X");
 }
 
-/** Each record has a line of its own, with its value at the end. */
+/** Damages a record's line, which has the value at its end. */
 export function damageRecord(location, taskId, sequence) {
   for (const folder of readdirSync(location).filter((name) => !name.startsWith("."))) {
     const path = join(location, folder, "checkpoints.log.jsonl");

@@ -79,7 +79,7 @@ describe("kill -9", () => {
     expect(await project.files()).toEqual([]);
   });
 
-  it("of a run whose workstream ends slowly: restart waits for it, and says so", async () => {
+  it("of a run whose workstream ends slowly: restart waits for it, and reports it", async () => {
     const project = await Project.create();
     const slow = "mkfifo go; trap 'cat go; exit' TERM; sh -c 'echo pid $$; exec sleep 1000' & wait";
     const { run, output } = project.spawn({ workstreams: [workstream("a", slow)] }, { killGraceMs: 60_000 });

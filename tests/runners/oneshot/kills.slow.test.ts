@@ -16,7 +16,7 @@ const WORK = Array.from({ length: 12 }, (_, i) => ({
 }));
 const IDS = WORK.map(({ id }) => id);
 
-/** The same as a plan and as workstream files. Makes the needed files in the project. */
+/** The workstreams as a plan and as workstream files. Makes the needed files in the project. */
 const FORMS: readonly [string, (project: Project) => Promise<OneshotPlan | WorkstreamFolder>][] = [
   ["a plan", async () => ({ workstreams: WORK })],
   [
@@ -64,7 +64,7 @@ describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a 
     });
   }
 
-  /** How many moments an undisturbed run has. */
+  /** Returns the number of moments of an undisturbed run. */
   async function measure(): Promise<number> {
     const { stdout, count } = await runUntil(await Project.create(), Number.POSITIVE_INFINITY);
     expect(outcomeOf(stdout)).toMatchObject({ result: { success: true } });
@@ -104,7 +104,7 @@ describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a 
         // A workstream that the checkpoint names as completed has run once, from beginning to end.
         if (completed.includes(id)) expect(own, `${moment}: ${id} was completed`).toHaveLength(2);
         expect(own.at(-1)?.[0], `${moment}: the last of ${id}`).toBe("end");
-        // The killed one does nothing once the next has begun.
+        // The killed run does nothing once the next run has begun.
         const pids = own.map(([, , pid]) => pid);
         expect(pids, `${moment}: ${id} ran twice at a time`).toEqual(
           [...new Set(pids)].flatMap((pid) => pids.filter((other) => other === pid)),

@@ -183,7 +183,7 @@ describe("runOneshot", () => {
     expect(await project.log()).toEqual(["a"]);
   });
 
-  it("says where it looked for a plan", async () => {
+  it("reports where it looked for a plan", async () => {
     const project = await Project.create();
 
     await expect(runOneshot("F01", { baseDir: project.path })).rejects.toMatchObject({

@@ -43,7 +43,7 @@ export class Project {
     return { result, events };
   }
 
-  /** Runs the feature in a process of its own. */
+  /** Runs the feature in a new process. */
   spawn(plan: OneshotPlan | WorkstreamFolder | string | undefined, options: object = {}) {
     const args = [RUN, this.path, "F01", JSON.stringify({ plan, ...options })];
     const run = execa(process.execPath, args, { reject: false });
@@ -72,7 +72,7 @@ export class Project {
     return async (count = 1) => void (await pipe.write("\n".repeat(count)));
   }
 
-  /** Which workstreams have run, in order. */
+  /** Returns the workstreams that have run, in order. */
   async log(): Promise<string[]> {
     const text = await readFile(join(this.path, "log"), "utf8").catch(() => "");
     return text.split("\n").slice(0, -1);

@@ -1,4 +1,4 @@
-// Runs of many processes, beside those of run-oneshot.test.ts.
+// Tests runs of many processes, in addition to the tests in run-oneshot.test.ts.
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { OneshotEvent } from "waymark-runners/oneshot";
 import { Project, workstream } from "./project.js";

@@ -86,7 +86,7 @@ describe("a run", () => {
   it("runs independent workstreams side by side with jobs, and no more than that many", async () => {
     const project = await Project.create();
     for (const name of ["a-began", "b-began"]) await project.gate(name);
-    // Each waits until the other has begun. If they ran one after another, neither would end.
+    // Each workstream waits until the other has begun. If they ran one after another, neither would end.
     const meet = (own: string, other: string) => `echo > ${own}-began; read go < ${other}-began`;
     const plan = { workstreams: [workstream("a", meet("a", "b")), workstream("b", meet("b", "a")), workstream("c")] };
     let running = 0;
@@ -179,7 +179,7 @@ describe("a run", () => {
     );
   });
 
-  it("continues if the listener throws, and says so once", async () => {
+  it("continues if the listener throws, and reports it once", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const onEvent = () => {
@@ -270,7 +270,7 @@ describe("a workstream that fails", () => {
     expect(second.result.failed).toMatchObject([{ exitCode: 1, signal: null }]);
   });
 
-  it("is one that can't be started, too", async () => {
+  it("may also be one that can't be started", async () => {
     const project = await Project.create();
 
     const { result } = await project.run(chain("a"), { cwd: join(project.path, "nowhere") });
@@ -451,7 +451,7 @@ describe("a feature that has a checkpoint", () => {
     expect(await project.log()).toEqual(["a"]);
   });
 
-  it("that somebody else changes while it runs ends its workstreams, and the run says so", async () => {
+  it("that another process changes while it runs ends its workstreams, and the run reports it", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const pass = await project.gate("go");

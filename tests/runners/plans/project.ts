@@ -8,14 +8,14 @@ import { type RunPlanOptions, runPlan } from "waymark-runners/plans";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** What the coder in tests/fixtures/plans does at each of its calls for an item. */
+/** The actions of the coder in tests/fixtures/plans at each call for an item. */
 export type Script = Readonly<
   Record<string, readonly (string | { readonly limitMs: number } | { readonly meet: readonly string[] })[]>
 >;
 
 const CODER = join(import.meta.dirname, "..", "..", "fixtures", "plans", "coder.mjs");
 
-/** The gate notes that it ran, and fails unless each item that the plan has as done, and `$1`, has its file. */
+/** A gate that notes that it ran, and fails unless `$1` and each item that the plan marks as done have their files. */
 const GATE = `#!/bin/sh
 echo gate >> gates
 for file in $(grep '^- \\[x\\]' tasks.md | cut -d' ' -f3); do test -e "out/$file" || { echo "out/$file is missing"; exit 1; }; done
@@ -83,7 +83,7 @@ export class Project {
     return readFile(join(this.cwd, name), "utf8");
   }
 
-  /** Waits until a file is there. */
+  /** Waits until a file exists. */
   async until(name: string): Promise<void> {
     const stop = new AbortController();
     for await (const { filename } of watch(this.cwd, { signal: stop.signal })) {

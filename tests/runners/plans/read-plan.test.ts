@@ -85,7 +85,7 @@ describe("a plan is read as a person reads it", () => {
     expect(markdown(text).map(({ id }) => id)).toEqual(["real-work", "also-real"]);
   });
 
-  it("gives items of one name ids of their own", () => {
+  it("gives items with the same name different ids", () => {
     expect(markdown("- [ ] 1 A\n## B\n- [ ] 1 A\n- [ ] Do\n- [ ] Do\n").map(({ id }) => id)).toEqual([
       ...["1", "1~2", "do", "do~2"],
     ]);

@@ -93,7 +93,7 @@ describe("a plan", () => {
     expect(await project.lines("calls")).toEqual(["1 break 1", "1 lost --resume s-1-1 2", "1 work 2"]);
   });
 
-  it("stops when the budget is spent, and goes on with a larger one", async () => {
+  it("stops when the budget is spent, and continues with a larger one", async () => {
     const project = await Project.create("- [ ] 1 A\n- [ ] 2 B\n- [ ] 3 C\n");
     await expect(project.run({ budget: { usd: 0.5 } })).rejects.toMatchObject({ code: "BUDGET_SPENT" });
     expect(await project.lines("calls")).toHaveLength(2);
@@ -172,7 +172,7 @@ describe("with commits", () => {
     expect(await project.git("show", "--format=%s", "--name-only", "HEAD")).toBe(
       "1: Erste\n\nmine.txt\nout/1\ntasks.md",
     );
-    // What a failed item has left is no reason.
+    // The changes of a failed item are no reason.
     await project.write("half-done", "");
     expect((await run()).done).toEqual(["2", "3"]);
   });

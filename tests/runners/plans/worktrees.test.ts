@@ -27,7 +27,7 @@ describe("parallel items with --worktrees", () => {
       expect(names.split("\n")).toEqual([`out/${id}`, "tasks.md"]);
     }
     expect(await project.git("status", "--porcelain")).toBe("");
-    // Whichever came second was tested again on top of the first one.
+    // The item that came second was tested again on top of the first item.
     const folders = (await project.lines("gates")).map((line) => line.split("/").at(-1));
     expect(folders.slice(0, -1).toSorted()).toEqual(expect.arrayContaining(["T001", "T002"]));
     expect(folders).toHaveLength(4);

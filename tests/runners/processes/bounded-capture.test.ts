@@ -12,7 +12,7 @@ describe("captured output", () => {
     expect(capture(10, ["12345", "", "67890"])).toBe("1234567890");
   });
 
-  it("keeps its head and its tail beyond it, and says how much was cut", () => {
+  it("keeps its head and its tail beyond it, and reports how much was cut", () => {
     const lines = Array.from({ length: 10_000 }, (_, i) => `${i}\n`);
 
     expect(capture(20, lines)).toBe("0\n1\n2\n3\n4\n\n[… 48,870 bytes cut …]\n9998\n9999\n");

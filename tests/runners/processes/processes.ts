@@ -34,7 +34,7 @@ export class WatchedSink implements OutputSink {
   }
 }
 
-/** Runs a command, and gives its output while it runs. */
+/** Runs a command, and returns its output while it runs. */
 export function run(command: string, options: Partial<CommandLine & RunOptions & { maxOutputBytes: number }> = {}) {
   const [stdout, stderr] = [new WatchedSink(), new WatchedSink()];
   const line: CommandLine = { shell: "bash", command, strict: true, cwd: "/", ...options };
@@ -62,7 +62,7 @@ export class LifeLine {
   }
 }
 
-/** Whether a process with that pid is running. One that ended but wasn't collected isn't. */
+/** Whether a process with this pid is running. A zombie doesn't count. */
 export function isAlive(pid: string): boolean {
   try {
     process.kill(Number(pid), 0);

@@ -78,7 +78,7 @@ describe("a command", () => {
     });
   });
 
-  it("gives its exit code and both its streams", async () => {
+  it("returns its exit code and both its streams", async () => {
     expect(await run("echo out; echo err >&2; exit 3").result).toEqual({
       exitCode: 3,
       signal: null,
@@ -99,7 +99,7 @@ describe("a command", () => {
     expect(await exitCode("false\ntrue", "sh", false)).toBe(0);
   });
 
-  it("says which signal has ended it", async () => {
+  it("reports which signal has ended it", async () => {
     const { exitCode, signal, stderr } = await run("echo -n last >&2; kill -SEGV $$").result;
 
     expect({ exitCode, signal, stderr }).toEqual({

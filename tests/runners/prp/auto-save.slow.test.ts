@@ -93,7 +93,7 @@ describe("the output of a command that is killed with its executor", () => {
 });
 
 describe("a run that is paused while a command runs", () => {
-  it("by SIGTERM says how far the command came", async () => {
+  it("by SIGTERM reports how far the command came", async () => {
     const session = await Session.createWithGit();
     await session.write("block", "code");
     const run = session.spawn();
@@ -132,7 +132,7 @@ describe("saving how far a command has come", () => {
     };
     const coder = `cat > prompt; ./steps; grep -q 'fix attempt' prompt && rm -f fail-gate-*; echo '{"result":"success","message":"done"}'`;
     const executor = session.executor({ ...SOON, coder, logger, ...options });
-    /** Lets the coder write so many more bytes. */
+    /** Lets the coder write more bytes. */
     const tell = (text: string) => appendFile(join(session.path, "told"), `${text}\n`);
     return { session, executor, tell, saved, lines };
   }
@@ -160,7 +160,7 @@ describe("saving how far a command has come", () => {
       "Gate 2 failed",
     ]);
     expect(stored.at(-1)).toMatch(/^Fix attempt 1 so far: 30 bytes/);
-    // The one before it is removed once this one is stored.
+    // The previous checkpoint is removed once this one is stored.
     expect(stored.filter(isProgress).length).toBeLessThanOrEqual(2);
     await tell("end");
 

@@ -66,7 +66,7 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
 
   it("and started over: only once no process of the killed run is left", async () => {
     const session = await Session.createWithGit();
-    // When told to end, the gate waits until somebody writes into the pipe.
+    // When told to end, the gate waits until the test writes to the pipe.
     const gate =
       "[ -e go ] && exit; mkfifo go; trap 'cat go; exit' TERM; sh -c 'echo blocked: it by $$; exec sleep 1000' & wait";
     const run = session.spawn({ prp: documentOf(gate), coder: `echo '{"result":"success","message":""}'` });

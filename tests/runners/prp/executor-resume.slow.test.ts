@@ -320,7 +320,7 @@ describe("a run that is paused", () => {
 
   it("while a gate that took too long is being ended runs that gate again", async () => {
     const session = await Session.createWithGit();
-    // When told to end, the gate says so and waits until somebody writes into the pipe.
+    // When told to end, the gate reports it and waits until the test writes to the pipe.
     const slow =
       "[ -e pipe ] && exit; mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & echo ready; wait";
     const prp = documentOf(`echo gate >> log; ${slow}`);
@@ -489,7 +489,7 @@ describe("a session of another program, in the spec's format", () => {
     [
       "after a gate",
       { stage: "validation-gate-2", ...response, validationResults: [result(1, true), result(2, true)] },
-      // The file doesn't tell on which work they passed.
+      // The file doesn't show on which work the gates passed.
       GATES,
     ],
     [

@@ -1,4 +1,4 @@
-// Executions that run many commands, beside those of executor.test.ts.
+// Tests executions that run many commands, in addition to the tests in executor.test.ts.
 import { describe, expect, it } from "vitest";
 import type { OutputSource } from "waymark-runners/prp";
 import { errorOfProgram } from "../../support/error-of-program.js";

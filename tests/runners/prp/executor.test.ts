@@ -60,7 +60,7 @@ describe("executing a PRP", () => {
     ]);
   });
 
-  it("gives a coder that is a command the prompt on stdin, and the text of the PRP in it", async () => {
+  it("sends the prompt with the text of the PRP to stdin of a coder that is a command", async () => {
     const session = await Session.create();
     const executor = session.executor({ coder: `cat > prompt; echo '{"result":"error","message":""}'` });
     await executor.execute(session.prpPath);
@@ -310,7 +310,7 @@ describe("a gate that fails", () => {
     expect(coder.calls).toBe(0);
   });
 
-  it("says the exit code and the statement that failed, with its line in the PRP", async () => {
+  it("reports the exit code and the statement that failed, with its line in the PRP", async () => {
     const session = await Session.create();
     await session.write(
       "PRP.md",

@@ -37,7 +37,7 @@ function level(number: number, title: string, ...blocks: [language: string, code
 const loop = (...levels: string[]) => ["# A PRP", "## Validation Loop", ...levels].join("\n\n");
 
 describe("a PRP's Markdown", () => {
-  it("gives the id and four gates of the checkpoint manager's own PRP", async () => {
+  it("returns the id and four gates of the checkpoint manager's own PRP", async () => {
     const { taskId, gates, path } = await loadPrp(SPEC);
 
     expect(taskId).toBe("P3.M2.T2.S1");
@@ -146,7 +146,7 @@ describe("a PRP's Markdown", () => {
     });
   });
 
-  it("says which file can't be read", async () => {
+  it("reports which file can't be read", async () => {
     await expect(loadPrp("/nowhere/PRP.md")).rejects.toMatchObject({
       name: "RunnerError",
       code: "PRP_UNREADABLE",

@@ -107,7 +107,7 @@ export class Session {
     return executor;
   }
 
-  /** Executes the PRP in a process of its own. */
+  /** Executes the PRP in a new process. */
   spawn(options: object = {}) {
     const args = [
       EXECUTE,
@@ -160,7 +160,7 @@ export function documentOf(...commands: (string | null)[]): PrpDocument {
   };
 }
 
-/** A coder that always succeeds, and counts how often it was called. */
+/** A coder that always succeeds, and counts its calls. */
 export function countingCoder(): (() => { result: "success"; message: string }) & { calls: number } {
   const coder = () => {
     coder.calls += 1;

@@ -79,7 +79,7 @@ describe("a process killed by SIGKILL while it saves", () => {
 });
 
 describe("a database that another process has locked", () => {
-  it("gives a typed error when the wait times out, and can be read meanwhile", async () => {
+  it("throws a typed error when the wait times out, and can be read meanwhile", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path } = await openBuilds({ busyTimeoutMs: 20 });
     saveCheckpoint(checkpoint("c1"));
     const holder = connect(path);

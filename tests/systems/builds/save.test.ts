@@ -154,7 +154,7 @@ describe("a saved value", () => {
     expect(getLatestCheckpoint("b")).toBeNull();
   });
 
-  it("is saved without keys that have no column, and one warning says so", async () => {
+  it("is saved without keys that have no column, and one warning reports it", async () => {
     const { saveCheckpoint, getLatestCheckpoint, lines } = await openBuilds();
     saveCheckpoint({ ...checkpoint("c1"), files: ["a.ts"], metdata: {} } as NewCheckpoint);
     saveCheckpoint({ ...checkpoint("c2"), files: ["a.ts"] } as NewCheckpoint);
@@ -205,7 +205,7 @@ describe("a schema of tasks", () => {
     expect(rowsOf(connect(path), "b")[0]?.tasks).toBe('[{"id":"t1","startedAt":"2026-11-22T01:02:03.000Z"}]');
   });
 
-  it("refuses an unknown task, on save and on load, and says which one", async () => {
+  it("refuses an unknown task, on save and on load, and reports which one", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path } = await openTyped();
     const wrong = [{ id: "t1", startedAt: new Date() }, { id: 2 }] as unknown as { id: string; startedAt: Date }[];
     const save = () => saveCheckpoint({ id: "c1", buildId: "b", tasks: wrong, currentPhase: 1 });

@@ -119,7 +119,7 @@ class Run {
         this.acknowledged.add(call);
       } else if (what === "empty-next") this.emptyNext += 1;
       else if (what === "end") this.end = JSON.parse(line.slice("end ".length));
-      // A server may still carry out a killed client's last statement.
+      // A server may still be running a killed client's last statement.
       else if (what === "error") expect(first, life).toBe("CHECKPOINT_CONFLICT");
       else expect(what, life).toBe("ran");
     }

@@ -59,7 +59,7 @@ function countingOn(place: Place) {
   return { saver: saverOn({ ...place, open: () => counting }), counts };
 }
 
-/** A thread of so many turns of four checkpoints. */
+/** Makes a thread of `turns` turns with four checkpoints each. */
 async function placeWith(kind: "memory" | "sqlite", turns: number): Promise<Place> {
   const place = await newPlace(kind);
   const graph = compiled(saverOn(place));

@@ -1,4 +1,4 @@
-// Damages stored threads, by the storage's own means, and checks the saver's reaction.
+// Damages stored threads by the means of the storage, and checks the saver's reaction.
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
@@ -141,7 +141,7 @@ export function registerDamage(kind: StorageKind): void {
         });
         expect((await collect(saver.list(threadOf("t")))).map(({ checkpoint }) => checkpoint.id)).toEqual(ids.slice(1));
 
-        // The thread continues from there, in this process and in the next.
+        // The thread continues from the readable checkpoint, in this process and in the next.
         expect(await graph.invoke(null, threadOf("t"))).toMatchObject({ kept: "from the input", step: "third" });
         const next = compiled(saverOn(place));
         expect(await next.invoke({ step: "again" }, threadOf("t"))).toMatchObject({

@@ -31,7 +31,7 @@ describe("a graph of 40 nodes whose process is killed at random moments until it
       const { lines, isKilled } = await lives.next(length);
       if (isKilled) kills += 1;
       run.read(lines, `life ${life + 1}`);
-      // Most are killed. The one after a kill may meet a conflict with the killed client's last statement.
+      // Most lives are killed. The life after a kill may conflict with the killed client's last statement.
       if (run.end === undefined) interrupted += 1;
     }
 
@@ -68,7 +68,7 @@ class Run {
       } else if (what === "put") this.#stored.add(first);
       else if (what === "wrote") this.#written.push({ checkpoint: first, node });
       else if (what === "end") this.end = JSON.parse(line.slice("end ".length));
-      // A server may still carry out a killed client's last statement.
+      // A server may still be running a killed client's last statement.
       else if (what === "error") expect(first, life).toBe("CHECKPOINT_CONFLICT");
       else expect(what, life).toBe("putting");
     }

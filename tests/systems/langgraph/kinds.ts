@@ -1,4 +1,5 @@
-// Each kind of value, and its form after a saver. The table in docs/langgraph.md has those that differ.
+// Each kind of value, and its form after a saver has stored it. The table in docs/langgraph.md has the kinds that
+// differ.
 import { readFile } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { Document } from "@langchain/core/documents";
@@ -17,7 +18,7 @@ function cycle(): unknown {
   return node;
 }
 
-/** Each kind is tried in an object, beside a text. */
+/** Each kind is tried in an object next to a text. */
 const KINDS: Readonly<Record<string, () => unknown>> = {
   "text, finite numbers, booleans, `null`, arrays, plain objects": () => ["é", 1.5, true, null, [{ a: {} }]],
   "`undefined`": () => [undefined, { a: undefined }],

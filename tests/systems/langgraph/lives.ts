@@ -19,7 +19,7 @@ export class Lives {
     });
   }
 
-  /** Lets the next process live until it has printed so many lines, or to its end. */
+  /** Lets the next process live until it has printed a number of lines, or to its end. */
   async next(length: number): Promise<{ readonly lines: readonly string[]; readonly isKilled: boolean }> {
     while (this.#waiting.length < 3)
       this.#waiting.push(spawn(process.execPath, this.#args, { stdio: ["pipe", "pipe", "inherit"] }));

@@ -1,4 +1,4 @@
-// Short programs like those of users. They must see the same thread on MemorySaver and on ours.
+// Short programs like users' programs. They must get the same thread on MemorySaver and on WaymarkSaver.
 import type { BaseMessage } from "@langchain/core/messages";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import {

@@ -1,4 +1,4 @@
-// Pruning on any storage: what it must leave of threads.
+// Tests pruning on any storage: the parts of threads that it must leave.
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint, TASKS } from "@langchain/langgraph-checkpoint";

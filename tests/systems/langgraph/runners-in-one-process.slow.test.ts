@@ -159,7 +159,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
-  it("a run that nobody has overtaken continues after its saver has forgotten its checkpoint", async () => {
+  it("a run that no other run has overtaken continues after its saver has forgotten its checkpoint", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const { log, delta } = await compiled(saver, () => putMuch(saver)).invoke({ by: "a" }, threadOf("t"));
@@ -167,7 +167,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect((await compiled(saverOn(place)).getState(threadOf("t"))).values).toEqual({ by: "a", log, delta });
   });
 
-  it("a run is refused if somebody updates the thread's state meanwhile, and the update stays", async () => {
+  it("a run is refused if the thread's state is updated meanwhile, and the update stays", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const update = async (node: string) => {

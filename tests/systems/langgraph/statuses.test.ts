@@ -21,7 +21,7 @@ const deferring = (checkpointer: BaseCheckpointSaver) =>
     .addEdge("first", "last")
     .compile({ checkpointer });
 
-/** The same for a node that waits for three others. */
+/** A graph with a node that waits for three others. */
 const joining = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(Log)
     .addNode("a", node("a"))

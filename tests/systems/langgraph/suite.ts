@@ -65,7 +65,7 @@ function testsIn(suite: Readonly<RunnerTestSuite>): readonly RunnerTestCase[] {
   return suite.tasks.flatMap((task) => (task.type === "suite" ? testsIn(task) : [task]));
 }
 
-/** A storage in a folder of its own. */
+/** Makes a storage in a new folder. */
 export async function inFolder(url: (folder: string) => string) {
   const folder = await mkdtemp(join(tmpdir(), "waymark-langgraph-"));
   return { storage: openStorage(url(folder)), remove: () => rm(folder, { recursive: true }) };

@@ -121,7 +121,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await idsOf({ idleSince: new Date(NOW_MS + 2 * DAY_MS) })).toEqual(["team/a", "team/b"]);
       expect(await idsOf({ idleSince: new Date(NOW_MS + 2 * DAY_MS + 1), prefix: "team%" })).toEqual(["team%"]);
 
-      // An answer is a write, too.
+      // An answer is also a write.
       await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("team/b"));
       expect(await idsOf({ limit: 1 })).toEqual(["team/b"]);
     });

@@ -14,7 +14,7 @@ const Log = Annotation.Root({
   delta: () => new DeltaChannel<string[], string[]>((log, writes) => [...log, ...writes.flat()]),
 });
 
-/** Each node ends after the one behind it, so that the last one's writes are stored first. Then a person is asked. */
+/** Each node ends after the next one, so that the last node's writes are stored first. Then a person is asked. */
 function inReverse(checkpointer: BaseCheckpointSaver) {
   const names = ["a", "b", "c", "d"];
   const ends = new Map(names.map((name) => [name, deferred()]));
@@ -33,7 +33,7 @@ function inReverse(checkpointer: BaseCheckpointSaver) {
     .compile({ checkpointer });
 }
 
-/** The same with sends. */
+/** A graph with sends that end in reverse order. */
 function sendsInReverse(checkpointer: BaseCheckpointSaver, count: number) {
   const ends = Array.from({ length: count }, () => deferred());
   return new StateGraph(Log)
@@ -206,7 +206,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(await name()).toBe("third");
   });
 
-  it("the newest checkpoint is the one that was put last, and a list gives the highest id first", async () => {
+  it("the newest checkpoint is the one that was put last, and a list has the highest id first", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const [lower, low, high] = [uuid6(0), uuid6(0), uuid6(0)];

@@ -247,7 +247,7 @@ describe("a stale checkpoint", () => {
 });
 
 describe("a corrupt checkpoint", () => {
-  // The key by which Waymark knows its files. A person who edited the file has removed the checksum.
+  // Waymark recognizes its files by this key. A person who edited the file has removed the checksum.
   const ours = { ...JSON.parse(SPEC_FILE), waymark: {} };
   const without = (key: string) => JSON.stringify({ ...ours, [key]: undefined });
   const withValue = (key: string, value: unknown) => JSON.stringify({ ...ours, [key]: value });
@@ -395,7 +395,7 @@ describe("the disk", () => {
     }
   });
 
-  // Permissions wouldn't do, because tests also run as root.
+  // Permissions wouldn't help, because tests also run as root.
   it("if the folder can't be made: an error, and nothing is created elsewhere", async () => {
     const { base, repository } = await newRepository();
     const nowhere = join(await tempFolder(), "nowhere");

@@ -7,7 +7,7 @@ import { recordingLogger } from "../../support/recording-logger.js";
 import { visibleIn } from "../../support/visible-files.js";
 
 const FOREIGN = '{"version":2,"steps":["plan","build"]}\n';
-/** Another program's state that has a feature, too. */
+/** Another program's state that also has a feature. */
 const LOOP =
   '{ "schema_version": 2, "skill": "loop", "feature_id": "F01", "phase": 3, "step": "review", "ws_done": ["00-166-01"], "ws_in_progress": [] }\n';
 

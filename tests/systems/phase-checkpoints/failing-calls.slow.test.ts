@@ -19,7 +19,7 @@ vi.mock("node:fs", async (original) => {
 
 afterEach(() => arm(0));
 
-/** A failed call gives an answer or a StorageError, never a raw error. */
+/** Checks that a failed call returns an answer or throws a StorageError, never a raw error. */
 const outcomeOf = (call: Promise<object>) =>
   call.then(
     (answer) => answer,

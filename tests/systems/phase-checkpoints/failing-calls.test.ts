@@ -12,7 +12,7 @@ vi.mock("node:fs", async (original) => {
 afterEach(() => arm(0));
 
 describe("if a file system call fails", () => {
-  it("says that the disk is full, and saved checkpoints are intact", async () => {
+  it("reports that the disk is full, and saved checkpoints are intact", async () => {
     const { options, create } = await paiFolder();
     const id = await create();
     arm(-1);

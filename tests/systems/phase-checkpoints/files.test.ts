@@ -65,7 +65,7 @@ describe("a folder that the spec's program wrote", () => {
     await writeAsSpec({ createdAt: daysAgo(1), phase: "spec-earlier" });
     await create("ours", 2);
     expect(await detectIncompleteCheckpoint(options)).toMatchObject({ phase: "ours" });
-    // A time without milliseconds, in a file whose name says nothing.
+    // The file has a time without milliseconds and a name without meaning.
     const later = `${new Date(Date.now() + 60_000).toISOString().slice(0, 19)}Z`;
     await writeAsSpec({ createdAt: later, phase: "a" }, "ckpt-a.json");
     await writeAsSpec({ createdAt: later, phase: "b" }, "ckpt-b.json");
@@ -148,7 +148,7 @@ describe("a phase's name", () => {
     expect(await loadCheckpoint(result.checkpointId, options)).toMatchObject({ phase });
   });
 
-  it("gives each phase a file name of its own", () => {
+  it("gives each phase its own file name", () => {
     const names = [...HOSTILE.filter((name) => name.isWellFormed()), `${"x".repeat(299)}y`, "build", ""];
     const files = names.map((phase) => checkpointFilename("2026-02-01T12:00:00.000Z", phase));
     expect(new Set(files).size).toBe(names.length);

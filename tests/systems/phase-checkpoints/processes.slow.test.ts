@@ -48,7 +48,7 @@ function creation(options: CheckpointOptions, phase = "build") {
   return [phase, 4, "Refactor the login flow", CRITERIA, { text: "x".repeat(5_000) }, { checkpointsDir }];
 }
 
-/** Holds at any time, after any kill. */
+/** Checks what must be true at any time, after any kill. */
 async function assertSound(pai: Awaited<ReturnType<typeof paiFolder>>): Promise<void> {
   await listCheckpoints(pai.options);
   expect(pai.invalid).toEqual([]);

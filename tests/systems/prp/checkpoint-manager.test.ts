@@ -162,7 +162,7 @@ describe("the spec's unit tests", () => {
       saving = false;
     });
     let last = 0;
-    // Whenever it is read, the file is whole, and holds no less than before.
+    // Whenever the file is read, it is whole and contains no less than before.
     while (saving) {
       const { checkpoints } = CheckpointFileSchema.parse(JSON.parse(await readFile(fileOf(manager), "utf8")));
       expect(checkpoints.length).toBeGreaterThanOrEqual(last);
@@ -206,7 +206,7 @@ describe("the spec's unit tests", () => {
 
   it("should list all checkpoints for task", async () => {
     const manager = await open();
-    // Usually of one millisecond; the order is that of the saves all the same.
+    // The saves are usually within one millisecond, but their order is kept.
     await Promise.all(["a", "b", "c", "d"].map((label) => manager.saveCheckpoint(TASK, label, stateOf())));
 
     expect((await manager.listCheckpoints(TASK)).map(({ label }) => label)).toEqual(["a", "b", "c", "d"]);

@@ -29,7 +29,7 @@ describe("the status of a session", () => {
     expect(failed).not.toHaveProperty("runner");
   });
 
-  it("distinguishes a running task from one whose runner died, and says how far the coder came", async () => {
+  it("distinguishes a running task from one whose runner died, and reports how far the coder came", async () => {
     const session = await Session.create();
     await session.write("block", "code");
     const run = session.spawn({ autoSaveIntervalMs: 5, killAtLabel: "The coder so far" });

@@ -7,7 +7,7 @@ import { TaskFileAdapter } from "waymark/adapters/task-file";
 import { createBuildCheckpoints } from "waymark/builds";
 import { WaymarkSaver } from "waymark/langgraph";
 
-// Programs in JavaScript pass a bare value where the options are meant.
+// Tests programs in JavaScript that pass a bare value instead of options.
 const bare = (text: string) => text as unknown as never;
 
 it.each([

@@ -1,4 +1,4 @@
-// Processes whose heap is too small to hold all that they read or save.
+// Tests processes whose heap is too small for everything that they read or save at once.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
@@ -10,7 +10,7 @@ const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}`
 
 it("saves are freed from memory once they are stored, even if the program awaits none of them", async () => {
   const { path } = await newStore();
-  // Held, they would take more than that.
+  // All states at once would take more memory than this.
   const args = ["--max-old-space-size=48", fixture("save-without-awaiting.mjs"), `sqlite:${path}`, "1500"];
   expect((await execa(process.execPath, args)).stdout).toBe("1500");
 });
@@ -19,7 +19,7 @@ it("a task's history in files needs memory for a few checkpoints, however many t
   const args = ["--max-old-space-size=24", fixture("read-history.mjs"), await tempFolder(), "30", "300000"];
   const read = (...how: string[]) => spawnSync(process.execPath, [...args, ...how], { encoding: "utf8" });
   expect(read()).toMatchObject({ status: 0, stdout: "30" });
-  // Too little memory to hold all of them.
+  // If the program holds all states, they don't fit into its memory.
   const held = read("hold");
   expect(held.stderr).toContain("heap out of memory");
   expect(held.stdout).toBe("");

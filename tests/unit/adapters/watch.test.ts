@@ -1,4 +1,4 @@
-// What `log.watch` tells, and of what.
+// Tests which changes `log.watch` reports.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -25,7 +25,7 @@ function open(url: string): StorageAdapter {
   return url.startsWith("postgres") ? openAdapter({ url }) : openStorage(url);
 }
 
-/** A watch that counts what it is told, and has seen that it works. */
+/** Starts a watch that counts its reports, and waits until it works. */
 async function watching(adapter: StorageAdapter, taskId?: string) {
   const told: (boolean | undefined)[] = [];
   let tell = (): void => undefined;
@@ -43,7 +43,7 @@ async function watching(adapter: StorageAdapter, taskId?: string) {
 }
 
 describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
-  it("tells of its own task alone, and of due tasks if it has none", async () => {
+  it("reports only its own task, or due tasks if it has none", async () => {
     const url = await urlOf();
     const [here, other] = [open(url), open(url)];
     const append = (taskId: string, name: string) => requireLog(other).append(taskId, [record(name)]);
@@ -54,7 +54,7 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
     const changed = c.next();
     await append("c", "second");
     await changed;
-    // SQLite tells of all changes: it doesn't know which of them make a task due.
+    // SQLite reports all changes, because it can't detect which ones make a task due.
     expect([a.told.length, place === "sqlite" ? before[1] : due.told.length]).toEqual(before);
     const [changedA, isDue] = [a.next(), due.next()];
     await other.append(draft("a", "c1", { dueAt: "2026-01-02T03:04:05.000Z" }));
@@ -75,7 +75,7 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
     const removeEach = () => Promise.all(["b/1", "b/2"].map((taskId) => other.remove(taskId, "all")));
     await (other.removePrefix?.("b/") ?? removeEach());
     await Promise.all(ofAll);
-    // Begun again.
+    // The watch is started again.
     told = a.next();
     await other.append(draft("a", "c1"));
     await told;
@@ -101,7 +101,7 @@ describe.each(Object.entries(URLS))("a watch on %s", (place, urlOf) => {
         const endDue = storage.log.watch(() => undefined);
       });
       const startMs = performance.now();
-      // PostgreSQL listens for ten seconds more.
+      // PostgreSQL keeps listening for ten more seconds.
       process.once("exit", () => console.log(performance.now() - startMs < 9000 ? "exits" : "lingers"));
       console.log("watches");`;
     const child = spawnSync(process.execPath, ["--input-type=module", "-e", program, url, how], {

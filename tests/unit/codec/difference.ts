@@ -49,7 +49,7 @@ function propertyDifference(actual: object, expected: object, anyOrder: boolean,
   return undefined;
 }
 
-/** An object's content besides its properties. Throws for an object that can't be in a state. */
+/** Returns an object's content except its properties. Throws for an object that can't be in a state. */
 function slotsOf(value: object): readonly unknown[] {
   if (types.isDate(value)) return [value.getTime()];
   if (types.isMap(value)) return [...value].flat();

@@ -5,7 +5,7 @@ import { keyFromPassphrase } from "../../../src/codec/encryption-keys.js";
 
 const PASSPHRASE = "correct horse battery staple";
 const SALT = "5f0c1b7e9d3a4f60";
-/** What Node's scryptSync makes of {@link SALT} and "schöne grüße aus köln" with N = 2^17, r = 8 and p = 1. */
+/** The result of Node's scryptSync for {@link SALT} and "schöne grüße aus köln" with N = 2^17, r = 8 and p = 1. */
 const KEY = "0d57234cba48e5335dbcafb18651a5739e6ac0ef824885f3b038821a3c9fe931";
 const context = { taskId: "t", id: "c1", stateVersion: 1, encoding: "json+encrypt" };
 const text = Buffer.from("{}");

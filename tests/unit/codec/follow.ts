@@ -1,5 +1,6 @@
 /**
- * The value at a path of formatPath in `root`, or the error of reading it. Written from the documented grammar alone.
+ * Returns the value at a path of formatPath in `root`, or the error of reading it. Written from the documented grammar
+ * only.
  */
 export function follow(root: unknown, path: string): unknown {
   if (!path.startsWith("$")) throw new Error(`${path} is no path.`);

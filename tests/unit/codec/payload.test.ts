@@ -23,7 +23,7 @@ import { difference } from "./difference.js";
 const context: PayloadOwner = { taskId: "t", id: "c1", stage: "gate", stateVersion: 2 };
 const maxBytes = 1024 * 1024;
 
-/** Flips every bit, and binds the context as an encryption would. */
+/** A transform that flips every bit, and binds the context like an encryption. */
 function xor(name = "xor"): Transform {
   const bound = ({ taskId, id, stage, parentId, stateVersion, encoding }: TransformContext) =>
     hash("sha256", JSON.stringify([taskId, id, stage, parentId, stateVersion, encoding]), "buffer");
@@ -182,7 +182,7 @@ describe("a payload with transforms", () => {
     await expect(makePayload(1, options(failing))).rejects.toThrow("no key");
   });
 
-  it("is a TypeError if a transform gives no bytes", async () => {
+  it("is a TypeError if a transform returns no bytes", async () => {
     const wrong = { ...xor(), encode: () => "text" } as unknown as Transform;
     await expect(makePayload(1, options(wrong))).rejects.toThrow(/"xor" must encode to a Uint8Array/);
     const payload = await payloadOf(1, options(xor()));

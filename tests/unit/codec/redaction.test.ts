@@ -19,7 +19,7 @@ function managerThat(paths: readonly string[], options: Partial<CheckpointManage
   return new CheckpointManager({ storage: new MemoryAdapter(), redact: { paths, censor }, ...rest });
 }
 
-/** The stored form of that state. */
+/** Returns the stored form of a state. */
 async function stored(state: unknown, ...paths: string[]): Promise<unknown> {
   const manager = managerThat(paths);
   await manager.save("t", state);

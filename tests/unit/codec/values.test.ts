@@ -11,7 +11,7 @@ function roundTrip(value: unknown): unknown {
   return decodeJson(encoding, text);
 }
 
-/** An own property under any name, "__proto__" too. */
+/** An object's own property with any name, even "__proto__". */
 function owning(entries: Record<string, unknown> | [string, unknown][], target: object = {}): object {
   for (const [key, value] of Array.isArray(entries) ? entries : Object.entries(entries)) {
     Object.defineProperty(target, key, { value, enumerable: true, writable: true, configurable: true });

@@ -1,4 +1,4 @@
-// A manager as the project's configuration says.
+// Tests managers that are opened from a project's configuration.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -12,7 +12,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 
 const ZOD = pathToFileURL(join(import.meta.dirname, "..", "..", "..", "node_modules", "zod", "index.js")).href;
 
-/** A project with a folder in it, and the text of its configuration. */
+/** Makes a project with a folder and a configuration with this text. */
 async function project(text: string, name = "waymark.config.mjs") {
   const folder = await tempFolder();
   const below = join(folder, "src", "deep");
@@ -134,7 +134,7 @@ describe("openManager", () => {
     expect(readFileSync(join(folder, "store", "t", name), "utf8")).toContain('"state":{\n  "n": 1\n}');
   });
 
-  it("says where it looked, and what to write, if there is no configuration", async () => {
+  it("reports where it looked and what to write if there is no configuration", async () => {
     const cwd = await tempFolder();
     const opening = openManager({ cwd });
     await expect(opening).rejects.toThrow(TypeError);
@@ -185,7 +185,7 @@ describe("openManager", () => {
 });
 
 describe("loadConfig", () => {
-  it("gives the configuration with its file and folder", async () => {
+  it("returns the configuration with its file and folder", async () => {
     const { folder, below, file } = await project(SQLITE);
     expect(await loadConfig({ cwd: below })).toEqual({
       config: { storage: "sqlite:checkpoints.db" },
@@ -229,7 +229,7 @@ describe("loadConfig", () => {
     },
   );
 
-  it("gives Node's reason and the line of a syntax error in CommonJS, and no advice to rename", async () => {
+  it("reports Node's reason and the line of a syntax error in CommonJS, without advice to rename", async () => {
     const { folder, below, file } = await project("// A comment\nmodule.exports = { storage: ;\n", "waymark.config.js");
     writeFileSync(join(folder, "package.json"), "{}");
     await expect(loadConfig({ cwd: below })).rejects.toThrow(
@@ -237,7 +237,7 @@ describe("loadConfig", () => {
     );
   });
 
-  it("gives settings that go into a manager", async () => {
+  it("returns settings for a manager", async () => {
     const { below } = await project('export default { storage: "files:unused", retention: { keepLast: 1 } };');
     const { config } = (await loadConfig({ cwd: below })) ?? {};
     await using manager = new CheckpointManager({ ...config, storage: new MemoryAdapter() });
@@ -270,7 +270,7 @@ it("a manager that gets a storage URL refers to openManager, and doesn't show th
   expect(making).not.toThrow(/secret/);
 });
 
-it("a manager that gets an adapter instead of options says how to pass it", () => {
+it("a manager that gets an adapter instead of options explains how to pass it", () => {
   expect(() => new CheckpointManager(new MemoryAdapter() as never)).toThrow(
     "CheckpointManager takes options: new CheckpointManager({ storage }).",
   );

@@ -137,7 +137,7 @@ describe("the calls of an adapter", () => {
     await expect(calls.run(async () => Promise.reject(error))).rejects.toMatchObject({ retryable });
   });
 
-  it("may be retried if the adapter says so", async () => {
+  it("may be retried if the adapter allows it", async () => {
     const isRetryable = (error: unknown): boolean => error instanceof RangeError;
     const calls = new AdapterCalls({ name: "test", isRetryable });
     await expect(calls.run(async () => Promise.reject(new RangeError()))).rejects.toMatchObject({ retryable: true });

@@ -71,7 +71,7 @@ describe("selectHeaders", () => {
     expect(select(query)).toEqual(expected);
   });
 
-  it.each(["newest", "oldest"])("gives one of an unknown sequence first, for the %s", (order) => {
+  it.each(["newest", "oldest"])("returns a checkpoint with an unknown sequence first, for the %s", (order) => {
     expect(select({ order, limit: 1, beforeSequence: 5 }, [...headers, lost])).toHaveLength(2);
     expect(select({ order, limit: 1, beforeSequence: 5 }, [...headers, lost])[0]).toBeUndefined();
   });
@@ -106,14 +106,14 @@ describe("selectTasks", () => {
     expect(select(query)).toEqual(expected);
   });
 
-  it("gives summaries without digest and seal", () => {
+  it("returns summaries without digest and seal", () => {
     const [, task] = selectTasks(tasks, { order: "taskId", limit: 1 });
     expect(task).toStrictEqual({ taskId: "a", count: 3, lastSequence: 9, newest: toSummary(headerAt(3, "a")) });
   });
 });
 
 describe("requireIntact", () => {
-  it("gives an intact checkpoint, and an intact header", () => {
+  it("returns an intact checkpoint and an intact header", () => {
     const record = checkpoint();
     expect(requireIntact(record)).toBe(record);
     const header = toHeader(record);

@@ -11,7 +11,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 const LONG_MS = 600_000;
 const isLinux = process.platform === "linux";
 
-/** Claims task `t` of the storage in its argument, prints the claim, and waits. */
+/** A program that claims task `t` of the storage in its argument, prints the claim, and waits. */
 const HOLDER = `
   import { ownHolder } from "waymark/adapter";
   import { openStorage } from "waymark/adapters";
@@ -20,7 +20,7 @@ const HOLDER = `
   setInterval(() => undefined, ${LONG_MS});
 `;
 
-/** A process that holds a lease on task `t`. */
+/** Starts a process that holds a lease on task `t`. */
 async function startHolder(url: string, ...holder: string[]) {
   const child = spawn(process.execPath, ["--input-type=module", "-e", HOLDER, url, ...holder], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -111,9 +111,9 @@ describe.runIf(isLinux)("a holder that Waymark made (skipped without /proc)", ()
       `host:${pid}:${its.start ?? start}-${its.machine ?? machine}-0123abcd`;
     expect(holderHasEnded(ownHolder())).toBe(false);
     expect(holderHasEnded(holder(process.pid, {}))).toBe(false);
-    // Another process has the number now.
+    // Another process has this id now.
     expect(holderHasEnded(holder(process.pid, { start: `${Number(start) - 1}` }))).toBe(true);
-    // It belongs to another machine, another boot or another container.
+    // The holder belongs to another machine, another boot or another container.
     expect(holderHasEnded(holder(process.pid, { start: "1", machine: "000000000000" }))).toBe(false);
     expect(holderHasEnded(`host:${2 ** 22 + 1}:0123abcd`)).toBe(false);
   });

@@ -15,7 +15,7 @@ const WHOLE = {
 };
 
 describe("parseSummary", () => {
-  it("gives the existing fields, and leaves out absent ones", () => {
+  it("returns the existing fields, and omits absent ones", () => {
     const { encoding, sha256, ...rest } = WHOLE;
     const required = { ...rest, payload: { encoding, sha256 } };
     expect(parseSummary({ ...WHOLE, stage: null, label: undefined, metadata: null })).toStrictEqual(required);

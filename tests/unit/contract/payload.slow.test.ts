@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { makePayload } from "waymark/adapter";
 
-it("a payload has at most 64 MiB, unless `maxBytes` says otherwise", () => {
+it("a payload has at most 64 MiB, unless `maxBytes` is set", () => {
   const context = {
     taskId: "t",
     id: "c1",

@@ -1,4 +1,4 @@
-// Payloads made and opened without a manager.
+// Tests payloads that are made and opened without a manager.
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { CheckpointManager, encrypt, gzip } from "waymark";
@@ -45,6 +45,6 @@ it("a payload is opened for its own checkpoint only, and not without its transfo
   });
 });
 
-it("a payload has at most as many bytes as `maxBytes` says", () => {
+it("a payload has at most `maxBytes` bytes", () => {
   expect(() => makePayload("x".repeat(9), { context: draft, maxBytes: 10 })).toThrow(/11 bytes|10 bytes/);
 });

@@ -17,7 +17,7 @@ type Newest = TaskFacts["newest"];
 
 const plain = (status: Newest["status"], more: Partial<Newest> = {}): Newest => ({ status, createdAt: SAVED, ...more });
 
-/** The checkpoint of a run. @param attempt - 0: none has begun. */
+/** Makes the checkpoint of a run. @param attempt - 0 if no attempt has begun. */
 function ofRun(
   status: Newest["status"],
   attempt: number,

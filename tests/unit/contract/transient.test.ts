@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { isTransient, replacedBy } from "waymark/adapter";
 import { transientMetadata } from "../../../src/contract/transient.js";
 
-it("a checkpoint is transient if `metadata.waymark` says so", () => {
+it("a checkpoint is transient if `metadata.waymark` marks it", () => {
   const status = "paused";
   expect(isTransient({ metadata: transientMetadata(undefined), status })).toBe(true);
   for (const metadata of [

@@ -6,7 +6,7 @@ import { ownHolder } from "../../../src/contract/holder.js";
 const KEY = Buffer.alloc(32, 1);
 const OTHER_KEY = Buffer.alloc(32, 2);
 
-/** A second copy of the package, as in a project beside a globally installed command. */
+/** Loads a second copy of the package, as if a project's copy is used with a globally installed command. */
 async function anotherCopy(): Promise<typeof ours> {
   vi.resetModules();
   const copy = await import("waymark");

@@ -110,7 +110,7 @@ describe("auto-save", () => {
     expect(await manager.latest("t")).toMatchObject({ stage: "step-4", label: "On the way" });
   });
 
-  it("never has two saves at once, however long one takes", async () => {
+  it("never has two simultaneous saves, however long one takes", async () => {
     const { manager, gate } = memoryWithGate();
     const held = deferred();
     gate.hold = held.promise;
@@ -192,7 +192,7 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(4);
   });
 
-  /** The sequences of a task's checkpoints, newest first, the transient one in brackets. */
+  /** Returns the sequences of a task's checkpoints, newest first, with the transient one in brackets. */
   async function sequencesOf(manager: CheckpointManager): Promise<unknown[]> {
     return (await manager.list("t")).map((one) => (isTransient(one) ? [one.sequence] : one.sequence));
   }
@@ -286,7 +286,7 @@ describe("auto-save", () => {
     expect((await manager.latest("t"))?.state).toEqual({ n: 2 });
   });
 
-  it("doesn't reopen a completed task, whoever completed it", async () => {
+  it("doesn't reopen a completed task, even if another process completed it", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     const other = new CheckpointManager({ storage, ownsStorage: false });
@@ -415,7 +415,7 @@ describe("auto-save", () => {
       expect(logger.lines.filter(({ level }) => level === "error")).toHaveLength(1);
       await expect(autoSave.flush()).rejects.toBe(failures[0]);
 
-      // The task is free for another auto-save, which the end of the first one leaves alone.
+      // The task is free for another auto-save, which the end of the first one doesn't affect.
       manager.autoSave("t", () => state);
       await expect(autoSave.stop()).rejects.toBe(failures[0]);
       expect(() => manager.autoSave("t", () => state)).toThrow(/already/);

@@ -1,4 +1,4 @@
-// Wrong arguments and damaged files: each gives a typed error that says what is intact, and nothing is lost.
+// Tests that wrong arguments and damaged files cause a typed error that names what is intact, and that nothing is lost.
 import { readdir, readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -17,7 +17,7 @@ async function managerOnFiles(path: string) {
   return { manager, logger };
 }
 
-/** The checkpoint files of task "t", oldest first. */
+/** Returns the checkpoint files of task "t", oldest first. */
 async function filesOf(root: string): Promise<string[]> {
   const folder = join(root, "t");
   return (await readdir(folder))

@@ -1,4 +1,4 @@
-// fork and rewind: new checkpoints with the state of an older one.
+// Tests `fork` and `rewind`, which make new checkpoints with the state of an older one.
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ async function recordOf(storage: StorageAdapter, taskId: string, id: string) {
   return record;
 }
 
-/** A task whose first checkpoint has every field, and a newer one. */
+/** Makes a task with two checkpoints, the first of which has every field. */
 async function taskOfTwo(storage: StorageAdapter, options: Partial<CheckpointManagerOptions> = {}) {
   const manager = managerOn(storage, options);
   const state = { n: 1, at: new Date(5), tags: new Set(["a"]) };
@@ -91,7 +91,7 @@ describe.each(Object.entries(STORAGES))("in %s", (_name, open) => {
 });
 
 describe("fork", () => {
-  it("keeps stage, label and metadata, is running, and says where it comes from", async () => {
+  it("keeps stage, label and metadata, is running, and names its origin", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter(), { clock: () => Date.UTC(2026, 10, 21) });
     const forked = await manager.fork("t", first.id, "u");
     expect(forked).toEqual({
@@ -120,11 +120,11 @@ describe("fork", () => {
     expect(saved).toEqual([forked]);
   });
 
-  it("reuses the stored bytes, and tells the storage which checkpoint they come from", async () => {
+  it("reuses the stored bytes, and names their checkpoint to the storage", async () => {
     const storage = new MemoryAdapter();
     const { first } = await taskOfTwo(storage, { transforms: [gzip({ level: 9 })] });
     const appends = appendsOf(storage);
-    // Encoded again, they would be larger, and the schema would refuse the state.
+    // If the states were encoded again, they would be larger, and the schema would refuse them.
     const schema = { "~standard": { version: 1, vendor: "test", validate: () => ({ issues: [{ message: "no" }] }) } };
     const manager = managerOn(storage, { transforms: [gzip({ level: 0 })], schema: schema as never, stateVersion: 7 });
     const forked = await manager.fork("t", first.id, "u");
@@ -157,7 +157,7 @@ describe("fork", () => {
     expect(rivals.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
   });
 
-  it("is stored under the new task's lease alone", async () => {
+  it("is stored only under the new task's lease", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
     const lease = await manager.lease("u");
     await using other = await manager.lease("t");
@@ -201,7 +201,7 @@ describe("rewind", () => {
     expect(forked.metadata).toEqual({ forkedFrom: { taskId: "t", id: transient?.id } });
   });
 
-  it("is refused if somebody has saved since, or the lease is lost; nothing is stored", async () => {
+  it("is refused without storing anything if another writer has saved since or the lease is lost", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
     const stale = manager.rewind("t", first.id, { expectedSequence: 1 });
     await expect(stale).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
@@ -271,7 +271,7 @@ describe.each(["fork", "rewind"] as const)("%s", (method) => {
     expect((await strict.restore(copied.taskId, copied.id)).state).toEqual(state);
   });
 
-  it("gives the error of restore if there is no such checkpoint, or it is damaged", async () => {
+  it("throws the error of restore if there is no such checkpoint, or it is damaged", async () => {
     const root = await tempFolder();
     const storage = openStorage(`files:${root}`);
     const { manager, first } = await taskOfTwo(storage);

@@ -5,7 +5,7 @@ import { SimulatedRuntime } from "waymark/testing";
 import { watchCancellation } from "../../../src/manager/cancellations.js";
 import { withMembers } from "../../support/with-members.js";
 
-/** The times at which a watch looks for a cancellation. `hint` is the storage's. */
+/** Returns the times at which a watch polls for a cancellation. `hint` is the storage's. */
 async function watching(worksAlready: boolean) {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const inner = new MemoryAdapter({ runtime });

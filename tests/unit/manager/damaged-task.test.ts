@@ -1,4 +1,4 @@
-// The errors for a task with damaged checkpoints on the disk, and for states without a migration path.
+// Tests the errors for a task with damaged checkpoints on the disk, and for states without a migration path.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A manager of task `t` with three checkpoints, of which those with these sequences are damaged. */
+/** Makes a manager of task `t` with three checkpoints, and damages the checkpoints with these sequences. */
 async function damaged(...sequences: readonly number[]) {
   const root = await tempFolder();
   const storage = new JsonFileAdapter({ path: root });
@@ -93,7 +93,7 @@ it("an error names the missing checkpoint, or else its task", async () => {
   });
 });
 
-it("a state whose migration is missing is refused, and says which", async () => {
+it("a state whose migration is missing is refused with an error that names the migration", async () => {
   const storage = new MemoryAdapter();
   await new CheckpointManager({ storage }).save("t", { n: 1 });
   const manager = new CheckpointManager({ storage, stateVersion: 3, migrations: { 1: (state) => state } });

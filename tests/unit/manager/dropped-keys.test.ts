@@ -8,7 +8,7 @@ function managerWith<Schema extends StateSchema>(schema: Schema) {
   const logger = recordingLogger();
   const manager = new CheckpointManager({ storage: new MemoryAdapter(), schema, logger });
   const warnings = () => logger.lines.filter(({ level }) => level === "warn");
-  /** A state with more keys than its schema. */
+  /** Saves a state with more keys than its schema. */
   const save = (state: unknown) => manager.save("t", state as never);
   return { manager, save, warnings };
 }

@@ -1,4 +1,4 @@
-// Encryption through a manager, on every adapter.
+// Tests encryption by a manager on every adapter.
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ async function failureOf(call: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** Every byte of every file below a folder. */
+/** Returns every byte of every file below a folder. */
 function bytesIn(folder: string): string {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   return entries.map((entry) => readFileSync(join(entry.parentPath, entry.name), "latin1")).join("\n");

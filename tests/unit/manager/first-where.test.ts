@@ -7,7 +7,7 @@ import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A task of so many checkpoints, each with its number as state. */
+/** Makes a task of `count` checkpoints, each with its number as its state. */
 async function taskOf(count: number, storage: StorageAdapter = new MemoryAdapter()) {
   const manager = new CheckpointManager({ storage, schema: z.number(), logger: recordingLogger() });
   for (let n = 1; n <= count; n++) await manager.save("t", n, { stage: n % 2 === 0 ? "even" : "odd" });
@@ -29,7 +29,7 @@ function readThrough(storage: StorageAdapter, damaged: readonly number[] = []) {
   return reads;
 }
 
-/** The found checkpoint, and the states in the order in which the predicate saw them. */
+/** Returns the found checkpoint, and the states in the order in which the predicate got them. */
 async function search(manager: Awaited<ReturnType<typeof taskOf>>, first: number, query = {}, mute: number[] = []) {
   const asked: number[] = [];
   const found = await manager.firstWhere(
@@ -53,7 +53,7 @@ describe("firstWhere", () => {
     }
   });
 
-  it("gives the whole checkpoint, and waits for an answer that is a promise", async () => {
+  it("returns the whole checkpoint, and awaits an answer that is a promise", async () => {
     const manager = await taskOf(9);
     const found = await manager.firstWhere("t", async ({ sequence, stage }) => {
       await new Promise((resolve) => setImmediate(resolve));
@@ -125,7 +125,7 @@ describe("firstWhere", () => {
     expect((await search(manager, 1, {}, [...Array(21).keys()])).found).toBeUndefined();
   });
 
-  it("throws if no checkpoint is intact, and gives undefined if there is none", async () => {
+  it("throws if no checkpoint is intact, and returns undefined if there is none", async () => {
     const storage = new MemoryAdapter();
     const manager = await taskOf(3, storage);
     expect(await manager.firstWhere("other", () => true)).toBeUndefined();

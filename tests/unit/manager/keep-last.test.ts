@@ -168,7 +168,7 @@ describe("keepLast after a save", () => {
     expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([4, 3]);
   });
 
-  it("removes the same as the plan would, for any task, with damage and beside other writers", async () => {
+  it("removes the same as the plan would, for any task, with damage and other writers", async () => {
     const few = fc.integer({ min: 1, max: 4 });
     const property = fc.asyncProperty(few, fc.array(anyStep, { maxLength: 25 }), async (keepLast, steps) => {
       const trial = new Trial(keepLast);
@@ -186,7 +186,7 @@ describe("keepLast after a save", () => {
 
 const SAVE = { do: "save", transient: false, replaces: false, meanwhile: [] } as const;
 
-/** The task's numbering restarts, and a damaged checkpoint gets the number that is remembered. */
+/** Steps that restart the task's numbering, so that a damaged checkpoint gets the remembered sequence. */
 const RESTARTED_NUMBERING: Step[] = [
   SAVE,
   { do: "remove the task" },
@@ -194,7 +194,10 @@ const RESTARTED_NUMBERING: Step[] = [
   SAVE,
 ];
 
-/** Another process removes a checkpoint right after its save, beside a damaged one, which a count would take for it. */
+/**
+ * Steps in which another process removes a checkpoint right after its save, while a damaged one makes the count the
+ * same.
+ */
 const REMOVED_AT_ONCE: Step[] = [
   SAVE,
   { do: "save by another", transient: false, damaged: true },
@@ -209,7 +212,7 @@ type Foreign =
   | { readonly do: "remove the task" };
 type Step =
   | Foreign
-  /** With `replaces`, the newest transient checkpoint goes: an auto-save, a step or a save of a run. */
+  /** Saves. With `replaces`, removes the newest transient checkpoint: an auto-save, a step or a save of a run. */
   | {
       readonly do: "save";
       readonly transient: boolean;
@@ -242,13 +245,13 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("damage" as const), at }) },
 );
 
-/** Saves of one process, each followed by {@link KeepLast}, and other processes in the same storage. */
+/** Saves of one process, each followed by {@link KeepLast}, while other processes use the same storage. */
 class Trial {
   readonly #storage = new WatchedMemory();
   readonly #keepLast: number;
   #applied: KeepLast;
   #states = 0;
-  /** True until others change checkpoints that were read here: then fewer may be removed. */
+  /** True until others change checkpoints that this process has read. After that, fewer may be removed. */
   #isExact = true;
 
   constructor(keepLast: number) {
@@ -283,7 +286,7 @@ class Trial {
     const gone = idsOf(before).filter((known) => !left.has(known));
     const { keep, remove } = this.#plan(before);
     expect(idsOf(remove)).toEqual(expect.arrayContaining(gone));
-    // Newer checkpoints than the saved one are seen at the next save.
+    // Checkpoints newer than the saved one are noticed at the next save.
     if (this.#isExact && before[0]?.id === id)
       expect(left).toEqual(new Set([...idsOf(keep), ...this.#damagedIn(before)]));
   }

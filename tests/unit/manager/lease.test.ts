@@ -5,7 +5,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A storage whose leases follow the mocked clock, as this process's timers do. */
+/** A storage whose leases follow the mocked clock, like this process's timers. */
 function mockedStorage(): MemoryAdapter {
   vi.useFakeTimers({
     toFake: ["setTimeout", "setInterval", "clearTimeout", "clearInterval", "Date", "performance", "hrtime"],
@@ -16,7 +16,7 @@ function mockedStorage(): MemoryAdapter {
 afterEach(() => vi.useRealTimers());
 
 describe("a lease", () => {
-  it("is one holder's, and says whose", async () => {
+  it("belongs to one holder, and shows which", async () => {
     const storage = new MemoryAdapter();
     const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
     const lease = await one.lease("t", { ttlMs: 60_000, holder: "worker-1" });
@@ -87,7 +87,7 @@ describe("a lease", () => {
     expect(await after.leases?.claim("t", "after", 60_000)).toMatchObject({ isGranted: true, token: 2 });
   });
 
-  it("stops its holder's auto-saves, too, once somebody else has the task", async () => {
+  it("also stops its holder's auto-saves once another holder has the task", async () => {
     const storage = new MemoryAdapter();
     const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
     const lease = await one.lease("t");
@@ -164,7 +164,7 @@ describe("a lease in time", () => {
       message: expect.stringContaining("expired before"),
     });
     expect(vi.getTimerCount()).toBe(0);
-    // The lease has expired, so a release that doesn't arrive is no failure.
+    // The lease has expired, so a lost release isn't a failure.
     storage.leases.release = () => Promise.reject(new Error("The network is down."));
     await lease.release();
   });
@@ -254,7 +254,7 @@ describe("a lease in time", () => {
     const storage = mockedStorage();
     const { renew } = storage.leases;
     const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
-    // The renewal is stored, but its answer doesn't arrive.
+    // The renewal is stored, but its answer is lost.
     storage.leases.renew = async (...args) => {
       await renew(...args);
       return new Promise(() => undefined);
@@ -266,7 +266,7 @@ describe("a lease in time", () => {
     expect(await storage.leases.current("t")).toBeUndefined();
   });
 
-  it("sends no renewal while the one before is unanswered", async () => {
+  it("sends no renewal while the previous one is unanswered", async () => {
     const storage = mockedStorage();
     const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
     const answers: ((isHeld: boolean) => void)[] = [];

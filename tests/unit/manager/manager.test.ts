@@ -100,13 +100,13 @@ describe("save", () => {
     const slow = manager.save("t", 2);
     await first;
     const third = manager.save("t", 3);
-    // Enough time for the third to overtake the second.
+    // This is enough time for the third save to overtake the second.
     await manager.save("u", 1);
     second.resolve();
     expect([(await slow).sequence, (await third).sequence]).toEqual([2, 3]);
   });
 
-  it("stores the next save of a task after a transform failed for the one before", async () => {
+  it("stores the next save of a task after a transform failed for the previous save", async () => {
     let calls = 0;
     const failsFirst: Transform = {
       name: "fails-first",
@@ -159,7 +159,7 @@ describe("save", () => {
     expect(saved.metadata).not.toHaveProperty("port");
   });
 
-  it("says that a state above the longest text must be split, whatever maxPayloadBytes is", async () => {
+  it("reports that a state above the longest text must be split, whatever maxPayloadBytes is", async () => {
     const manager = managerInMemory({ maxPayloadBytes: 2 ** 31 });
     // Short in memory: nothing reads the characters before they are counted.
     const half = "x".repeat(constants.MAX_STRING_LENGTH - 100);
@@ -205,7 +205,7 @@ describe("save", () => {
 });
 
 describe("reading", () => {
-  it("gives undefined if there is no checkpoint", async () => {
+  it("returns undefined if there is no checkpoint", async () => {
     const manager = managerInMemory();
     expect(await manager.latest("t")).toBeUndefined();
     expect(await manager.list("t")).toEqual([]);
@@ -232,7 +232,7 @@ describe("reading", () => {
     expect(one.state).not.toBe(two.state);
   });
 
-  it("says which checkpoint is missing", async () => {
+  it("reports which checkpoint is missing", async () => {
     const manager = managerInMemory();
     await manager.save("t", 1);
     const restoring = manager.restore("t", "other");
@@ -252,7 +252,7 @@ describe("reading", () => {
     expect(await sequences({ status: "completed" })).toEqual([]);
   });
 
-  it("gives the whole history, oldest first if requested", async () => {
+  it("returns the whole history, oldest first if requested", async () => {
     const manager = managerInMemory();
     for (const n of [1, 2, 3]) await manager.save("t", { n });
     const states = async (query: Parameters<typeof manager.history>[1]) => {
@@ -286,7 +286,7 @@ describe("reading", () => {
     },
   );
 
-  it("gives as many intact checkpoints as the limit, though some of the first are damaged", async () => {
+  it("returns as many intact checkpoints as the limit, though some of the first are damaged", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     for (const n of [1, 2, 3, 4, 5]) await manager.save("t", n);
@@ -551,7 +551,7 @@ describe("a value from outside", () => {
       throw new Error("broken logger");
     };
     const manager = managerInMemory({ logger: { debug: broken, info: broken, warn: broken, error: broken } });
-    // As with an async listener, whose type doesn't show that it returns a promise.
+    // Imitates an async listener, whose type doesn't show that it returns a promise.
     manager.on("saved", () => Promise.reject(new Error("late")) as unknown as undefined);
     expect((await manager.save("t", 1)).sequence).toBe(1);
     await warned.promise;
@@ -573,7 +573,7 @@ describe("a value from outside", () => {
     expect((await manager.save("t", 1, { stage: "build" })).sequence).toBe(2);
   });
 
-  it("is skipped if an adapter gives a record whose seal doesn't hold", async () => {
+  it("is skipped if an adapter returns a record whose seal doesn't match", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, logger: recordingLogger() });
     await manager.save("t", 1);
@@ -585,7 +585,7 @@ describe("a value from outside", () => {
     expect((await manager.latest("t"))?.state).toBe(1);
   });
 
-  it("says once, in the event and in the error, why a payload can't be read", async () => {
+  it("reports the reason why a payload can't be read once in the event and once in the error", async () => {
     const storage = new MemoryAdapter();
     const manager = managerInMemory({ storage, logger: recordingLogger() });
     const { id } = await manager.save("t", 1);
@@ -602,7 +602,7 @@ describe("a value from outside", () => {
     expect(reasons).toEqual(["its payload fails its SHA-256 checksum"]);
   });
 
-  it("is refused if somebody saves while a task is being completed", async () => {
+  it("is refused if another writer saves while a task is being completed", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     await manager.save("t", 1);

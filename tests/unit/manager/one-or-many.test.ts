@@ -7,7 +7,7 @@ const ONE_OR_MANY = "takes a task's id, or { prefix: \"a/\" } with a prefix that
 const PRUNED =
   "takes a task's id, { prefix: \"a/\" } with a prefix that isn't empty, or { all: true }. Nothing was changed.";
 
-// These are functions of `never`, since the compiler refuses the forms.
+// The functions take `never`, because the compiler refuses these forms.
 const CALLS: readonly [
   name: string,
   (manager: CheckpointManager, tasks: never) => Promise<unknown>,

@@ -59,14 +59,14 @@ describe("for any task and policy", () => {
       const { keep } = plan(summaries, policy);
       const kept = keep.map(({ checkpoint }) => checkpoint);
       const newest = bySequence(summaries).at(-1);
-      // keepWithinMs counts back from the newest one's time.
+      // keepWithinMs counts back from the time of the newest checkpoint.
       if (policy.keepWithinMs !== undefined && kept[0]?.sequence !== newest?.sequence) return;
 
       expect(plan(kept, policy).remove).toEqual([]);
     });
   });
 
-  it("comes back from JSON as it was", () => {
+  it("is unchanged after JSON.stringify and JSON.parse", () => {
     check((summaries, policy) => {
       const made = plan(summaries, policy);
 
@@ -90,7 +90,7 @@ function check(property: (summaries: CheckpointSummary[], policy: RetentionPolic
 }
 
 /**
- * Clocks here go forwards, stand still and jump. Ages are close to the borders of buckets and rules, so that small
+ * The clocks go forwards, stand still and jump. Ages are close to the borders of buckets and rules, so that small
  * tasks meet them.
  */
 const anyAt: fc.Arbitrary<string> = fc.oneof(
@@ -146,7 +146,7 @@ const anyPolicy: fc.Arbitrary<RetentionPolicy> = fc
   )
   .filter((policy) => Object.keys(policy).length > 0);
 
-/** The sequences that stay, newest first: the rules as sentences over all pairs, without regard to cost. */
+/** Returns the sequences that stay, newest first, by applying the rules directly to all pairs, at any cost. */
 function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy): number[] {
   const time = (c: CheckpointSummary) => new Date(c.createdAt).getTime();
   const isNewest = (c: CheckpointSummary) => all.every((other) => other.sequence <= c.sequence);

@@ -1,4 +1,4 @@
-// Retention of a task's log: what goes with which checkpoint.
+// Tests which records of a task's log are removed with which checkpoint.
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -52,7 +52,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     expect(plan.remove).toMatchObject([{ checkpoint: { id: "a" }, recordBytes: 16 }]);
     expect(plan.keep).toMatchObject([{ checkpoint: { id: "b" }, recordBytes: 8 }]);
     expect(plan).toMatchObject({ keepBytes: 9, removeBytes: 17 });
-    // A plan may go through a file.
+    // A plan may be written to a file and read again.
     const result = await manager.retention.apply(JSON.parse(JSON.stringify(plan)));
     expect(result).toMatchObject({ removed: 1, removedBytes: 17 });
     expect(await left()).toEqual(["step 4", "b", "step 6"]);
@@ -66,7 +66,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     await save("b");
     await log("step", { name: "b" });
     await log("step", { name: "a" });
-    // With a key, the name is a step's.
+    // A name with a key is a step's.
     await log("step", { name: "b", recordKey: "1/b" });
     await save("c");
     await manager.retention.prune("t", { keepStages: ["a", "c"] });
@@ -185,7 +185,7 @@ describe.each(Object.entries(STORAGES))("retention of a log on %s", (_name, open
     expect(await left()).toEqual(["step 1", "b"]);
   });
 
-  it("tells followers of the gap, and continues after each save", async () => {
+  it("reports the gap to followers, and continues after each save", async () => {
     const { storage, log, save, left } = await managerOn(open, { keepLast: 2 });
     for (const stage of ["a", "b", "c", "d"]) {
       await log("step", { recordKey: stage });
@@ -235,7 +235,7 @@ describe("the log of a task that is saved", () => {
       await log("event", { id: `e${n}`, name: "e" });
       await log("chunk");
       await save(`s${n}`);
-      // The save before has removed the checkpoint three before this one.
+      // The previous save has removed the checkpoint three positions before this one.
       expect(reads.afterSequence).toBe(3 * Math.max(0, n - 3));
     }
     const rest = (await left()).filter((item) => !item.startsWith("event"));

@@ -1,4 +1,4 @@
-// Records of a task's log through a manager: how they are encoded, read and refused.
+// Tests how a manager encodes, reads and refuses records of a task's log.
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -120,7 +120,7 @@ describe.each(Object.entries(STORAGES))("manager.records on %s", (_name, open) =
     expect(await collect(manager.records("unknown"))).toEqual([]);
   });
 
-  it("gives an event whose body was removed without a value", async () => {
+  it("returns an event whose body was removed without a value", async () => {
     const { manager, storage, append } = await managerOn(open, ENCRYPTED);
     await append({ taskId: "t", kind: "event", name: "approve", id: "e1", value: "yes" });
     await storage.log?.remove("t", { kinds: ["event"] });
@@ -232,7 +232,7 @@ describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name
     const { manager } = await managerWithEvent();
     expect((await manager.save("early/1", 1, { expectedSequence: 0 })).sequence).toBe(2);
     const { id = "" } = (await manager.latest("early/1")) ?? {};
-    // It has an event of its own.
+    // The new task has its own event.
     await expect(manager.fork("early/1", id, "early/2")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
     expect((await manager.fork("early/1", id, "early/3")).sequence).toBe(2);
     // The events are copied.
@@ -243,7 +243,7 @@ describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name
     expect(await idsIn(storage)).toEqual(["early/1", "early/2"]);
   });
 
-  it("is removed alone and by its prefix, and its numbering begins anew", async () => {
+  it("is removed by its id and by its prefix, and its numbering restarts", async () => {
     const { manager, storage, append } = await managerWithEvent();
     const removed: unknown[] = [];
     manager.on("removed", (event) => removed.push(event));
@@ -308,7 +308,7 @@ describe("damaged records", () => {
     const { manager, corrupt } = await damaged("sequence = 2");
     expect((await collect(manager.records("t", { limit: 2 }))).map(({ sequence }) => sequence)).toEqual([1, 3]);
     expect(corrupt).toMatchObject([{ taskId: "t", sequence: 2, reason: "its payload fails its SHA-256 checksum" }]);
-    // The query selects damage alone, but the task has intact records.
+    // The query selects only damaged records, but the task has intact ones.
     expect(await collect(manager.records("t", { name: "b" }))).toEqual([]);
   });
 
@@ -318,7 +318,7 @@ describe("damaged records", () => {
   });
 });
 
-/** A writer as runs use it. */
+/** Makes a writer like those of runs. */
 function writerOn(storage: StorageAdapter): CheckpointWriter {
   const options = resolveOptions({ storage });
   const [calls, hub] = [new Calls(), new NotificationHub(options.logger)];

@@ -54,14 +54,14 @@ async function recordsOf(storage: StorageAdapter): Promise<StoredCheckpoint[]> {
   return records;
 }
 
-/** The key's id, which the envelope holds in the clear; `plain` if there is no envelope. */
+/** Returns the key's id, which the envelope contains unencrypted; `plain` if there is no envelope. */
 const keyIdsOf = async (storage: StorageAdapter) =>
   (await recordsOf(storage)).map(({ payload: { encoding, body } }) => {
     if (typeof body === "string" || !encoding.endsWith("+encrypt")) return "plain";
     return Buffer.from(body.subarray(2, 2 + (body[1] ?? 0))).toString();
   });
 
-/** Plain checkpoints, and some under the old and the current key; in two tasks, of every status. */
+/** Saves plain checkpoints and some under the old and the current key, in two tasks, with every status. */
 async function mixedStore(storage: StorageAdapter) {
   await managerOn(storage, []).save("a", { n: 1, at: new Date(7) }, { label: "plain", metadata: { k: 1 } });
   await managerOn(storage, [by("old")]).save("a", { n: 2 }, { stage: "s", parentId: "p" });
@@ -131,7 +131,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("runs beside saves, and neither loses nor blocks any", async () => {
+  it("runs at the same time as saves, and neither loses nor blocks any", async () => {
     const storage = await open(await tempFolder());
     const former = managerOn(storage, [by("old")]);
     for (let n = 1; n <= 30; n++) await former.save("t", { n });
@@ -145,7 +145,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
       saved += 1;
       await manager.save("t", { n: 30 + saved });
       await manager.save("u", { saved });
-      // A program that saves only in memory would never give others a turn.
+      // A program that saves only in memory would never let others run.
       await nextTurn();
     }
     expect(await rekeying).toMatchObject({ left: 0, rewritten: 30, refused: 0, damaged: 0 });
@@ -158,7 +158,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("stops at the signal, says how much is left, and the next run does the rest", async () => {
+  it("stops at the signal and reports how much is left, and the next run does the rest", async () => {
     const storage = await open(await tempFolder());
     for (let n = 1; n <= 6; n++) await managerOn(storage, [by("old")]).save("t", { n });
     const manager = managerOn(storage, [rotated()]);
@@ -239,7 +239,7 @@ describe("rekey", () => {
     for (const n of [1, 2]) await managerOn(store, [by("old")]).save("t", { n });
     const path = join(folder, "t", "checkpoints.json");
     const whole = readFileSync(path, "utf8");
-    // The storage refuses because of its numbering, so everything can be read and nothing written.
+    // The storage refuses writes because of its numbering, but everything can be read.
     const damaged = whole.replace(/"lastSequence":2/, '"lastSequence":3');
     expect(damaged).not.toBe(whole);
     writeFileSync(path, damaged);

@@ -29,7 +29,7 @@ it("removeTask uses the storage's removePrefix if there is one", async () => {
 });
 
 describe.each(Object.entries(STORAGES))("removeTask of a prefix, %s,", (_name, open) => {
-  it("removes the tasks under a prefix, ends their numbering, and says how many checkpoints they had", async () => {
+  it("removes the tasks under a prefix, ends their numbering, and returns the number of their checkpoints", async () => {
     const manager = new CheckpointManager({ storage: open() });
     for (const taskId of ["a/1", "a/2", "a/2", "ab", "A/1", "b/a/1"]) await manager.save(taskId, taskId);
     const removed: Notifications["removed"][] = [];

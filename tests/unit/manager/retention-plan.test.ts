@@ -21,7 +21,7 @@ interface Given {
   readonly transient?: true;
 }
 
-/** Checkpoints of task `t`, sequences 1, 2, 3 …; `at` is a date, or an age before NOW. */
+/** Makes checkpoints of task `t` with the sequences 1, 2, 3 …; `at` is a date or an age before NOW. */
 function task(...given: readonly Given[]): CheckpointSummary[] {
   return given.map(({ at = 0, status = "running", stage, bytes = 100, transient }, index) => ({
     taskId: "t",
@@ -41,12 +41,12 @@ const plan = (summaries: readonly CheckpointSummary[], policy: RetentionPolicy) 
 
 const sequences = (list: RetentionPlan["keep"]) => list.map(({ checkpoint }) => checkpoint.sequence);
 
-/** `{ sequence: reasons }`, so that a plan reads as a table. */
+/** Returns `{ sequence: reasons }`, so that a plan reads like a table. */
 const reasons = (list: RetentionPlan["keep"]) =>
   Object.fromEntries(list.map(({ checkpoint, reasons }) => [checkpoint.sequence, reasons]));
 
 describe("keep rules", () => {
-  it("keepLast claims the highest sequences and says which of how many each is", () => {
+  it("keepLast claims the highest sequences, and shows the position of each", () => {
     const { keep, remove } = plan(task({}, {}, {}, { status: "completed" }), { keepLast: 3 });
 
     expect(reasons(keep)).toEqual({ 4: ["last 1 of 3"], 3: ["last 2 of 3"], 2: ["last 3 of 3"] });
@@ -99,12 +99,12 @@ describe("keep rules", () => {
     const intact = sequences(plan(task(...ages), policy).keep);
     expect(intact).toEqual([7, 6, 5, 4, 3, 2]);
 
-    // The clock is ahead when the plan is made. The save's own reading is gone, or it was right.
+    // The clock is ahead when the plan is made. The clock's reading at the save is unknown, or it was right.
     expect(sequences(planRetention("t", task(...ages), policy, NOW + 365 * DAY).keep)).toEqual(intact);
-    // The clock was ahead when the newest was saved.
+    // The clock was ahead when the newest checkpoint was saved.
     const aheadAtSave = task(...ages.slice(0, -1), { at: -365 * DAY });
     expect(sequences(plan(aheadAtSave, policy).keep)).toEqual(intact);
-    // If the newest has no valid time, the clock decides.
+    // If the newest checkpoint has no valid time, the clock decides.
     expect(sequences(plan(task(...ages.slice(0, -1), { at: "not a date" }), policy).keep)).toEqual(intact);
   });
 
@@ -142,7 +142,7 @@ describe("keep rules", () => {
       ["2026-11-20T10:59:59.999Z", "2026-11-20T11:00:00.000Z", "2026-11-21T10:59:59.999Z", "2026-11-21T11:00:00.000Z"],
       { 4: ["daily 2026-11-22"], 3: ["daily 2026-11-21"] },
     ],
-    // Monday 2026-11-23 begins in Kathmandu at 18:15 UTC of the Sunday.
+    // In Kathmandu, Monday 2026-11-23 begins on Sunday at 18:15 UTC.
     [
       { keepWeekly: 2, keepHourly: 1, timeZone: "Asia/Kathmandu" },
       ["2026-11-22T18:14:59.999Z", "2026-11-22T18:15:00.000Z"],
@@ -226,7 +226,7 @@ describe("keep rules", () => {
     expect(sequences(remove)).toEqual([4, 2]);
   });
 
-  it("gives every reason for which a checkpoint stays", () => {
+  it("lists every reason why a checkpoint stays", () => {
     const { keep } = plan(task({ stage: "coder", at: "2026-11-21T10:30:00.000Z", status: "paused" }), {
       keepLast: 5,
       keepWithinMs: 90 * MINUTE,
@@ -249,7 +249,7 @@ describe("keep rules", () => {
     ]);
   });
 
-  it("goes by sequence if the clock was set back, so that a day in the future doesn't stay for ever", () => {
+  it("goes by sequence if the clock was set back, so that a day in the future doesn't stay forever", () => {
     const { keep } = plan(
       task({ at: "2099-01-01T00:00:00.000Z" }, { at: "2026-11-20T00:00:00.000Z" }, { at: "2026-11-21T00:00:00.000Z" }),
       { keepDaily: 2 },
@@ -266,7 +266,7 @@ describe("keep rules", () => {
     expect(sequences(keep)).toEqual([2]);
   });
 
-  it("gives a checkpoint whose date can't be read no bucket and no age", () => {
+  it("assigns no bucket and no age to a checkpoint whose date can't be read", () => {
     const summaries = task({ at: "yesterday" }, { at: "yesterday", stage: "coder" }, { status: "completed" });
 
     expect(sequences(plan(summaries, { keepDaily: 9, keepWithinMs: DAY }).keep)).toEqual([3]);
@@ -276,12 +276,12 @@ describe("keep rules", () => {
 });
 
 describe("limits", () => {
-  it("maxAgeMs alone gives only the true reason for an old checkpoint that stays", () => {
+  it("maxAgeMs alone shows only the true reason for an old checkpoint that stays", () => {
     const { keep } = plan(task({ at: 30 * DAY, status: "failed" }), { maxAgeMs: DAY });
     expect(reasons(keep)).toEqual({ 1: ["newest of an incomplete task"] });
   });
 
-  it("maxAgeMs alone keeps everything that is not older, and says so", () => {
+  it("maxAgeMs alone keeps everything that is not older, and names it as the reason", () => {
     const { keep, remove } = plan(task({ at: 30 * DAY + 1 }, { at: 30 * DAY }, { at: 0, status: "completed" }), {
       maxAgeMs: 30 * DAY,
     });

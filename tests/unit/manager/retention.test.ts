@@ -11,7 +11,7 @@ function managerAtDay(options: Partial<CheckpointManagerOptions> = {}) {
   return { time, manager: new CheckpointManager({ storage: new MemoryAdapter(), clock, ...options }) };
 }
 
-/** Damages the payload under an intact header, so that no list shows it. */
+/** Damages a payload but not its header, so that no list shows the damage. */
 function damagePayload(storage: MemoryAdapter, { taskId, id }: CheckpointSummary): void {
   const get = storage.get.bind(storage);
   storage.get = async (...wanted) => {
@@ -26,7 +26,7 @@ const sequencesOf = async (manager: CheckpointManager, taskId = "t") =>
   (await manager.list(taskId)).map(({ sequence }) => sequence);
 
 describe("retention after a save", () => {
-  it("applies any other policy as its plan says", async () => {
+  it("applies any other policy according to its plan", async () => {
     const { manager, time } = managerAtDay({
       retention: { keepLast: 2, keepStages: ["release"], maxAgeMs: 10 * DAY_MS },
     });
@@ -112,7 +112,7 @@ describe("prune", () => {
     await expect(manager.retention.prune({ all: true })).rejects.toThrow(TypeError);
   });
 
-  it("prunes the tasks under a prefix alone", async () => {
+  it("prunes only the tasks under a prefix", async () => {
     const { manager } = managerAtDay();
     for (const taskId of ["a/1", "a/2", "b"]) for (const n of [1, 2]) await manager.save(taskId, n);
     expect(await manager.retention.prune({ prefix: "a/" }, { keepLast: 1 })).toMatchObject({ tasks: 2, removed: 2 });
@@ -162,7 +162,7 @@ describe("prune", () => {
     expect(await manager.retention.prune("t", { keepLast: 2 })).toMatchObject({ removed: 1 });
   });
 
-  it("prunes every other task if one is damaged, and says which one and why", async () => {
+  it("prunes every other task if one is damaged, and reports which one and why", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, logger: recordingLogger() });
     for (const taskId of ["a", "b", "c"]) for (const n of [1, 2, 3]) await manager.save(taskId, n);

@@ -22,7 +22,7 @@ describe.each(Object.entries(TRANSFORMS))("save with an id, %s", (_name, transfo
     await manager.save("t", { n: 2 });
     await manager.setStatus("t", "step-1", "paused");
 
-    // Saved by another process, later, with its own expectation, because the answer to the first try was lost.
+    // Another process saves later with its own expectation, because the answer to the first try was lost.
     const again = await newManager(storage).save("t", { n: 1, at: new Date(5) }, { ...options, expectedSequence: 0 });
     expect(again).toEqual({ ...first, status: "paused" });
     expect((await manager.list("t")).map(({ sequence }) => sequence)).toEqual([2, 1]);

@@ -12,7 +12,7 @@ function managerWith<State>(schema: StateSchema<unknown, State>, storage = new M
   return new CheckpointManager({ storage, schema });
 }
 
-/** A Standard Schema without a library: text that stands for a number. */
+/** A Standard Schema without a library, for numbers as text. */
 const numberText: StateSchema<string, number> = {
   "~standard": {
     version: 1,

@@ -14,7 +14,7 @@ async function twoStates(from: unknown, to: unknown, options: Partial<Checkpoint
 }
 
 describe("manager.diff", () => {
-  it("gives the changes from the first checkpoint to the second", async () => {
+  it("returns the changes from the first checkpoint to the second", async () => {
     const { manager, a, b } = await twoStates(
       { phase: 1, done: ["compile"], old: true },
       { phase: 2, done: ["compile", "test"], at: new Date(3) },
@@ -68,7 +68,7 @@ describe("manager.diff", () => {
     expect(await now.diff("t", a, b)).toEqual([{ kind: "changed", path: ["price"], from: 5, to: 7 }]);
   });
 
-  it("gives the errors of restore", async () => {
+  it("throws the errors of restore", async () => {
     const { manager, a } = await twoStates(1, 2);
     await expect(manager.diff("t", a, "other")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND", id: "other" });
     await expect(manager.diff("t", "other", a)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND", id: "other" });
@@ -141,7 +141,7 @@ describe("the changes of two states", () => {
   });
 });
 
-/** The list after its changes. */
+/** Returns the list after its changes. */
 function applied(from: readonly unknown[], length: number, found: readonly ReturnType<typeof changes>[number][]) {
   const to: unknown[] = Array(length).fill(undefined);
   const placed = new Set<number>();

@@ -28,7 +28,7 @@ it.each([1, 2, 5])("a limit of %i counts the tasks with the status alone, among 
     },
   });
   const reader = new CheckpointManager({ storage: counted, logger: recordingLogger() });
-  // A failed task that is held is running, so the storage can't select.
+  // A failed task that is held counts as running, so the storage can't select by status.
   const found = await reader.tasks({ status: ["waiting", "queued"], limit });
   expect(found.map(({ taskId }) => taskId)).toEqual(["y", "z"].slice(0, limit));
   expect(asked[0]).toBe(limit);

@@ -1,4 +1,4 @@
-// manager.tasks and findIncomplete by what is true of the tasks now, on every storage.
+// Tests manager.tasks and findIncomplete by the current statuses of tasks, on every storage.
 import { beforeEach, describe, expect, it } from "vitest";
 import { CheckpointManager, type TaskSummary } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
@@ -23,7 +23,7 @@ const EXPECTED = {
   waits: "waiting",
 } as const;
 
-/** A task of each status. */
+/** Makes a task with each status. */
 async function fill(manager: CheckpointManager) {
   for (const task of ["cancelled", "queued", "waits"]) await manager.enqueue(task);
   await manager.cancel("cancelled", "too late");
@@ -95,7 +95,7 @@ it("tasks that aren't selected don't take places within the limit, and few lease
   expect(reads).toBeLessThan(20);
 });
 
-it("without leases, nobody runs a task", async () => {
+it("without leases, no task has a runner", async () => {
   const memory = new MemoryAdapter();
   const storage = withMembers(memory, { leases: undefined, queue: undefined });
   const manager = new CheckpointManager({ storage });

@@ -13,7 +13,7 @@ const SECRET = "sesame";
 
 type Traced = Exclude<keyof DiagnosticsMessages, "waymark:damaged" | "waymark:lease-lost">;
 
-/** The contexts of a channel's calls, as they were when the call had ended. */
+/** Returns the contexts of a channel's calls as they were when the calls ended. */
 function callsOf<Name extends Traced>(
   name: Name,
   start: (context: DiagnosticsMessages[Name]) => void = () => undefined,
@@ -54,7 +54,7 @@ it("publishes a save with its checkpoint's fields, and without what the program 
   expect(saves).toEqual([{ taskId: "t", id, stage: "one", status: "running", sizeBytes, sequence: 1 }]);
 });
 
-it("publishes auto-saves, forks and the saves of runs, too", async () => {
+it("also publishes auto-saves, forks and the saves of runs", async () => {
   const manager = inMemory();
   const { id } = await manager.save("original", 1);
   const saves = callsOf("waymark:save");
@@ -106,7 +106,7 @@ it("publishes a worker's claims with its prefix and the tasks", async () => {
   expect(first).toEqual({ prefix: "mail/", holder: first?.holder, taskIds: ["mail/1", "mail/2"] });
 });
 
-it("gives an error's name and code, and not its message", async () => {
+it("publishes an error's name and code, but not its message", async () => {
   const [runs, steps] = [callsOf("waymark:run"), callsOf("waymark:step")];
   const failed = inMemory().run("t", (run) =>
     run.step("read", () => {
@@ -138,7 +138,7 @@ it("publishes each step that runs, and none whose result is recorded", async () 
   ]);
 });
 
-it("tells a run that was paused from one that was stopped", async () => {
+it("distinguishes a paused run from a stopped one", async () => {
   const runs = callsOf("waymark:run");
   const storage = new MemoryAdapter();
   const manager = new CheckpointManager({ storage });
@@ -156,7 +156,7 @@ it("tells a run that was paused from one that was stopped", async () => {
   ]);
 });
 
-it("keeps the traceparent that a subscriber gives, for the attempt that continues", async () => {
+it("keeps the traceparent from a subscriber for the attempt that continues", async () => {
   const given = ["00-11111111111111111111111111111111-1111111111111111-01", "the second"];
   const runs = callsOf("waymark:run", (run) => {
     const traceparent = given.shift();
@@ -177,7 +177,7 @@ it("keeps the traceparent that a subscriber gives, for the attempt that continue
   ]);
 });
 
-it("forgets the traceparent if nobody listens any more", async () => {
+it("forgets the traceparent if there are no listeners any more", async () => {
   const manager = inMemory();
   const fail = () => manager.run("t", () => Promise.reject(new Error("again")));
   const channel = tracingChannel<unknown, DiagnosticsMessages["waymark:run"]>("waymark:run");
@@ -215,7 +215,7 @@ it("publishes each save in the asynchronous context of its own caller, also if a
   expect(seen).toEqual([1, 2, 3]);
 });
 
-it("says that a lease is lost, and nothing if it was released", async () => {
+it("reports that a lease is lost, but not that it was released", async () => {
   const lost = messagesOn("waymark:lease-lost");
   const storage = new MemoryAdapter();
   const manager = new CheckpointManager({ storage });
@@ -227,7 +227,7 @@ it("says that a lease is lost, and nothing if it was released", async () => {
   expect(lost).toEqual([{ taskId: "lost", holder: "a", token: 1 }]);
 });
 
-it("says which record is damaged, without its content", async () => {
+it("reports which record is damaged, without its content", async () => {
   const damaged = messagesOn("waymark:damaged");
   const path = await tempFolder();
   const manager = new CheckpointManager({ storage: new JsonFileAdapter({ path }) });

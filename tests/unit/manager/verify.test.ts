@@ -7,7 +7,7 @@ import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A store of two tasks with three checkpoints each, one task named as the quarantine might be. */
+/** Makes a store of two tasks with three checkpoints each. One task's name looks like a quarantine's. */
 async function populated(scheme: "files" | "tasks" | "sqlite") {
   const folder = await tempFolder();
   const root = join(folder, scheme === "sqlite" ? "x.db" : "store");
@@ -127,7 +127,7 @@ describe("verify", () => {
     },
   );
 
-  it.each(["files", "tasks", "sqlite"] as const)("stops a repair that finds nothing, too (%s)", async (scheme) => {
+  it.each(["files", "tasks", "sqlite"] as const)("also stops a repair that finds nothing (%s)", async (scheme) => {
     const { manager } = await populated(scheme);
     const repairing = manager.maintenance.repair();
     await manager.close();
@@ -138,10 +138,10 @@ describe("verify", () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter() });
     // @ts-expect-error: misspelled.
     await expect(manager.maintenance.verify({ quik: true })).rejects.toThrow('VerifyOptions has no "quik"');
-    // @ts-expect-error: no boolean.
+    // @ts-expect-error: It isn't a boolean.
     await expect(manager.maintenance.verify({ quick: 1 })).rejects.toThrow(TypeError);
     await expect(manager.maintenance.repair({ leftoversOlderThanMs: -1 })).rejects.toThrow(RangeError);
-    // @ts-expect-error: no boolean.
+    // @ts-expect-error: It isn't a boolean.
     await expect(manager.maintenance.repair({ dryRun: "yes" })).rejects.toThrow(TypeError);
   });
 });

@@ -1,4 +1,4 @@
-// Waits whose signal aborts before they have received an event, or after it.
+// Tests waits whose signal aborts before or after they have received an event.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { CheckpointManager, type Run, type StorageAdapter, StorageError } from "waymark";
@@ -9,7 +9,7 @@ import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { managerOn, withWrites } from "./run-support.js";
 
-/** A run whose first wait is aborted at the moment at which its event comes, and which fails so often. */
+/** A run whose first wait is aborted at the moment when its event comes, and which fails `failures` times. */
 function abortedRun(failures = 1) {
   const { manager, storage } = managerOn();
   const got: unknown[] = [];
@@ -183,7 +183,7 @@ it("an event of a wait with a signal reaches the function once that is recorded"
   const over = new AbortController();
   const charged: unknown[] = [];
   const program = async (run: Run) => {
-    // After quick ones, a step begins before that is recorded.
+    // After quick steps, a step begins before its start is recorded.
     for (let number = 0; number < 20; number++) await run.step(`quick ${number}`, () => number);
     const { value } = await run.waitFor("job", { signal: over.signal });
     await run.step("charge", () => charged.push(value));
@@ -195,7 +195,7 @@ it("an event of a wait with a signal reaches the function once that is recorded"
   expect(charged).toEqual([]);
 });
 
-it("an answer to one wait, which gives it back at a resume, isn't received by another wait", async () => {
+it("an answer to one wait, which returns it at a resume, isn't received by another wait", async () => {
   const storage = new MemoryAdapter();
   const managerOf = (store: StorageAdapter) =>
     new CheckpointManager({ storage: store, ownsStorage: false, logger: recordingLogger() });
@@ -271,7 +271,7 @@ it.each([0, 1, 2, 3])(
           const sequence = await call();
           if (writes === sentAt) {
             await managerOf(storage).send("t", "m", "hello", { id: "1" });
-            // This one wakes the wait.
+            // This event wakes the wait.
             await first.send("t", "m", "hello", { id: "1" });
           }
           for (let turns = late; turns > 0; turns--) await nextTurn();

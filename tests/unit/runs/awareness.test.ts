@@ -1,4 +1,5 @@
-// What another process stores is seen without a poll: in these tests, no pause of an idle poller ever ends by itself.
+// Tests that other processes' writes are seen without polls: in these tests, an idle poller's pause never ends by
+// itself.
 import { once } from "node:events";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -38,7 +39,7 @@ async function placeIn(urlOf: (folder: string) => string): Promise<() => Storage
 async function twoManagers(place: string) {
   const open = await PLACES[place]!();
   const { manager: other } = managerOn(open());
-  // Makes the folder or the tables.
+  // This makes the folder or the tables.
   await other.save("first", 1);
   const { manager: here } = managerOn(open(), { runtime: WITHOUT_POLLS });
   return { here, other, close: () => Promise.all([here.close(), other.close()]) };

@@ -21,7 +21,7 @@ const fails: Fn = (run) =>
     { retry: { times: 9, backoffMs: 60_000 } },
   );
 
-it("a checkpoint of somebody else during an attempt leaves the task for the next run", async () => {
+it("a checkpoint of another writer during an attempt leaves the task for the next run", async () => {
   const { manager, storage } = managerOn();
   await manager.enqueue("q/t");
   const stopped = ends(manager, "stopped");
@@ -119,7 +119,7 @@ it.each<[string, Fn]>([
   }
 });
 
-it("a run that pauses before it knows of its cancellation leaves it as it is, without a warning", async () => {
+it("a run that pauses before it notices its cancellation leaves the cancellation unchanged, without a warning", async () => {
   const storage = new MemoryAdapter();
   const { manager, logger } = managerOn(storage);
   const controller = new AbortController();

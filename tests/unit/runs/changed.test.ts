@@ -1,4 +1,4 @@
-// Changed code, versions, inputs and restarts.
+// Tests changed code, versions, inputs and restarts.
 import { describe, expect, it } from "vitest";
 import { type CheckpointManager, type Run, RunMismatchError, type RunOptions } from "waymark";
 import { managerOn, runOf } from "./run-support.js";

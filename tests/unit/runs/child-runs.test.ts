@@ -1,4 +1,4 @@
-// Runs that begin within the runs of workers.
+// Tests runs that begin within the runs of workers.
 import { once } from "node:events";
 import { beforeEach, expect, it } from "vitest";
 import { type CheckpointManager, type Run, type StorageAdapter, StorageError, type WorkOptions } from "waymark";
@@ -10,7 +10,7 @@ import { managerOn, runOf, STORAGES } from "./run-support.js";
 
 beforeEach(shortenPauses);
 
-/** A worker that runs `fn` until it is drained. */
+/** Starts a worker that runs `fn` until it is drained. */
 function working(manager: CheckpointManager, fn: (run: Run) => unknown, options: Partial<WorkOptions> = {}) {
   const controller = new AbortController();
   const errors: unknown[] = [];
@@ -177,7 +177,7 @@ it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
   expect(await outer()).toBe(1);
 });
 
-/** An attempt whose process is killed in the inner step with this number. */
+/** Runs an attempt whose process is killed in the inner step with this number. */
 async function killedIn(step: number, storage: MemoryAdapter): Promise<void> {
   let isDead = false;
   const append: StorageAdapter["append"] = async (...args) => {
@@ -220,7 +220,7 @@ it("attempts in which a child run recorded something don't count as attempts wit
   await last.drain();
 });
 
-it("child runs side by side make the run around them note it once, through a run between them, too", async () => {
+it("parallel child runs make their parent run note it once, also through a run in between", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
   const ended = new Promise<void>((resolve) => {

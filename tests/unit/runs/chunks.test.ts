@@ -1,4 +1,4 @@
-// What steps write while they run.
+// Tests the chunks that steps write while they run.
 import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
@@ -186,7 +186,7 @@ it("a write after its attempt, or once the run is cancelled, is refused, and end
         retry: {
           times: 1,
           backoffMs: 0,
-          // Before the pause.
+          // The attempt writes this before the pause.
           if: () => {
             void writes[0]?.("late");
             return true;
@@ -244,6 +244,6 @@ it.each(["chunk", "step"])("only a step counts as progress of a worker's run: %s
     });
   });
   expect(written).toContain("chunk model");
-  // Without progress, the pause is noted, so that the attempt isn't taken for one that was killed.
+  // Without progress, the pause is noted, so that the attempt doesn't count as killed.
   expect(written.includes(`mark ${PAUSING}`)).toBe(kind === "chunk");
 });

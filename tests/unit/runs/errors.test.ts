@@ -1,4 +1,4 @@
-// The stored form of a step's error, and values that can't be stored or are too large.
+// Tests the stored form of a step's error, and values that can't be stored or are too large.
 
 import { describe, expect, it } from "vitest";
 import { PayloadTooLargeError, type Run, StateNotSerializableError, StorageError } from "waymark";
@@ -119,7 +119,7 @@ it.each<[string, Parameters<typeof attemptsOf>[0]]>([
   expect(await attemptsOf(program)).toEqual(["a,b", "b"]);
 });
 
-it("steps that failed beside the one that ended the run are tried again, too", async () => {
+it("steps that failed in parallel with the one that ended the run are also tried again", async () => {
   const program = (_run: Run, step: (name: string, fails?: boolean) => Promise<unknown>) =>
     Promise.all([step("a", true), step("b"), step("c", true)]);
   expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
@@ -299,7 +299,7 @@ it("a result that is too large is refused with its bytes, not retried, and the o
     await expect(large).rejects.toThrow(PayloadTooLargeError);
     await expect(large).rejects.toThrow(/The result of step "b" .* more than 2000 bytes/);
     await expect(run.save("x".repeat(2500))).rejects.toThrow(PayloadTooLargeError);
-    // Each result is a record of its own, so a turn may hold any number of them.
+    // Each result is a separate record, so a turn may have any number of results.
     expect(await run.step("c", () => "x".repeat(1500))).toHaveLength(1500);
   });
   expect(tried).toBe(1);
@@ -351,7 +351,7 @@ it("a result is stored without the properties that a library hides in it", async
   expect(Object.getOwnPropertySymbols(result.calls[0] ?? {})).toEqual([]);
 });
 
-it("the checkpoint of a failure tells the step that ended the run, and the next run tries that step again", async () => {
+it("the checkpoint of a failure names the step that ended the run, and the next run tries that step again", async () => {
   const { manager } = managerOn();
   let isBroken = true;
   const program = () =>

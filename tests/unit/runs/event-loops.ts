@@ -13,7 +13,7 @@ interface State {
 }
 type Loop = (run: Run<State, unknown, { readonly events: number }>) => Promise<unknown>;
 
-/** Each returns how many events it has received. It fails if one is missing, comes twice, or comes out of order. */
+/** The loops. Each returns the number of received events, and fails if one is missing, repeated or out of order. */
 export const LOOPS: Readonly<Record<string, Loop>> = {
   "a race with a tick": async (run) => {
     const { state, input } = run;
@@ -84,7 +84,7 @@ export async function sendThrough(
   const managerOn = (store: StorageAdapter) =>
     new CheckpointManager<State>({ storage: store, ownsStorage: false, logger: recordingLogger(), ...options });
   const sender = managerOn(storage);
-  // No wait ever receives these.
+  // No wait ever receives these events.
   await sender.send("t", "stale", -1);
   await sender.send("t", "message", -1, { wait: "another", force: true });
   let sent = 0;
@@ -108,7 +108,7 @@ export async function sendThrough(
         if (left === 0 && random() < 0.5) await call();
         throw new StorageError("killed");
       }
-      // So seldom that most events come while a wait is open.
+      // These sends are so rare that most events come while a wait is open.
       if (random() < 0.06) await send(runner);
       const sequence = await call();
       if (random() < 0.06) await send(runner);

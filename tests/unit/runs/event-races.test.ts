@@ -1,4 +1,4 @@
-// No event is lost and none is received twice, however often a loop that races a wait against a tick is killed.
+// Tests that no event is lost or received twice, however often a loop that races a wait against a tick is killed.
 import { expect, it } from "vitest";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { LOOPS, sendThrough } from "./event-loops.js";

@@ -1,4 +1,4 @@
-// A follower that is far behind.
+// Tests a follower that is far behind.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { managerOn, STORAGES } from "./run-support.js";
 
 const RECORDS = 100_000;
 const BATCH = 1000;
-/** Together, the values have 60 MB. */
+/** The body of a value. All values together have 60 MB. */
 const BODY = JSON.stringify("x".repeat(600));
 const MOST_GROWTH_BYTES = 4 * 1024 * 1024;
 

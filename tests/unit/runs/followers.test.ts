@@ -1,4 +1,4 @@
-// manager.follow: records that are there, and those that come.
+// Tests manager.follow with records that are already stored and with new ones.
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import Database from "better-sqlite3";
@@ -26,7 +26,7 @@ async function collectAll(following: Following): Promise<Item[]> {
   return items;
 }
 
-/** The next item with this title. */
+/** Resolves to the next item with this title. */
 async function next(following: Following, title: string): Promise<Item> {
   for (;;) {
     const { value } = await following.next();
@@ -249,7 +249,7 @@ it("a follower doesn't end with a failed run that was put back before its end wa
   const log: TaskLog = {
     ...inner.log,
     async *read(query) {
-      // The follower makes sure of the last checkpoint alone.
+      // The follower checks only the last checkpoint.
       if (query.beforeSequence !== undefined) {
         await putBack?.();
         putBack = undefined;
@@ -310,7 +310,7 @@ it("a follower ends when its signal aborts, and when its manager closes", async 
 
 it("a misspelled option of a follower is refused by name", async () => {
   const { manager } = managerOn();
-  // @ts-expect-error `after` is no option.
+  // @ts-expect-error `after` isn't an option.
   await expect(manager.follow("t", { after: 1 }).next()).rejects.toThrow(/after/);
   await expect(manager.follow("t", { afterSequence: -1 }).next()).rejects.toThrow(/afterSequence/);
 });

@@ -1,4 +1,4 @@
-// Forks of runs.
+// Tests forks of runs.
 import { expect, it } from "vitest";
 import { CheckpointConflictError, type Run } from "waymark";
 import { readRun } from "../../../src/runs/run-view.js";
@@ -31,7 +31,7 @@ it("a run can be forked at each of its records, and runs the steps after that re
     ranAgain.push(ran.splice(0));
     if (sequence < (items.at(-1)?.sequence ?? 0)) expect(ranAgain.at(-1)).toEqual(all.slice(recorded));
   }
-  // From a run that has ended, the last turn runs again.
+  // A fork of an ended run runs the last turn again.
   expect(ranAgain.at(-1)).toEqual(["2a", "2b"]);
 });
 
@@ -68,7 +68,7 @@ it("a run can be forked and rewound at each record that a fork or a rewind has c
       left.push(await program(`${taskId}-${sequence}`));
     }
     const [fromA, fromB, fromC] = [0, 1, 2].map((from) => all.slice(from).join(" "));
-    // The events, the steps a and b, the input, and the checkpoint.
+    // The records are the events, the steps a and b, the input, and the checkpoint.
     expect(left).toEqual([...(taskId === "fork" ? [fromA] : []), fromB, fromC, fromC, fromC]);
   }
   await manager.rewind("t", begin - 3);
@@ -145,7 +145,7 @@ it("a fork of a completed run begins its next turn", async () => {
   expect(await runOf(manager, "fork")).toMatchObject({ turn: 2, steps: [] });
 });
 
-it("the first checkpoint of a fork shows the steps that it has carried, also once the run goes on", async () => {
+it("the first checkpoint of a fork shows the copied steps, also after the run continues", async () => {
   const { manager } = managerOn();
   const program = (taskId: string) =>
     manager.run(taskId, async (run) => {

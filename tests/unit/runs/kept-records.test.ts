@@ -1,4 +1,4 @@
-// Which records of a run a retention policy keeps, and that the others go.
+// Tests which records of a run a retention policy keeps, and that the others are removed.
 import { expect, it } from "vitest";
 import type { Run } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";

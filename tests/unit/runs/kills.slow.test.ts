@@ -1,4 +1,4 @@
-// A run whose process is killed with kill -9, again and again: no acknowledged step runs again.
+// Tests that no acknowledged step runs again, however often a run's process is killed (SIGKILL).
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -77,7 +77,7 @@ async function killedAgainAndAgain(kind: Storage, nextKill: () => Kill): Promise
   }
 }
 
-/** Steps that began again after they were acknowledged. A retried step may begin twice before that. */
+/** Returns the steps that began again after they were acknowledged. A retried step may begin twice before. */
 function repeatedIn(ledger: string): string[] {
   const acknowledged = new Set<string>();
   return ledger.split("\n").flatMap((line) => {

@@ -1,10 +1,10 @@
-// The loops of event-races.test.ts on real storages, with many events.
+// Runs the loops of event-races.test.ts on real storages with many events.
 import { expect, it } from "vitest";
 import { SEED } from "../../support/seeded.js";
 import { LOOPS, sendThrough } from "./event-loops.js";
 import { STORAGES } from "./run-support.js";
 
-/** Set to 100,000 by hand; to 20,000 on files. Choose a storage and a loop with `-t`. */
+/** The number of events. In manual runs, use 100,000, or 20,000 on files, and choose a storage and a loop with `-t`. */
 const EVENTS = Number(process.env["WAYMARK_RUN_EVENTS"] ?? 100);
 
 const CASES = ["json-file", "task-file", "sqlite", "postgres"].flatMap((storage) =>

@@ -1,4 +1,4 @@
-// How long a poller pauses between two polls of a shared storage.
+// Tests how long a poller pauses between two polls of a shared storage.
 import { expect, it } from "vitest";
 import type { Runtime, StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
@@ -7,7 +7,7 @@ import { collect } from "../../support/collect.js";
 import { withMembers } from "../../support/with-members.js";
 import { managerOn } from "./run-support.js";
 
-/** The times at which a follower looks, if each look takes so long. */
+/** Returns the times at which a follower polls, if each poll takes this long. */
 async function looksOf({ isHinted, lookMs }: { isHinted: boolean; lookMs: number }, ms: number) {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const inner = new MemoryAdapter({ runtime });
@@ -95,7 +95,7 @@ it("a follower whose looks take long pauses ten times as long, up to 2 s", async
   await ends;
 });
 
-/** A storage of several processes whose watches say at once that they work, and how many of them are open. */
+/** Makes a storage of several processes whose watches report at once that they work. Counts the open watches. */
 function countingStorage(runtime: SimulatedRuntime) {
   const inner = new MemoryAdapter({ runtime });
   const counts = { open: 0, watches: 0, lists: 0 };
@@ -119,7 +119,7 @@ function countingStorage(runtime: SimulatedRuntime) {
   return { inner, storage, counts };
 }
 
-it("whoever has watched a task ends the watch: a follower, a run, a wait, a worker and a caller of `result`", async () => {
+it("followers, runs, waits, workers and callers of `result` end the watches that they began", async () => {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const { storage, counts } = countingStorage(runtime);
   const { manager } = managerOn(storage, { runtime });

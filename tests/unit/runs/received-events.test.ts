@@ -1,4 +1,4 @@
-// Which wait receives an event: after a pause, a changed function, a refusal, and beside a write.
+// Tests which wait receives an event: after a pause, a changed function or a refusal, and during a write.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import type { Run, StorageAdapter } from "waymark";
@@ -11,7 +11,7 @@ import { deferred } from "../../support/deferred.js";
 import { withMembers } from "../../support/with-members.js";
 import { managerOn, withWrites } from "./run-support.js";
 
-/** The value of the next event; `undefined` if there is none. */
+/** Returns the value of the next event; `undefined` if there is none. */
 const nextValue = async (run: Run) => (await run.waitFor("msg", { timeoutMs: 0 }))?.value;
 
 it("a function doesn't get the event of a wait if its run is paused while the receipt is written", async () => {

@@ -1,4 +1,4 @@
-// Recorded results are given in the order in which they were recorded.
+// Tests that recorded results are returned in the order in which they were recorded.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -12,7 +12,7 @@ import { managerOn, STORAGES, withWrites } from "./run-support.js";
 
 type Program = (run: Run<unknown, unknown, unknown>) => Promise<unknown>;
 
-/** Pauses the run in its first life while the step `gate` is under way. */
+/** Pauses the run in its first life while the step `gate` is running. */
 async function pausedInGate(manager: CheckpointManager, program: Program): Promise<void> {
   const deploy = new AbortController();
   const stop = manager.on("stepStarted", ({ step }) => {
@@ -106,7 +106,9 @@ it.each(Object.entries(STORAGES))(
   },
 );
 
-/** A storage whose reads take some turns, as those of a server do: each one more than the read before it. */
+/**
+ * Makes a storage whose reads take some turns, like a server's. Each read takes one turn more than the previous one.
+ */
 function readSlowly(storage: MemoryAdapter): StorageAdapter {
   const { list, read, log } = storage;
   let turns = 0;
@@ -289,7 +291,7 @@ it.each<[string, Program]>([
   await storage.close();
 });
 
-it("steps whose results share a save are given one after another in the first run, too", async () => {
+it("steps whose results share a save return one after another, also in the first run", async () => {
   const { manager } = managerOn();
   const last = gate();
   const winners: string[] = [];

@@ -20,7 +20,7 @@ async function killedOnce(storage: MemoryAdapter, maxAttempts = 5): Promise<void
   await worker.drain();
 }
 
-/** A storage in which somebody saves a checkpoint of the task right before the first change of a status. */
+/** A storage in which another process saves a checkpoint of the task right before the first change of a status. */
 function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
   let isSaved = false;
   const setStatus: StorageAdapter["setStatus"] = async (...args) => {
@@ -76,7 +76,7 @@ it.each<[string, (manager: CheckpointManager, run: Run, steps: (run: Run) => Pro
   const { manager } = managerOn(storage);
   await manager.enqueue("q/poison-1");
   for (let n = 0; n < 3; n += 1) await killedOnce(storage);
-  // It is due after the poison task.
+  // This task is due after the poison task.
   await manager.enqueue("q/u");
   const order: string[] = [];
   const other = deferred<void>();
@@ -152,7 +152,7 @@ it.each([
   },
 );
 
-it("a run that ends its workers without progress is failed after so many attempts", async () => {
+it("a run that ends its workers without progress fails after a number of attempts", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const fn: Fn = (run) => run.step("first", () => 1);
@@ -241,7 +241,7 @@ it("retry from a step drops its result and the later ones, and keeps those befor
   expect(keys.size).toBe(4);
 });
 
-it("retry from a step drops a milestone of run.save after the last step, too", async () => {
+it("retry from a step also drops a milestone of run.save after the last step", async () => {
   const { manager } = managerOn();
   let isMended = false;
   const program = () =>
@@ -309,7 +309,7 @@ it("claims that begin no attempt count as none", async () => {
   await worker.drain();
 });
 
-it("retry leaves a failed checkpoint as it is if somebody saves before it is put back", async () => {
+it("retry leaves a failed checkpoint unchanged if another writer saves before the retry is stored", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const fail = () => Promise.reject(new Error("no disk"));

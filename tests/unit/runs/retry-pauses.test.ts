@@ -1,4 +1,4 @@
-// The pauses between a step's retries.
+// Tests the pauses between a step's retries.
 import { expect, it } from "vitest";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { SimulatedRuntime } from "waymark/testing";

@@ -18,7 +18,7 @@ export const STORAGES: Record<string, () => Promise<StorageAdapter>> = {
   postgres: async () => (await newStore()).adapter,
 };
 
-/** A manager that leaves its storage open, with a logger that keeps its lines. */
+/** Makes a manager that leaves its storage open, with a logger that keeps its lines. */
 export function managerOn<State = unknown>(
   storage: StorageAdapter = new MemoryAdapter(),
   options: Partial<CheckpointManagerOptions<EncodingSchema<State>>> = {},
@@ -28,14 +28,14 @@ export function managerOn<State = unknown>(
   return { manager, storage, logger };
 }
 
-/** What is recorded of the run of a task's newest checkpoint. */
+/** Reads the records of the run of a task's newest checkpoint. */
 export async function runOf(manager: Pick<CheckpointManager, "latest" | "records">, taskId: string) {
   const newest = await manager.latest(taskId);
   return newest && readRun(manager, newest);
 }
 
 /**
- * The storage, with its writes of checkpoints and records passed through `write`. `isLazy`: the records needn't be
+ * Wraps a storage so that its writes of checkpoints and records pass through `write`. `isLazy`: the records needn't be
  * durable. `titles`: the kinds and names of the records.
  */
 export function withWrites(
@@ -53,7 +53,7 @@ export function withWrites(
 }
 
 /**
- * A storage that dies after `left` durable writes: a run on it ends as if it was killed there, except that its lease is
+ * Makes a storage that dies after `left` durable writes: a run on it ends as if it was killed, except that its lease is
  * free.
  */
 export function dyingAfter(left: number, storage: StorageAdapter): StorageAdapter {

@@ -1,4 +1,4 @@
-// Which writes of a run are durable, and which it refuses.
+// Tests which writes of a run are durable, and which a run refuses.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
@@ -118,7 +118,7 @@ it("an interrupted atMostOnce step loses a race to a result that was recorded be
       const slow = run.step("slow", () => undefined);
       await isHeld.promise;
       const go = run.waitFor("go").then(() => "go");
-      // Its receipt waits for the write under way.
+      // The event's receipt waits for the running write.
       for (let turns = 0; turns < 9; turns++) await nextTurn();
       const interrupted = pay(run).catch(() => "interrupted");
       const winner = Promise.race([interrupted, go]);

@@ -1,4 +1,4 @@
-// manager.run and run.step: what a run records, and how a later attempt uses it.
+// Tests manager.run and run.step: the records of a run, and how a later attempt uses them.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
@@ -106,7 +106,7 @@ it("a listener that a run left behind may save to the task once the run has ende
   expect(await manager.run("t", () => 1)).toBe(1);
 });
 
-it("a step may save progress under a task id of its own", async () => {
+it("a step may save progress under a separate task id", async () => {
   const { manager } = managerOn();
   await manager.run("t", (run) => run.step("a", () => manager.save("t/progress", { percent: 50 })));
   expect((await manager.latest("t/progress"))?.state).toEqual({ percent: 50 });
@@ -148,7 +148,7 @@ it("a run holds the task's lease, and releases it however it ends", async () => 
   expect(await manager.leaseOf("u")).toBeUndefined();
 });
 
-it("a run waits for the lease as long as waitForLeaseMs says", async () => {
+it("a run waits for the lease for at most waitForLeaseMs", async () => {
   const { manager, storage } = managerOn();
   const lease = await manager.lease("t");
   const waiting = managerOn(storage).manager.run("t", () => "mine", { waitForLeaseMs: 60_000 });
@@ -170,7 +170,7 @@ it("a run that waited for the lease and finds the task completed returns the sto
   expect(await Promise.all([first, second])).toEqual(["first", "first"]);
 });
 
-it("the first call, too, gets the stored result", async () => {
+it("the first call also gets the stored result", async () => {
   const { manager } = managerOn();
   const own = { list: [1] };
   const result = await manager.run("t", () => own);
@@ -185,7 +185,7 @@ it("a run under the caller's lease doesn't release it", async () => {
   expect(lease.signal.aborted).toBe(false);
 });
 
-/** A storage without a part that its adapter may lack. */
+/** Makes a storage without an optional part. */
 function without(part: "leases" | "log"): StorageAdapter {
   return withMembers<StorageAdapter>(new MemoryAdapter(), { [part]: undefined });
 }
@@ -209,7 +209,7 @@ it.each<[string, (manager: CheckpointManager) => Promise<unknown>]>([
   expect(await manager.leaseOf("t")).toBeUndefined();
 });
 
-it("result gives what the run returned, and throws if it failed or was cancelled", async () => {
+it("`result` returns the run's result, and throws if the run failed or was cancelled", async () => {
   const { manager } = managerOn();
   await manager.run("done", () => ({ n: 1 }));
   expect(await manager.result("done")).toEqual({ n: 1 });
@@ -232,7 +232,7 @@ it("result waits until the run has ended, or its signal aborts", async () => {
   const given = manager.result("t");
   await expect(manager.result("t", { signal: AbortSignal.timeout(1) })).rejects.toMatchObject({ name: "TimeoutError" });
   await manager.run("t", () => "done");
-  // In the same process, it doesn't wait for its next look.
+  // In the same process, a waiter doesn't wait for its next poll.
   let result: unknown;
   void given.then((value) => {
     result = value;
@@ -274,7 +274,7 @@ it("an error that the function throws ends the run as failed, and the next run t
   expect(await program()).toBe("a,b,b");
 });
 
-it("the attempt counts how often the run was started or resumed", async () => {
+it("the attempt counts how many times the run was started or resumed", async () => {
   const { manager } = managerOn();
   const attempts: number[] = [];
   for (const isLast of [false, false, true]) {

@@ -1,4 +1,4 @@
-// pauseOnSignal: a signal of the process pauses its runs.
+// Tests pauseOnSignal: a signal to the process pauses its runs.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -10,7 +10,7 @@ import { managerOn, runOf } from "./run-support.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/run-until-signal.mjs", import.meta.url));
 
-/** Starts the program, sends it a signal once so many runs wait, and returns how it ended. */
+/** Starts the program, sends it a signal once enough runs wait, and returns how the program ended. */
 async function signalled(how: string, runs: number, signal: NodeJS.Signals) {
   const path = await tempFolder();
   const child = spawn(process.execPath, [PROGRAM, path, how], { stdio: ["ignore", "pipe", "inherit"] });

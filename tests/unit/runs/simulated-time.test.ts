@@ -1,4 +1,4 @@
-// Everything that takes time follows vitest's fake timers, and a SimulatedRuntime, without real time.
+// Tests that everything that takes time follows vitest's fake timers and a SimulatedRuntime, without real time.
 import { expect, it, onTestFinished, vi } from "vitest";
 import { type CheckpointManager, type RunFunction, type Runtime, type StorageAdapter, StorageError } from "waymark";
 import type { TaskLog } from "waymark/adapter";
@@ -133,7 +133,7 @@ it("in a storage of this process alone, a wait and `result` look when something 
   const reads = [vi.spyOn(storage.log!, "read"), vi.spyOn(storage, "list"), vi.spyOn(storage, "read")];
   await advance(60 * MINUTE_MS);
   const looks = reads.map((read) => read.mock.calls.length);
-  // Once a minute, in case that the machine was asleep.
+  // The check happens once a minute, in case the machine was asleep.
   for (const count of looks) expect(count).toBeLessThanOrEqual(60);
   expect(Math.max(...looks)).toBeGreaterThan(50);
   const sentMs = now();
@@ -320,7 +320,7 @@ it("timers in the background don't keep the process alive", () => {
   expect(count()).toBe(before);
 });
 
-it("a manager that was made before the fake timers follows them, too", async () => {
+it("a manager that was made before the fake timers also follows them", async () => {
   const { manager } = managerOn();
   const { advance } = TIMES["vi.useFakeTimers"]!();
   const second = manager.run("t", (run) =>

@@ -1,4 +1,4 @@
-// run.step: names, retries, timeouts, schemas, inputs and keys.
+// Tests run.step: names, retries, timeouts, schemas, inputs and keys.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import {
@@ -15,7 +15,7 @@ import { z } from "zod";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, runOf, withWrites } from "./run-support.js";
 
-/** Runs until the storage dies after so many saves, then runs again. @returns The result of the second attempt. */
+/** Runs until the storage dies after some saves, then runs again. @returns The result of the second attempt. */
 async function resumedAfter<Result>(
   saves: number,
   program: (run: Run<unknown, unknown, undefined>) => Promise<Result>,
@@ -25,7 +25,7 @@ async function resumedAfter<Result>(
   return managerOn(storage).manager.run("t", program);
 }
 
-it("the first run, too, gets a copy of the stored result", async () => {
+it("the first run also gets a copy of the stored result", async () => {
   const { manager } = managerOn();
   await manager.run("t", async (run) => {
     const given = { at: new Date(5), list: [1, undefined, 3] };
@@ -53,7 +53,7 @@ it("overlapping steps of one name are an error, even on a resume", async () => {
   await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is already under way/);
 });
 
-it("a step within a step is an error, unless it belongs to a run of its own", async () => {
+it("a step within a step is an error, unless it belongs to a child run", async () => {
   const { manager } = managerOn();
   const nested = manager.run("t", (run) => run.step("outer", () => run.step("inner", () => 1)));
   await expect(nested).rejects.toThrow(/inside step "outer"/);
@@ -100,7 +100,7 @@ it("steps that start or end at the same moment share a write, and those that end
 describe("the mark of a step's start", () => {
   /** Runs 20 quick steps, one that takes a turn of the event loop, and one more. Returns the calls and writes in order. */
   async function runSteps(storage = new MemoryAdapter()) {
-    // Its time stands still, so the steps are quick on any machine.
+    // Time stands still, so the steps are quick on any machine.
     const runtime = new SimulatedRuntime({ startAt: new Date(0) });
     const events: string[] = [];
     const noting = withWrites(storage, (call, _isLazy, titles) => {
@@ -173,7 +173,7 @@ describe("the mark of a step's start", () => {
   });
 });
 
-it("a step is tried again as its retry says, with the same key", async () => {
+it("a step is tried again according to its `retry`, with the same key", async () => {
   const { manager } = managerOn();
   const calls: [string, number][] = [];
   const retry = { times: 3, backoffMs: 1, factor: 1, maxMs: 1, if: (error: unknown) => error instanceof RangeError };
@@ -347,7 +347,7 @@ it("a step's timeout leaves no timer behind", async () => {
   expect(timers()).toBeLessThanOrEqual(before);
 });
 
-it("many steps at once with timeouts, and many runs, give no warning of a leak", async () => {
+it("many simultaneous steps with timeouts, and many runs, cause no warning of a leak", async () => {
   const { manager } = managerOn();
   const warnings: string[] = [];
   const note = ({ name }: Error) => warnings.push(name);

@@ -1,4 +1,4 @@
-// A run is stopped by signals, a lost lease, another writer, or its manager's close.
+// Tests runs that are stopped by signals, a lost lease, another writer, or closing their manager.
 import { once } from "node:events";
 import { expect, it } from "vitest";
 import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError, StorageError } from "waymark";
@@ -6,7 +6,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, runOf } from "./run-support.js";
 
-/** A step that ends when its signal aborts, as `fetch` does. */
+/** The function of a step that ends when its signal aborts, like `fetch`. */
 async function untilAborted({ signal }: { readonly signal: AbortSignal }): Promise<never> {
   if (!signal.aborted) await once(signal, "abort");
   throw signal.reason;
@@ -210,7 +210,7 @@ it("a save isn't tried again once the lease is lost", async () => {
   expect(appends).toBe(1);
 });
 
-it("a process that was blocked beyond its lease's time continues if nobody has claimed the task since", async () => {
+it("a process that was blocked for longer than its lease continues if no other process has claimed the task", async () => {
   const { manager, storage } = managerOn();
   const block = () => {
     const until = performance.now() + 250;

@@ -1,4 +1,4 @@
-// A run's checkpoints on every storage, under transforms, redaction, migrations and retention, and in copies.
+// Tests a run's checkpoints on every storage, with transforms, redaction, migrations and retention, and in copies.
 import { randomBytes, randomUUID } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -59,7 +59,7 @@ it("json-file keeps the user's state where jq finds it", async () => {
   expect(json).toMatchObject({ encoding: "json", state: { n: 1 } });
 });
 
-it("redaction reaches results, errors and labels of steps, in the first run, too", async () => {
+it("redaction reaches results, errors and labels of steps, also in the first run", async () => {
   const paths = ["step.model.token", 'step["tool 7"]', "step.*.password", "error.message", "label"];
   const { manager, storage } = managerOn(undefined, { redact: { paths } });
   const running = manager.run("t", async (run) => {
@@ -291,7 +291,7 @@ it("a run continues from the newest intact checkpoint if the newest one is damag
       yield isDamaged ? { ...record, seal: "0".repeat(64) } : record;
     }
   };
-  // The step's result is a record of its own.
+  // The step's result is a separate record.
   expect(await program()).toBe("a");
 });
 
@@ -330,7 +330,7 @@ it("events report a run from its beginning to its end", async () => {
   ]);
 });
 
-it("rekey encrypts a run's record, and the run continues with the new key alone", async () => {
+it("rekey encrypts a run's record, and the run continues with only the new key", async () => {
   const { manager, storage } = managerOn();
   const program = (on: typeof manager, isLast: boolean) =>
     on.run("t", async (run) => {

@@ -1,4 +1,4 @@
-// run.next, run.save and run.state: the state at a turn's beginning, and the content of its milestones.
+// Tests run.next, run.save and run.state: the state at a turn's beginning, and the content of its milestones.
 import { expect, it } from "vitest";
 import {
   type CheckpointManager,
@@ -176,7 +176,7 @@ it("run.next and run.save are refused beside a step and within one", async () =>
   }
 });
 
-it("run.save changes only what latest gives, and a resume doesn't save again", async () => {
+it("run.save changes only the result of `latest`, and a resume doesn't save again", async () => {
   const { manager, storage } = managerOn();
   const ids: string[] = [];
   const program = (on: CheckpointManager) =>

@@ -1,4 +1,4 @@
-// Two copies of the package in one process, as with a globally installed `waymark work` and a project's own copy.
+// Tests two copies of the package in one process, such as a globally installed `waymark work` and a project's copy.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdir, readdir, symlink } from "node:fs/promises";
@@ -13,7 +13,7 @@ import { newStore } from "../adapters/sqlite/support.js";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const PROGRAM = join(ROOT, "tests/fixtures/work-with-two-copies.mjs");
 
-/** A copy of the built package, with a better-sqlite3 of its own. */
+/** Makes a copy of the built package with its own better-sqlite3. */
 async function anotherCopy(): Promise<string> {
   const packages = join(await tempFolder(), "node_modules");
   await mkdir(packages);

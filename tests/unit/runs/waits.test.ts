@@ -1,4 +1,4 @@
-// run.sleepUntil, run.waitFor and manager.signal.
+// Tests run.sleepUntil, run.waitFor and manager.signal.
 import { beforeEach, describe, expect, it } from "vitest";
 import {
   CheckpointConflictError,
@@ -23,7 +23,7 @@ beforeEach(shortenPauses);
 
 const MINUTE = 60_000;
 
-/** A manager with a clock that the test sets. */
+/** Makes a manager with a clock that the test sets. */
 function clockedOn(storage: StorageAdapter = new MemoryAdapter()) {
   const clock = { nowMs: Date.UTC(2026, 10, 26) };
   return { ...managerOn(storage, { clock: () => clock.nowMs }), clock };
@@ -113,7 +113,7 @@ it("an event with one id counts once, and another value under it is refused", as
     CheckpointConflictError,
   );
   await manager.run("t", (run) => run.waitFor("paid"));
-  // The relay that sends it again may be another one.
+  // Another relay may send the event again.
   expect(await manager.send("t", "paid", { cents: 5 }, { id: "evt_1", by: "other" })).toEqual({ id: "evt_1" });
   await manager.send("u", "paid", { cents: 5, of: 1 }, { id: "evt_2" });
   expect(await manager.send("u", "paid", { of: 1, cents: 5 }, { id: "evt_2" })).toEqual({ id: "evt_2" });
@@ -132,7 +132,7 @@ it("an encrypted event counts once too, and another value under its id is refuse
   expect(await manager.run("t", async (run) => (await run.waitFor("paid")).value)).toEqual({ cents: 5 });
   await send(5);
   expect(await manager.events("t")).toMatchObject([{ id: "evt_1", status: "received" }]);
-  // What remains of it afterwards doesn't tell its value.
+  // The rest of the event doesn't show its value.
   await storage.log?.remove("t", { kinds: ["event"] });
   await send(5);
   const [event] = await manager.events("t");
@@ -249,7 +249,7 @@ it("a wait's mark has what a person sees: its question, and the JSON Schema of i
   expect(asked).toMatchObject([{ waitsFor: "event", ask: { question: "Deploy?", schema: jsonSchema } }]);
 });
 
-it("a wait whose time has passed gives undefined, and the limit counts from the first attempt", async () => {
+it("a wait whose time has passed returns undefined, and the limit counts from the first attempt", async () => {
   const { manager, clock, storage } = clockedOn();
   const controller = new AbortController();
   manager.on("waitStarted", () => controller.abort());
@@ -401,7 +401,7 @@ it("a storage that fails while a run looks for events stops the run, and doesn't
   expect(await program(storage)).toBe("on");
 });
 
-it("a rewound run waits for a new signal, and a restarted one, too", async () => {
+it("rewound and restarted runs wait for a new signal", async () => {
   const { manager } = managerOn();
   const program = (restart = false) =>
     manager.run("t", async (run) => (await run.waitFor("approve", { timeoutMs: 0 }))?.value ?? "none", { restart });
@@ -565,12 +565,12 @@ describe("an event for one wait", () => {
     expect((await program()).value).toBe("first");
   });
 
-  it("tells its sender if the wait ends before it is received", async () => {
+  it("reports to its sender if the wait ends before the event is received", async () => {
     const inner = new MemoryAdapter();
     let isAnswered = Promise.resolve();
     let pass = () => {};
     const storage = withWrites(inner, async (call, _isLazy, titles) => {
-      // The wait's time passes while the event is under way.
+      // The wait's time limit passes while the event is being sent.
       if (titles.includes("event approve")) await isAnswered;
       const sequence = await call();
       if (titles.includes("step approve")) pass();
@@ -610,7 +610,7 @@ it("a task's events go where the task goes, and no list shows them as a task", a
   }
 });
 
-it("a fork that fails leaves no events, and a task with events of its own can't begin as a fork", async () => {
+it("a fork that fails leaves no events, and a task that has events can't begin as a fork", async () => {
   const { manager } = managerOn();
   const { id } = await manager.save("t", {});
   await manager.send("t", "approve", 1);
@@ -623,7 +623,7 @@ it("a fork that fails leaves no events, and a task with events of its own can't 
   expect(await manager.has("other")).toBe(false);
 });
 
-it("a run that was paused while it waited says so in its summary", async () => {
+it("the summary of a run that was paused while it waited shows the wait", async () => {
   const { manager } = managerOn();
   const controller = new AbortController();
   const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));
@@ -634,7 +634,7 @@ it("a run that was paused while it waited says so in its summary", async () => {
     const newest = await manager.latest("t");
     return newest && { status: newest.status, waits: readWaits(newest) };
   };
-  // Until then, the wait's mark tells of it.
+  // Until then, the wait's mark shows it.
   expect(await waits()).toEqual({ status: "running", waits: undefined });
   expect((await runOf(manager, "t"))?.steps).toMatchObject([{ name: "approve", status: "started", waitsFor: "event" }]);
   controller.abort();
@@ -643,7 +643,7 @@ it("a run that was paused while it waited says so in its summary", async () => {
   expect((await manager.queue({ prefix: "t" })).tasks).toBe(1);
 });
 
-it("a policy that removes a whole task removes its events, too", async () => {
+it("a policy that removes a whole task also removes its events", async () => {
   const { manager, clock } = clockedOn();
   await manager.send("t", "approve", 1);
   await manager.run("t", (run) => run.waitFor("approve"));

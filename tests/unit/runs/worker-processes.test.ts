@@ -1,4 +1,4 @@
-// Workers that are processes of their own, with real signals.
+// Tests workers in separate processes with real signals.
 import { expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { connect, newStore } from "../adapters/sqlite/support.js";

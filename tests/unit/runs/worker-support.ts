@@ -23,7 +23,7 @@ export function working(manager: CheckpointManager, fn: Fn, options: Partial<Wor
   return { errors, drain, ended };
 }
 
-/** Resolves once so many runs have ended with the status. */
+/** Resolves once `count` runs have ended with the status. */
 export function ends(manager: CheckpointManager, status: string, count = 1): Promise<string[]> {
   const found: string[] = [];
   return new Promise((resolve) => {

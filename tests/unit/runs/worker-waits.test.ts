@@ -12,7 +12,7 @@ import { ends, working } from "./worker-support.js";
 
 beforeEach(shortenPauses);
 
-/** Resolves once the worker has looked for tasks after it ran one. */
+/** Resolves once the worker has polled for tasks after running one. */
 async function untilLooked(manager: CheckpointManager): Promise<void> {
   const completed = ends(manager, "completed");
   await manager.enqueue("q/next");
@@ -44,7 +44,7 @@ it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%
   await storage.close();
 });
 
-it("a run that sleeps beside a wait without a limit is due at the sleep's end", async () => {
+it("a run with a sleep and a wait without a limit is due at the sleep's end", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
   const paused = ends(manager, "paused");
@@ -93,7 +93,7 @@ it("a run whose waits look for events all the time still lets go of its worker",
   void paused.then(() => {
     isPaused = true;
   });
-  // The same event again and again, for which nothing waits, ends each pause between two looks.
+  // Repeated sends of an event for which nothing waits end each pause between two polls.
   while (!isPaused) {
     await manager.send("q/t", "other", 1, { id: "once" });
     await nextTurn();
@@ -118,7 +118,7 @@ it("a sleeping run is due at its time", async () => {
   await worker.drain();
 });
 
-it("a run doesn't let go of its worker while a step beside the wait is under way", async () => {
+it("a run keeps its worker while a step is running during the wait", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
   const step = deferred<void>();
@@ -181,7 +181,7 @@ it("a run whose function has ended doesn't wait for its other waits", async () =
   await worker.drain();
 });
 
-it("a run within a run that is paused for its own reason is told, and isn't taken again at once", async () => {
+it("a child run that is paused for its own reason is reported, and isn't taken again at once", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
   const attempts: number[] = [];
@@ -202,7 +202,7 @@ it("a run within a run that is paused for its own reason is told, and isn't take
   expect(attempts).toEqual([1]);
 });
 
-it("a run that saves beside its wait lets go of its worker", async () => {
+it("a run that saves during its wait frees its worker", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
   const paused = ends(manager, "paused");
@@ -215,7 +215,7 @@ it("a run that saves beside its wait lets go of its worker", async () => {
   await worker.drain();
 });
 
-it("a run doesn't let go of its worker if a step begins soon after another one beside the wait", async () => {
+it("a run keeps its worker if a step begins soon after another one during the wait", async () => {
   const timeouts = stopTimeouts();
   const { manager } = managerOn();
   await manager.enqueue("q/t");
@@ -238,7 +238,7 @@ it("a run doesn't let go of its worker if a step begins soon after another one b
   await nextTurn();
   short.resolve();
   await begun.promise;
-  // Between the steps, nothing but the wait was under way.
+  // Between the steps, only the wait was open.
   timeouts.pass(250);
   long.resolve();
   await manager.send("q/t", "go");
@@ -247,7 +247,7 @@ it("a run doesn't let go of its worker if a step begins soon after another one b
   expect(paused).not.toHaveBeenCalled();
 });
 
-it("an event leaves the checkpoint of a pause as it is if somebody saves before the event is stored", async () => {
+it("an event leaves the checkpoint of a pause unchanged if another writer saves before the event is stored", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t");

@@ -1,4 +1,4 @@
-// enqueue and work.
+// Tests manager.enqueue and manager.work.
 import { once } from "node:events";
 import { beforeEach, expect, it, onTestFinished, vi } from "vitest";
 import type { CheckpointManager, StorageAdapter } from "waymark";
@@ -14,14 +14,14 @@ import { ends, type Fn, held, working } from "./worker-support.js";
 
 beforeEach(shortenPauses);
 
-/** Resolves once the worker has looked for tasks after it ran one. */
+/** Resolves once the worker has polled for tasks after running one. */
 async function untilLooked(manager: CheckpointManager): Promise<void> {
   const completed = ends(manager, "completed");
   await manager.enqueue("q/next");
   await completed;
 }
 
-/** A worker on a storage in memory, and the times at which it has looked for tasks. */
+/** Starts a worker on a storage in memory. Records the times at which it polls for tasks. */
 function lookingWorker(multiProcess: boolean, isAway = false) {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const inner = new MemoryAdapter({ runtime });
@@ -35,7 +35,7 @@ function lookingWorker(multiProcess: boolean, isAway = false) {
   const capabilities = { durable: false, multiProcess };
   const storage = withMembers<StorageAdapter>(inner, { capabilities, queue: { ...inner.queue, claimNext } });
   const { manager } = managerOn(storage, { runtime });
-  /** The looks of the next milliseconds. */
+  /** Returns the polls of the next milliseconds. */
   const looks = async (ms: number) => {
     await runtime.advance(ms);
     return lookedMs.splice(0);
@@ -142,7 +142,7 @@ it("a worker that was suspended after a claim, while another process completed t
     claimNext: async (...args) => {
       const tasks = await queue.claimNext(...args);
       for (const { taskId, token } of tasks) {
-        // As if it had expired.
+        // Releases the lease as if it had expired.
         await leases.release(taskId, token);
         await other.run(taskId, () => "done");
       }
@@ -210,7 +210,7 @@ it("a run of another version is left to others, and the worker continues", async
   const completed = ends(manager, "completed");
   const worker = working(manager, () => 1, { version: 2 });
   expect(await completed).toEqual(["q/new"]);
-  // Its next looks leave the old one out, and a worker of the old version gets it.
+  // The worker's next polls skip the old task, and a worker of the old version gets it.
   await untilLooked(manager);
   expect((await manager.latest("q/old"))?.status).toBe("paused");
   const old = managerOn(storage).manager;
@@ -367,7 +367,7 @@ it("a worker with many runs at once causes no warning about listeners", async ()
   );
   await completed;
   await worker.drain();
-  // Node tells warnings in a later turn.
+  // Node emits warnings in a later turn.
   await new Promise((resolve) => setImmediate(resolve));
   process.off("warning", note);
   expect(warnings).toEqual([]);

@@ -35,7 +35,7 @@ function once(manager: CheckpointManager, event: "runPaused"): Promise<void> {
   });
 }
 
-/** Instruments with the real SDK, whose exporters keep all in memory. */
+/** Instruments with the real SDK. Its exporters keep everything in memory. */
 function instrumented(options: InstrumentOptions = {}) {
   const spans = new InMemorySpanExporter();
   const metrics = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
@@ -56,7 +56,7 @@ function instrumented(options: InstrumentOptions = {}) {
     instrumentation,
     collected,
     spans: (name?: string) => spans.getFinishedSpans().filter((span) => name === undefined || span.name === name),
-    /** The values of a metric, each with its attributes. */
+    /** Returns the values of a metric, each with its attributes. */
     values: async (name: string): Promise<readonly Pick<DataPoint<unknown>, "attributes" | "value">[]> =>
       (await collected()).find(({ descriptor }) => descriptor.name === name)?.dataPoints ?? [],
   };
@@ -117,7 +117,7 @@ it("links the span of a resumed run to that of the process that was killed", asy
   expect(spans("waymark.step").map((step) => step.attributes["waymark.step"])).toEqual(["second"]);
 });
 
-it("links each attempt to the one before it, and the first to none", async () => {
+it("links each attempt to the previous one, and the first to none", async () => {
   const { spans } = instrumented();
   const storage = new MemoryAdapter();
   const attempt = () =>

@@ -1,4 +1,4 @@
-// Histories made by hand: possible ones, and ones that no correct store could have made.
+// Tests hand-made histories: possible ones, and ones that no correct store could have produced.
 import { expect, it } from "vitest";
 import { CheckpointManager, type StorageAdapter } from "waymark";
 import type { LeaseStore } from "waymark/adapter";
@@ -76,7 +76,7 @@ const refused = (process: string, times: Times, items: readonly HistoryItem[], c
   call(process, times, { is: "append", items, condition }, "CHECKPOINT_CONFLICT");
 const lost = (process: string, times: Times, fencingToken: number) =>
   call(process, times, { is: "append", items: [step("s", "1")], condition: { fencingToken } }, "LEASE_LOST");
-/** A process that made no call since would count as ended. */
+/** A later call, because a process without later calls would count as ended. */
 const alive = (process: string, ms: number) =>
   call(process, [ms, ms + 1], { is: "renew", token: 99, ttlMs: 100, isRenewed: false });
 
@@ -268,7 +268,7 @@ it.each<readonly [string, readonly HistoryCall[]]>([
   expect(checkHistory(history)).toEqual([]);
 });
 
-/** What is wrong, the rule, the history, and the calls that show it. Default: all. */
+/** The fault, its rule, the history, and the calls that show the fault (by default all). */
 const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly HistoryCall[], (readonly number[])?])[] =
   [
     ["a sequence that was returned twice", "twice", [append("p", [1, 2], [a], 1), append("q", [3, 4], [b], 1)]],
@@ -536,7 +536,7 @@ it("accepts that tasks were removed by their prefix", async () => {
   expect(checkHistory(parseHistory(lines))).toMatchObject([{ taskId: "new/1" }]);
 });
 
-it("says in words what is wrong, with the calls that show it", () => {
+it("describes what is wrong, with the calls that show it", () => {
   const history = [append("p", [1, 2], [a], 1), append("p", [3, 4], [b], 2, under(1)), read("q", [5, 6], [at(1, a)])];
   expect(checkHistory(history)[0]?.message).toMatchInlineSnapshot(`
     "Task "t": The read lacks sequence 2. So each of these calls came before the next one, but the last one ended before the first one began.
@@ -614,7 +614,7 @@ it.each<readonly [string, HistoryViolation["rule"] | undefined, Broken]>([
 
 type Broken = (memory: MemoryAdapter) => { readonly [Key in keyof StorageAdapter]?: StorageAdapter[Key] };
 
-/** What process "p" writes while it calls the storage. */
+/** Returns the lines that process "p" writes while it calls the storage. */
 async function historyOf(
   storage: StorageAdapter,
   use: (recorded: StorageAdapter) => Promise<unknown>,

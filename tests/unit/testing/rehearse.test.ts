@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { rehearse } from "waymark/testing";
 import { z } from "zod";
 
-it("finds nothing in a run that gives the same result wherever it is stopped", async () => {
+it("finds nothing in a run that returns the same result wherever it is stopped", async () => {
   const rehearsal = await rehearse(
     async (run) => {
       const chat = run.state;
@@ -123,7 +123,7 @@ describe("it finds", () => {
   });
 });
 
-it("stops the runs within the run, too", async () => {
+it("also stops the child runs of the run", async () => {
   const program = (add: () => number) =>
     rehearse(async (run, manager) => {
       const child = await run.step("child", () =>
@@ -158,7 +158,7 @@ it("reports a step with atMostOnce that a stop interrupted, and whether the func
   }
 });
 
-it("gives up on a step that waits for another that the stop cut off", async () => {
+it("gives up on a step that waits for another step that the stop cut off", async () => {
   const { problems } = await rehearse(
     async (run) => {
       let stop: () => void = () => undefined;
@@ -209,7 +209,7 @@ it("runs no catch and no finally of the program at a stop", async () => {
   expect(after.filter((what) => what === "finally")).toHaveLength(after.filter((what) => what === "step").length);
 });
 
-it("stops at as many places as `kills` says, spread over the run", async () => {
+it("stops at `kills` places, spread over the run", async () => {
   const program = async (run: { step: (name: string, fn: () => number) => Promise<number> }) => {
     for (let step = 1; step <= 20; step++) await run.step(`step ${step}`, () => step);
     return 0;
@@ -263,7 +263,7 @@ it("throws the undisturbed run's error, and names a misspelled option", async ()
   await expect(rehearse(() => 1, { kills: 0 })).rejects.toThrow(/kills/);
 });
 
-it("gives the events that a run waits for, ends sleeps at once, and stops between them", async () => {
+it("sends the events that a run waits for, ends sleeps at once, and stops between them", async () => {
   const rehearsal = await rehearse(
     async (run) => {
       const first = await run.waitFor<number>("approve");

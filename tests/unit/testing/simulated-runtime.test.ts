@@ -205,7 +205,7 @@ it("a storage whose calls take long stops the time", async () => {
   const runtime = new SimulatedRuntime({ startAt: new Date(0) });
   const inner = new MemoryAdapter({ runtime });
   const append: StorageAdapter["append"] = async (...args) => {
-    // A file is read meanwhile, in real turns of the event loop.
+    // Meanwhile, a file is read in real turns of the event loop.
     await readFile(import.meta.filename);
     return inner.append(...args);
   };

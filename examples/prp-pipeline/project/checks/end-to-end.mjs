@@ -1,5 +1,5 @@
-// Runs the built program the way a person would, again and again, and looks at all that a person would see of it:
-// what it prints, what it complains about, its exit code. It prints its process id, and a line for each chapter.
+// Runs the built program many times, as a person would, and checks everything that a person would see: its output, its
+// error messages, and its exit code. Prints the id of this process, then a line for each chapter.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -91,7 +91,7 @@ function refused(args, exitCode, complaint) {
   assert.match(stderr, complaint, shown);
 }
 
-/** The total that a report ends with, in minutes; the lines above it must add up to it. */
+/** Returns the total at the end of a report, in minutes. Checks that the lines above the total add up to it. */
 function total(args) {
   const rows = hours(args)
     .stdout.trimEnd()
@@ -108,7 +108,7 @@ function total(args) {
   return last.minutes;
 }
 
-/** Twenty entries, some of them over midnight, whose minutes are known before the program adds them up. */
+/** Returns twenty entries, some of them over midnight, whose total is known in advance. */
 function madeUpMonth(month) {
   const entries = Array.from({ length: 20 }, (_, index) => {
     const start = (Number(month) * 211 + index * 337) % 1440;

@@ -1,4 +1,4 @@
-/** One line of a work log: when, for whom, what. */
+/** One line of a work log: the time, the project, and a note. */
 export interface Entry {
   /** `2026-11-16`: the day on which the work began. */
   readonly day: string;
@@ -10,12 +10,12 @@ export interface Entry {
   readonly note: string;
 }
 
-/** A log that can't be understood; the message begins with the number of the line. */
+/** Thrown for a log that can't be parsed. The message begins with the number of the line. */
 export class LogError extends Error {
   override readonly name = "LogError";
 }
 
-/** Reads a work log. Empty lines and lines that begin with `#` are passed over. */
+/** Parses a work log. Skips empty lines and lines that begin with `#`. */
 export function parseLog(text: string): Entry[] {
   const entries: Entry[] = [];
   for (const [index, line] of text.split(/\r?\n/).entries()) {
@@ -25,7 +25,7 @@ export function parseLog(text: string): Entry[] {
   return entries;
 }
 
-/** `570` as `9:30`. */
+/** Formats minutes: 570 as `9:30`. */
 export function clock(minutes: number): string {
   return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}`;
 }

@@ -7,7 +7,7 @@ const USAGE = `Usage: hours <command> <log>
   list <log>      every entry, one per line
 `;
 
-/** The exit codes are part of what this program promises: 0 done, 1 the log is no good, 2 it was called wrongly. */
+/** Returns the exit code, which callers may rely on: 0 for success, 1 for a bad log, 2 for wrong usage. */
 function main(args: readonly string[]): number {
   const [command, path, ...rest] = args;
   if (command === "--help") return print(USAGE);

@@ -1,15 +1,15 @@
 import { readFile, writeFile } from "node:fs/promises";
 
-/** A change of one file: of its whole content, or of one place in it. */
+/** A change to one file: to its whole content, or to one place in it. */
 export type Edit =
   | { readonly path: string; readonly content: string }
   | { readonly path: string; readonly find: string; readonly replaceBy: string };
 
 /**
- * Makes the edits, in order, in the working folder. An edit that was made already is skipped: a coder that was killed
- * in the middle is called again, and finds its own half.
+ * Makes the edits in order in the working folder. Skips edits that were already made, because a coder that was killed
+ * halfway is called again.
  *
- * @throws {Error} A file isn't the one that the edit was written for.
+ * @throws {Error} A file doesn't have exactly one place for an edit.
  */
 export async function applyEdits(edits: readonly Edit[]): Promise<void> {
   for (const edit of edits) await writeFile(edit.path, "content" in edit ? edit.content : await edited(edit));

@@ -1,8 +1,8 @@
 import type { Edit } from "./edits.js";
 
 /**
- * The code that the stand-in writes for the PRP. It has a mistake that people make: `end - start` is right all day and
- * wrong over midnight. The PRP says so, but a compiler can't know.
+ * The code that the stand-in writes for the PRP. It contains a common mistake: `end - start` is wrong for entries over
+ * midnight. The PRP mentions them, but the compiler can't find this mistake.
  */
 export const FIRST_TRY: readonly Edit[] = [
   {

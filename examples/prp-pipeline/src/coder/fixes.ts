@@ -1,14 +1,14 @@
 import type { Edit } from "./edits.js";
 
 export interface Fix {
-  /** How the stand-in understands the failure. */
+  /** The stand-in's explanation of the failure. */
   readonly message: string;
   readonly edits: readonly Edit[];
 }
 
 const MINUTES_OF_A_DAY = 24 * 60;
 
-/** The number that a test found and the one it wanted, as Node's assertions print them. */
+/** Matches the actual and the expected number of a failed test, as Node's assertions print them. */
 const WRONG_NUMBER = /actual: (-?\d+),\s+expected: (-?\d+)/g;
 
 const OVER_MIDNIGHT: readonly Edit[] = [
@@ -25,7 +25,7 @@ const OVER_MIDNIGHT: readonly Edit[] = [
   },
 ];
 
-/** The fix for the failure in the prompt; `undefined` if the stand-in doesn't understand it. */
+/** Returns the fix for the failure in the prompt, or `undefined` if the stand-in doesn't understand the failure. */
 export function findFix(prompt: string): Fix | undefined {
   const wrong = [...prompt.matchAll(WRONG_NUMBER)].map(([, actual, expected]) => ({
     actual: Number(actual),

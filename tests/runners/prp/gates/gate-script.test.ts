@@ -190,7 +190,7 @@ describe("a gate's script", () => {
     expect((await run("echo a\necho b | cat\nno-such-command")).stderr).toMatch(/line 3: no-such-command/);
   });
 
-  it("says which statement began last", async () => {
+  it("reports which statement began last", async () => {
     const command = "echo a\n# why\nmake() {\n  true\n}\nmake; (true; false)\necho b";
     const { begun } = await run(command);
     expect(begun).toEqual(["0", "1", "2", "3"]);

@@ -8,7 +8,7 @@ import { gateLine } from "../../../../runners/src/prp/gates/gate-line.js";
 import { inspectGate } from "../../../../runners/src/prp/gates/inspect-gate.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-/** Listens on the port, and says so. With `--fail` it ends with 7, with `--quick` with 0. */
+/** A server that listens on the port and reports it. With `--fail` it ends with 7, with `--quick` with 0. */
 const UVICORN = `#!/usr/bin/env node
 const port = process.argv[process.argv.indexOf("--port") + 1];
 if (process.argv.includes("--fail")) { console.log("no app"); process.exit(7); }

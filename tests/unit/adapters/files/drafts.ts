@@ -6,7 +6,7 @@ export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id
   readonly body?: string | Uint8Array;
 }
 
-/** A draft as the manager makes it. */
+/** Makes a draft like the manager's. */
 export function draft(taskId: string, id: string, parts: DraftParts = {}): CheckpointDraft {
   const { body = JSON.stringify({ of: id }), ...fields } = parts;
   return {
@@ -25,7 +25,7 @@ export function sha256Of(body: string | Uint8Array): string {
   return createHash("sha256").update(body).digest("hex");
 }
 
-/** Whether the manager would accept the record: its seal and its digest hold. */
+/** Whether the manager would accept the record because its seal and digest match. */
 export function isWhole(record: StoredCheckpoint): boolean {
   return seal(record) === record.seal && sha256Of(record.payload.body) === record.payload.sha256;
 }
@@ -36,7 +36,7 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-/** The ids in the order given; `!` before a corrupt one. */
+/** Returns the ids in order, with `!` before the id of a corrupt record. */
 export async function idsOf(items: AsyncIterable<{ readonly id: string } | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) => (isCorrupt(item) ? `!${item.id ?? "?"}` : item.id));
 }

@@ -30,7 +30,7 @@ import { newJsonStore, newTaskStore } from "./stores.js";
 
 const CALLER = fileURLToPath(new URL("../../../fixtures/files/caller.mjs", import.meta.url));
 const LONG_MS = 600_000;
-/** Longer than a folder is read again after a change. */
+/** A time after which a changed folder isn't read again. */
 const SETTLED_MS = 5_000;
 /** The longest tick of a file system's clock. */
 const TICK_MS = 2_000;
@@ -185,7 +185,7 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
     settle();
     const query = { prefix: "t/", dueBy: EVENING };
     expect(await adapter.queue.count(query)).toEqual({ tasks: 300, oldestDueAt: EVENING });
-    // Writing into a file changes no folder, so a folder that is read again has no readable task.
+    // Writing to a file doesn't change its folder, so a folder that is read again shows no readable task.
     for (const name of readdirSync(root)) spoil(join(root, name));
     let [isOver, turns] = [false, 0];
     const look = adapter.queue.count(query).finally(() => {
@@ -200,7 +200,7 @@ describe.each(Object.entries(stores))("a worker's look at %s tasks", (kind, { ma
 describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, { make }) => {
   const query = { prefix: "", dueBy: NOON };
 
-  it("looks at the task again, since it may have changed in a way that nobody could see", async () => {
+  it("reads the task again, because it may have changed without a visible sign", async () => {
     const { root, adapter, settle } = await queueOn(make);
     for (const taskId of ["t", "u"]) await adapter.append(ofRun(taskId));
     settle();
@@ -211,7 +211,7 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
     expect(await adapter.leases.current("t")).toBeUndefined();
   });
 
-  it("goes to the next task if somebody else claims this one first", async () => {
+  it("takes the next task if another worker claims this one first", async () => {
     const { root, adapter } = await queueOn(make);
     const path = join(root, "t", ".lease.json");
     for (const taskId of ["t", "u"]) await adapter.append(ofRun(taskId));
@@ -262,7 +262,7 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
 
 type Offering = StorageAdapter & Required<Pick<StorageAdapter, "leases" | "queue">>;
 
-/** A store, seen by a process whose clock stands still. */
+/** Opens a store in a process whose clock stands still. */
 async function queueOn(
   make: () => Promise<{ readonly root: string; readonly adapter: Offering; readonly open: () => Offering }>,
 ) {
@@ -272,12 +272,12 @@ async function queueOn(
     root,
     adapter,
     open,
-    /** Goes to a time at which no folder has just changed. */
+    /** Sets the clock to a time when no folder has changed recently. */
     settle(): void {
       const modified = readdirSync(root).map((name) => statSync(join(root, name)).mtimeMs);
       vi.setSystemTime(Math.max(...modified) + SETTLED_MS);
     },
-    /** The due tasks, in the order in which workers get them. Each is released again. */
+    /** Returns the due tasks in the order in which workers get them. Releases each task again. */
     async due(dueBy: string, prefix = ""): Promise<string[]> {
       const claimed: ClaimedTask[] = [];
       for (;;) {
@@ -296,12 +296,12 @@ function stopClocks(...toFake: ("Date" | "hrtime")[]): void {
   onTestFinished(() => void vi.useRealTimers());
 }
 
-/** A checkpoint as a run saves it. */
+/** Makes a checkpoint like a run's. */
 function ofRun(taskId: string, { id = "c1", createdAt = "2026-01-02T03:04:05.678Z" } = {}): CheckpointDraft {
   return draft(taskId, id, { createdAt, status: "running", dueAt: createdAt });
 }
 
-/** A run's checkpoint that waits until this time. */
+/** Makes a checkpoint of a run that waits until a time. */
 function waiting(taskId: string, dueAt: string): CheckpointDraft {
   return draft(taskId, "c1", { status: "paused", dueAt });
 }
@@ -312,7 +312,7 @@ function spoil(folder: string): void {
   writeFileSync(join(folder, name), "spoilt");
 }
 
-/** Makes a call, and the change once the call waits for the folder's lock. */
+/** Makes a call, and makes a change once the call waits for the folder's lock. */
 async function whileLocked<Result>(folder: string, call: () => Promise<Result>, change: () => void) {
   let result: Promise<Result> | undefined;
   await withLock(folder, { timeoutMs: 5_000 }, async () => {
@@ -323,7 +323,7 @@ async function whileLocked<Result>(folder: string, call: () => Promise<Result>, 
   return result;
 }
 
-/** A process that holds task `t`. */
+/** Starts a process that holds task `t`. */
 async function startHolder(url: string): Promise<ChildProcess> {
   const script = `
     import { ownHolder } from "waymark/adapter";

@@ -25,7 +25,7 @@ const writes: Record<string, (adapter: StorageAdapter) => Promise<unknown>> = {
 };
 
 describe.each(Object.entries(stores))("%s, if a call of the file system fails", (_kind, make) => {
-  it.each(Object.entries(writes))("in %s, harms no saved checkpoint, and says so", async (what, write) => {
+  it.each(Object.entries(writes))("in %s, harms no saved checkpoint, and reports it", async (what, write) => {
     for (let failing = 1; ; failing++) {
       const { adapter, open } = await make({ lockTimeoutMs: 0 });
       for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
@@ -81,7 +81,7 @@ describe.each(Object.entries(stores))("%s, if a call of the file system fails", 
     }
   });
 
-  it("says that the disk is full, and saves once there is space again", async () => {
+  it("reports that the disk is full, and saves once there is space again", async () => {
     const { adapter } = await make();
     await adapter.append(draft("t", "a1"));
     arm(1, "ENOSPC");
@@ -98,7 +98,7 @@ describe.each(Object.entries(stores))("%s, if a call of the file system fails", 
     await adapter.remove("t", ["a0"]);
     arm(-1);
     await adapter.remove("t", ["a1"]);
-    // The last sync is the folder's.
+    // The last sync is for the folder.
     arm(faults.names.lastIndexOf("fsync") + 1);
     await expect(adapter.remove("t", ["a2"])).rejects.toBeInstanceOf(StorageError);
     arm(-1);

@@ -4,7 +4,7 @@ import { storageFailure } from "../../../../adapters/files/failure.js";
 import { StorageError } from "../../../../src/contract/errors.js";
 
 describe("storageFailure", () => {
-  it("says what failed, where, what is intact and what to do, and keeps the cause", () => {
+  it("reports what failed, where, what is intact and what to do, and keeps the cause", () => {
     const cause = systemError("ENOSPC", "/store/t/x");
     const failure = storageFailure(cause, { doing: 'save to task "t"', path: "/store/t" });
     expect(failure).toBeInstanceOf(StorageError);
@@ -15,7 +15,7 @@ describe("storageFailure", () => {
     );
   });
 
-  it("says that a failed read has changed nothing", () => {
+  it("reports that a failed read has changed nothing", () => {
     const failure = storageFailure(systemError("ENOTDIR"), { doing: "read tasks", path: "/store", isRead: true });
     expect((failure as Error).message).toBe(
       "Could not read tasks: ENOTDIR at /store. Reading changes nothing, so saved checkpoints are intact. " +
@@ -29,7 +29,7 @@ describe("storageFailure", () => {
     expect(failure).toMatchObject({ retryable: false });
   });
 
-  it("says to look at the cause if it has no better advice", () => {
+  it("advises to look at the cause if it has no better advice", () => {
     const failure = storageFailure(systemError("ESTALE"), { doing: "read tasks", path: "/store" });
     expect((failure as Error).message).toContain("Look at the error's cause");
     expect(failure).toMatchObject({ retryable: true });

@@ -11,7 +11,7 @@ type Kind = keyof typeof stores;
 const KINDS = Object.keys(stores) as Kind[];
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 
-/** States that careless reformatting would change, each exactly as JSON.stringify writes it. */
+/** States that careless reformatting would change, in the form that JSON.stringify writes. */
 const BODIES: Record<string, string | Uint8Array> = {
   keys: '{"1":"one","10":"ten","b":1,"a":2,"__proto__":{"x":[]},"":null}',
   numbers: "[0,1e+21,1e-7,0.1,9007199254740992,-5]",

@@ -393,7 +393,7 @@ describe("the adapter", () => {
     expect(existsSync(root)).toBe(false);
   });
 
-  it("says which file is in the way of its folders", async () => {
+  it("reports which file is in the way of its folders", async () => {
     const file = join(await tempFolder(), "file");
     writeFileSync(file, "");
     const adapter = new JsonFileAdapter({ path: join(file, "store") });
@@ -413,7 +413,7 @@ describe("the adapter", () => {
     }
   });
 
-  it("says that a file has the name of a task's folder", async () => {
+  it("reports that a file has the name of a task's folder", async () => {
     const { root, adapter } = await newJsonStore();
     mkdirSync(root);
     writeFileSync(join(root, "t"), "");

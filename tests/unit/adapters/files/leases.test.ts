@@ -9,7 +9,7 @@ import { newJsonStore, newTaskStore } from "./stores.js";
 describe.each([
   ["json-file", newJsonStore],
   ["task-file", newTaskStore],
-] as const)("a %s task that somebody else has locked", (_name, newStore) => {
+] as const)("a %s task that another process has locked", (_name, newStore) => {
   it.each(["append", "setStatus", "remove"])("refuses a waiting %s if the lease is taken", async (call) => {
     const { adapter, root } = await newStore();
     await adapter.append(draft("t", "c1"));
@@ -24,7 +24,7 @@ describe.each([
     let refused: Promise<void> | undefined;
     await withLock(join(root, "t"), { timeoutMs: 5000 }, async () => {
       refused = expect(write()).rejects.toMatchObject({ code: "LEASE_LOST" });
-      // Anything that the call reads before it has the lock belongs to the first holder.
+      // Before the call has the lock, it reads the first holder's lease.
       for (let turn = 0; turn < 100; turn++) await nextTurn();
       const path = join(root, "t", ".lease.json");
       const lease = JSON.parse(readFileSync(path, "utf8"));

@@ -19,7 +19,7 @@ import { FolderLock, LockLostError, withLock } from "../../../../adapters/files/
 import { StorageError } from "../../../../src/contract/errors.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-/** Called right before a folder is deleted with its content or listed, and instead of a pause if that is set. */
+/** Functions that are called right before a folder is deleted with its content or listed, or instead of a pause. */
 const moments = vi.hoisted(() => ({
   beforeDeletion: (_path: string): void => {},
   beforeListing: (): void => {},
@@ -105,12 +105,12 @@ describe("FolderLock", () => {
       if (pauses.length === 100) first.release();
     };
     await acquire(600_000);
-    // The waiting call looks again after short pauses, and finds the lock free at its first look after the release.
+    // The waiting call polls after short pauses, and finds the lock free at its first poll after the release.
     expect(pauses).toHaveLength(100);
     expect(Math.max(...pauses)).toBeLessThan(50);
   });
 
-  it("says who holds it when the wait times out, and that nothing was changed", async () => {
+  it("reports who holds it when the wait times out, and that nothing was changed", async () => {
     const { acquire, path } = await newLock();
     await acquire();
     const error = await acquire(5).catch((thrown: unknown) => thrown);
@@ -321,7 +321,7 @@ describe("withLock", () => {
     expect(readFileSync(join(folder, "target"), "utf8")).toBe("run 2");
   });
 
-  it("gives up if the lock is stolen again and again, and says so", async () => {
+  it("gives up if the lock is stolen again and again, and reports it", async () => {
     const folder = await tempFolder();
     const losing = withLock(folder, OPTIONS, async () => {
       throw new LockLostError("again");

@@ -52,7 +52,7 @@ function stoppedAmong(writers: readonly Writer[]): Writer[] {
   try {
     states = execFileSync("ps", ["-o", "pid=,state=", "-p", ids.join(",")], { encoding: "utf8" });
   } catch {
-    // All have just ended.
+    // All processes have just ended.
     return [];
   }
   return writers.filter(({ child }) => new RegExp(`^\\s*${child.pid} T`, "m").test(states));
@@ -76,11 +76,11 @@ async function runInterleaved(kind: string, root: string, names: readonly string
   const writers = names.map((name, index) => new Writer(kind, root, name, seed * 100 + index));
   for (let kills = 0; writers.some(({ hasEnded }) => !hasEnded); ) {
     await look();
-    // Lets the events of the processes come through.
+    // Lets the events of the processes arrive.
     await setImmediate();
     const stopped = stoppedAmong(writers);
     makeStale(root);
-    // The others continue for a while, if there are any.
+    // Other processes, if any, continue for a while.
     if (stopped.length < writers.filter(({ hasEnded }) => !hasEnded).length && below(3) > 0) continue;
     const writer = stopped[below(stopped.length)];
     if (writer === undefined) continue;
@@ -162,7 +162,7 @@ describe.each(Object.entries(stores))("the log of %s, whose writers are stopped 
     const acknowledged = Number(execFileSync(process.execPath, [script, kind, root]));
     const stored = (await readNames(adapter)).filter(({ item }) => !isMark(item));
     expect(stored.map(({ item }) => nameItem(item))).toEqual(["zero", "first", "second", "late"]);
-    // A thief's barrier takes a number, too.
+    // A thief's barrier also takes a number.
     expect(new Set(stored.map(({ sequence }) => sequence)).size).toBe(4);
     expect(stored.at(-1)?.sequence).toBe(acknowledged);
     expect(await findDamage(adapter)).toEqual([]);

@@ -53,7 +53,7 @@ describe("the log of json-file", () => {
       lines[2] = damage(lines[2] ?? "");
       return lines.join("\n");
     });
-    // If the length changes, the later lines aren't in their places.
+    // If the length changes, later lines are at other positions.
     const damaged = part === "length" ? [2, 3, 4] : [2];
     expect(await findDamage(adapter)).toEqual(damaged);
     expect(await requireLog(adapter).append("t", [record("next")])).toBe(5);

@@ -33,7 +33,7 @@ async function merged(kind: Kind) {
     const linesIn = (path: string) => readFileSync(join(path, "t", "checkpoints.json"), "utf8").split("\n");
     const [head = "", first = "", early = "", later = "", ...end] = linesIn(root);
     const [, , late = "", even = ""] = linesIn(theirs.root);
-    // Merged by hand: one branch's checkpoints, then the other's.
+    // A manual merge: one branch's checkpoints, then the other's.
     const lines = [head, first, early, `${later},`, late, even, ...end];
     writeFileSync(join(root, "t", "checkpoints.json"), lines.join("\n"));
   }
@@ -41,7 +41,7 @@ async function merged(kind: Kind) {
   return { adapter: open(), root };
 }
 
-/** Files are ordered by sequence, then by id; lines of a file by sequence, then as they stand. */
+/** Files are ordered by sequence, then by id. Lines of a file are ordered by sequence, then by position. */
 const IN_ORDER = {
   "json-file": ["first", "a-late", "z-early", "even", "later"],
   "task-file": ["first", "z-early", "a-late", "later", "even"],

@@ -13,7 +13,7 @@ const refused = (path: string) => ({
   message: expect.stringContaining(`${path} is a symbolic link, which Waymark doesn't follow inside the store`),
 });
 
-/** Another program's folder, with files that have our names, and its content. */
+/** Makes another program's folder with files named like Waymark's. Also returns its content. */
 async function otherFolder() {
   const elsewhere = await tempFolder();
   mkdirSync(join(elsewhere, "theirs.files"));

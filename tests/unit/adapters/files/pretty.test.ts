@@ -1,4 +1,4 @@
-// States over many lines, for diffs.
+// Tests states that are written over many lines, for diffs.
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";

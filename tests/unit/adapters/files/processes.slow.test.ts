@@ -23,7 +23,7 @@ interface Answer {
   readonly code?: string;
 }
 
-/** The output of a process that calls an adapter, once it has ended. */
+/** Runs a process that calls an adapter. Resolves to its output. */
 function startCaller(kind: string, root: string, method: string, calls: readonly unknown[][], options: string[] = []) {
   const calling = calls.map((call) => JSON.stringify(call));
   const child = spawn(process.execPath, [...options, fixture("caller.mjs"), kind, root, method, ...calling], {
@@ -38,7 +38,7 @@ function startCaller(kind: string, root: string, method: string, calls: readonly
   return { child, answers };
 }
 
-/** The same, but the system stops the process just before it would commit, while it holds the task's lock. */
+/** Starts a process that is stopped just before its commit, while it holds the task's lock. */
 async function startParked(kind: string, root: string, method: string, call: readonly unknown[]) {
   const caller = startCaller(kind, root, method, [[...call]], ["--import", fixture("park-before-commit.mjs")]);
   await vi.waitUntil(() => stateOf(caller.child) === "T", { timeout: 30_000, interval: 5 });
@@ -86,7 +86,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
     expect(stored.filter((record) => "seal" in record && isWhole(record))).toHaveLength(60);
   });
 
-  /** A store with one checkpoint, and a process that was stopped in `method` before its commit. Its lock is stale. */
+  /** Makes a store with one checkpoint and a stale lock of a process that was stopped in `method` before its commit. */
   async function stolenFrom(method: keyof StorageAdapter, call: readonly unknown[]) {
     const { root, adapter } = await make();
     await adapter.append(draft("t", "first"));
@@ -138,7 +138,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
     expect(readdirSync(join(root, "t")).filter((name) => name.startsWith(`${LOCK_NAME}-`))).toEqual([]);
   });
 
-  it("says which process holds the lock when the wait times out", async () => {
+  it("reports which process holds the lock when the wait times out", async () => {
     const { root, adapter } = await make({ lockTimeoutMs: 20 });
     await adapter.append(draft("t", "first"));
     const asleep = await startParked(kind, root, "append", late());

@@ -17,7 +17,7 @@ const CALLS = {
   "the look at a lease": 'await adapter.leases.current("t")',
 };
 
-/** The error messages of these calls, each on a new adapter, in a process that may not write everywhere. */
+/** Returns the errors of calls, each on a new adapter, in a process without write permission everywhere. */
 function messagesOf(kind: keyof typeof stores, path: string, calls: readonly string[]): string[] {
   const name = kind === "json-file" ? "JsonFileAdapter" : "TaskFileAdapter";
   const trying = calls.map(

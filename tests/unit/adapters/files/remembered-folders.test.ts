@@ -5,7 +5,7 @@ import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { collect, draft, idsOf } from "./drafts.js";
 import { newJsonStore } from "./stores.js";
 
-/** How often the folder of task `t` was listed. */
+/** The number of times that the folder of task `t` was listed. */
 const listed = vi.hoisted(() => ({ times: 0 }));
 /** While true, `build` also finds the folder `Build`, as on a case-insensitive disk. */
 const disk = vi.hoisted(() => ({ foldsCase: false }));

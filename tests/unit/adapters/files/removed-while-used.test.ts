@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { draft, idsOf } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 
-/** Steps of another process. Each is done right before the next call that fits, in this order. */
+/** Steps of another process. Each is done right before the next matching call, in this order. */
 const meanwhile = vi.hoisted(() => ({ steps: [] as { call: string; path: RegExp; step: () => void }[] }));
 
 vi.mock("node:fs", async (original) => {
@@ -28,7 +28,7 @@ const { cpSync, renameSync, rmSync, unlinkSync } = await vi.importActual<typeof 
 type Store = Awaited<ReturnType<typeof newJsonStore | typeof newTaskStore>>;
 type Call = (adapter: Store["adapter"]) => Promise<unknown>;
 
-/** Calls, their results for a task with the checkpoint `a1`, and for no task. */
+/** Calls, with their results if the task has the checkpoint `a1` and if there is no task. */
 const CALLS: [string, Call, unknown, unknown][] = [
   ["removeTask", (adapter) => adapter.remove("t", "all"), 1, 0],
   ["remove", (adapter) => adapter.remove("t", ["a1"]), 1, 0],
@@ -38,7 +38,7 @@ const CALLS: [string, Call, unknown, unknown][] = [
 ];
 const IN_LOCK = /[.]lock./;
 
-/** A task with the checkpoint `a1`, and what another process may do to it. */
+/** Makes a task with the checkpoint `a1`, and the actions that another process may take on it. */
 async function sharedTask(make: () => Promise<Store>) {
   const { root, adapter } = await make();
   await adapter.append(draft("t", "a1"));

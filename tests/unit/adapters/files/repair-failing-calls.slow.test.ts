@@ -16,7 +16,7 @@ afterEach(() => arm(0));
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 const REPAIR = { leftoversOlderThanMs: 0, dryRun: false };
 
-/** The newest of three checkpoints is damaged. Its content exists nowhere else then. */
+/** Makes three checkpoints and damages the newest, whose content then exists nowhere else. */
 const stores = {
   "json-file": async () => {
     const { adapter, root, open } = await newJsonStore({ lockTimeoutMs: 0 });
@@ -75,7 +75,7 @@ function holds(path: string, text: string): boolean {
   try {
     return readFileSync(path, "utf8").includes(text);
   } catch {
-    // A folder.
+    // The path is a folder's.
     return false;
   }
 }

@@ -14,13 +14,13 @@ const HOUR_MS = 3_600_000;
 const stores = { "json-file": newJsonStore, "task-file": newTaskStore };
 type Kind = keyof typeof stores;
 
-/** A task of three checkpoints, named as the quarantine might be, and its files. */
+/** Makes a task of three checkpoints, whose name looks like the quarantine's. Also returns its files. */
 async function populated(kind: Kind) {
   const { adapter, root } = await stores[kind]();
   for (const id of ["a1", "a2", "a3"]) await adapter.append(draft("quarantine", id));
   const folder = join(root, "quarantine");
   const fileOf = (n: number) => join(folder, kind === "json-file" ? `00000000000${n}-a${n}.json` : "checkpoints.json");
-  /** Changes the state of one of them. */
+  /** Changes the state of one of the checkpoints. */
   const damage = (n: number, to = "b") =>
     edit(fileOf(n), (text) => text.replace(`{"of":"a${n}"}`, `{"of":"${to}${n}"}`));
   return { adapter, root, folder, fileOf, damage, quarantine: join(root, ".quarantine", "quarantine") };
@@ -32,7 +32,7 @@ function edit(path: string, change: (text: string) => string): string {
   return changed;
 }
 
-/** The steps of a dry run, which changes nothing; then a repair, which must report the same steps. */
+/** Does a dry run, which changes nothing, then a repair, which must report the same steps. Returns the steps. */
 async function repair(adapter: StorageAdapter, root: string, leftoversOlderThanMs = HOUR_MS): Promise<RepairStep[]> {
   const before = treeOf(root);
   const planned = await collect(adapter.maintenance!.repair({ dryRun: true, leftoversOlderThanMs }));
@@ -106,7 +106,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
     expect(both.flat().map(shapeOf)).toEqual(["quarantined damaged"]);
   });
 
-  it("leaves links and files of a newer version, and says why it leaves the latter", async () => {
+  it("leaves links and files of a newer version, and reports why it leaves the latter", async () => {
     const { adapter, root } = await populated(kind);
     const elsewhere = await tempFolder();
     symlinkSync(elsewhere, join(root, "linked"));

@@ -14,7 +14,7 @@ async function taskOf(content: string) {
   return { folder, adapter: new TaskFileAdapter({ path }) };
 }
 
-it("gives two damaged files two names, and loses neither", async () => {
+it("moves two damaged files to two names, and loses neither", async () => {
   const { folder, adapter } = await taskOf("first");
   await adapter.setAside("t");
   writeFileSync(join(folder, "checkpoints.json"), "second");

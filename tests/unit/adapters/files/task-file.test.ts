@@ -23,7 +23,7 @@ import { filesIn, newTaskStore } from "./stores.js";
 const NEWEST = { taskId: "t", order: "newest" } as const;
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 
-/** A store whose task `t` has the checkpoints a1, a2 and a3, and a function to change their file. */
+/** Makes a store whose task `t` has the checkpoints a1, a2 and a3, and a function that changes their file. */
 async function populated() {
   const store = await newTaskStore();
   for (const id of ["a1", "a2", "a3"]) await store.adapter.append(draft("t", id));
@@ -32,7 +32,7 @@ async function populated() {
   return { ...store, path, lines, write: (all: readonly string[]) => writeFileSync(path, all.join("\n")) };
 }
 
-/** A store whose task `t` has a file that another program wrote. */
+/** Makes a store whose task `t` has a file from another program. */
 async function foreign(
   document: unknown,
   adopt?: (record: JsonObject) => { stage?: string; status?: CheckpointStatus },
@@ -217,7 +217,7 @@ describe("a damaged line", () => {
 });
 
 describe("a file cut short", () => {
-  it("still gives the checkpoints before the cut, and continues after the last sequence", async () => {
+  it("still returns the checkpoints before the cut, and continues after the last sequence", async () => {
     const { adapter, path } = await populated();
     const text = readFileSync(path, "utf8");
     writeFileSync(path, text.slice(0, text.indexOf('"id":"a3"') + 100));
@@ -348,7 +348,7 @@ describe("another program's file", () => {
     expect(document().checkpoints[1]).toMatchObject({ note: "kept", waymark: { status: "completed" } });
   });
 
-  it("gives its stages and statuses through `adopt`", async () => {
+  it("gets its stages and statuses from `adopt`", async () => {
     const checkpoints = [foreignRecord("a", T1), foreignRecord("b", T2, { error: { message: "no" } })];
     const { adapter } = await foreign({ version: "1.0", checkpoints, lastModified: T2 }, ({ id, state }) => ({
       stage: (state as { stage: string }).stage,
@@ -401,7 +401,7 @@ describe("another program's file", () => {
       "its error isn't an object of texts",
     ]);
     expect(await adapter.append(draft("t", "a1"))).toBe(2);
-    // Unreadable records come first, unchanged; then the adopted ones.
+    // Unchanged unreadable records come first, then the adopted ones.
     const [good, ...others] = lines;
     expect(document().checkpoints.slice(0, 7)).toMatchObject([...others, good]);
     expect((await collect(adapter.list(NEWEST))).filter((record) => "corrupt" in record)).toHaveLength(6);

@@ -31,7 +31,7 @@ describe.each(Object.entries(stores))("a list of %s tasks", (_kind, { make, file
     const one = { prefix: "t", order: "taskId", limit: 1 } as const;
     expect(await collect(adapter.tasks({ ...one, after: "t" }))).toMatchObject([{ taskId: "t/1" }]);
     expect(await collect(adapter.tasks({ ...one, status: ["completed"] }))).toEqual([]);
-    // The name of this folder doesn't tell its task's id, so every list has to read it.
+    // The name of this folder doesn't contain its task's id, so every list has to read the folder.
     const path = join(root, `t~${"0".repeat(64)}`, fileName);
     mkdirSync(dirname(path));
     writeFileSync(path, newer);

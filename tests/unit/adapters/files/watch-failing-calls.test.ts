@@ -1,4 +1,4 @@
-// Where the system can't watch folders, followers poll.
+// Tests that followers poll if the system can't watch folders.
 import type { FSWatcher } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -83,7 +83,7 @@ it("a watch tells of a folder that is gone by the time its last change is read, 
   });
   await opened;
   const [first] = made;
-  // A file was renamed in the folder, which is the same.
+  // A file was renamed in the folder, but the folder is the same.
   told = 0;
   first?.emit("change", "rename", "a file");
   expect([told, watches.calls]).toEqual([1, 1]);

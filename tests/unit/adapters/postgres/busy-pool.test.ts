@@ -4,7 +4,7 @@ import { draft } from "../../../../conformance/drafts.js";
 import { newSchema, openAdapter, untilWaiting } from "../../../support/postgres.js";
 import { stopTimeouts } from "../../../support/stopped-clock.js";
 
-/** How many connections the adapter's own pool has. */
+/** The number of connections in the adapter's own pool. */
 const CONNECTIONS = 10;
 
 it("a call waits for a busy connection for longer than a login may take", async () => {

@@ -25,7 +25,7 @@ describe("a connection", () => {
       for (let number = 0; number < 40; number++) {
         const sequence = await adapter.append(draft(`task-${writer % 4}`, `w${writer}-${number}`));
         own.push(`task-${writer % 4} ${sequence}`);
-        // The other writers are anywhere in their saves.
+        // The other writers may be at any point of their saves.
         if (writer === 0) ended += (await administer(url, TERMINATE, [schema])).length;
       }
       return own;
@@ -160,7 +160,7 @@ it("a user's process may end without closing the adapter", async () => {
   await expect(adapter.append(draft("t", "c2"))).rejects.toMatchObject({ code: "CLOSED" });
 });
 
-/** Breaks the connection right after the server has carried out the first matching statement. */
+/** Breaks the connection right after the server has executed the first matching statement. */
 function breakOnce(fits: RegExp): (query: PostgresQuery) => void {
   let isBroken = false;
   return ({ text }) => {

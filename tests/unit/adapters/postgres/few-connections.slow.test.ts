@@ -34,7 +34,7 @@ it("a server with too many clients takes all saves, one after another, as connec
   const refused = await connectUntilRefused(url, held);
   expect(refused).toMatchObject({ code: "53300" });
   let tries = 0;
-  // Its second try shows that the first was refused.
+  // The adapter's second try shows that its first try was refused.
   const before = () => {
     tries += 1;
     if (tries === 2) for (const client of held) void client.end();
@@ -60,7 +60,7 @@ it("a server with too many clients takes all saves, one after another, as connec
   process.stdout.write(`postgres: too many clients, ${acknowledged.length + 1} saves acknowledged, 0 lost\n`);
 });
 
-/** Takes all connections of the server. Returns why there is no further one. */
+/** Takes all connections of the server. Returns the error for a further connection. */
 async function connectUntilRefused(url: string, held: pg.Client[]): Promise<unknown> {
   for (;;) {
     const client = new pg.Client(url);

@@ -5,7 +5,7 @@ import { collect, newSchema, openAdapter } from "../../../support/postgres.js";
 
 const PROCESSES = 50;
 const ROOT = join(import.meta.dirname, "../../../..");
-/** A user's program at its start. It prints "ready" once it has loaded everything, and saves when told to. */
+/** A user's program that starts. It prints "ready" once it has loaded everything, and saves when stdin has data. */
 const PROGRAM = `
   import { once } from "node:events";
   import { CheckpointManager } from "waymark";

@@ -17,7 +17,9 @@ const TASKS = Array.from({ length: 16 }, (_, number) => `task-${number}`);
 const isBatch = ({ text }: PostgresQuery) => text.includes("json_to_recordset");
 const rowsOf = ({ values }: PostgresQuery): unknown[] => JSON.parse(String(values[0]));
 
-/** An adapter whose tasks have a first checkpoint each, and a function that opens others on the same place. */
+/**
+ * Opens an adapter whose tasks each have a checkpoint. Also returns a function that opens more adapters on the store.
+ */
 async function begun(spy: PoolSpy = {}) {
   const { url, schema } = await newSchema();
   const first = openAdapter({ url, schema });
@@ -213,7 +215,7 @@ it("a repeated append gets its sequence, though its lease has expired since", as
   await expect(adapter.append(draft("t", "c2"), { fencingToken: token })).rejects.toMatchObject({ code: "LEASE_LOST" });
 });
 
-/** An adapter that loses the answer to its first statement with several appends. */
+/** Opens an adapter that loses the answer to its first statement with several appends. */
 async function losingAnAnswer() {
   const lost: PostgresQuery[] = [];
   const after = (query: PostgresQuery) => {
@@ -231,7 +233,7 @@ async function newStoreSpied(seen: PostgresQuery[]) {
   return { adapter: openAdapter({ pool, schema }) };
 }
 
-/** An adapter whose appends are held up, and whose clock stands still. */
+/** Opens an adapter whose appends are delayed and whose clock stands still. */
 async function heldUp() {
   const seen: PostgresQuery[] = [];
   const free = deferred<void>();
@@ -257,7 +259,7 @@ async function pass(ms: number): Promise<void> {
   await nextTurn();
 }
 
-/** Appends to the tasks, each in a turn of the event loop of its own. */
+/** Appends to the tasks, each in a separate turn of the event loop. */
 async function inTurns(adapter: PostgresAdapter, taskIds: readonly string[]): Promise<Promise<number>[]> {
   const appends: Promise<number>[] = [];
   for (const taskId of taskIds) {

@@ -120,7 +120,7 @@ describe("a history of states that grow", () => {
     }
   });
 
-  it("stays as small if each save is a process of its own", async () => {
+  it("stays as small if each save is a separate process", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = [...take(turns(), 40)];
     await adapter.append(draft("t", "c1", { body: bodies[0] ?? "" }));
@@ -164,7 +164,7 @@ describe("a history of states that grow", () => {
     expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 });
   });
 
-  it("takes no more space than its last states if each one replaces the one before", async () => {
+  it("takes no more space than its last states if each one replaces the previous one", async () => {
     const { adapter, ...place } = await newStore();
     const last = await saveReplacing(adapter, 200);
     expect((await piecesOf(place)).bytes).toBeLessThan(1.5 * last.length);

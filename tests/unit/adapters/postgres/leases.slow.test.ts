@@ -2,10 +2,10 @@ import { expect, it } from "vitest";
 import { draft } from "../../../../conformance/drafts.js";
 import { newPool, newStore, openAdapter, spyingPool, untilWaiting } from "../../../support/postgres.js";
 
-/** Short, but long enough that a write under the lease begins in time on a busy machine. */
+/** A short duration that still lets a write under the lease begin in time on a busy machine. */
 const [LONG_MS, SHORT_MS] = [600_000, 2000];
 
-/** Whether a claim of the task waits for another transaction, together with so many waiting statements. */
+/** Whether the claim waits for another transaction, so that `waiting` statements wait for locks. */
 async function claimWaits(url: string, schema: string, claim: Promise<unknown>, waiting: number): Promise<boolean> {
   return Promise.race([claim.then(() => false), untilWaiting(url, schema, waiting).then(() => true)]);
 }

@@ -19,7 +19,7 @@ async function storeWithCommits() {
     `CREATE TABLE "${schema}".commits (name text, setting text)`,
     `CREATE FUNCTION "${schema}".note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
        INSERT INTO "${schema}".commits VALUES (NEW.name, current_setting('synchronous_commit')); RETURN NULL; END $$`,
-    // A deferred trigger runs as the last thing before the commit.
+    // A deferred trigger runs last before the commit.
     `CREATE CONSTRAINT TRIGGER note AFTER INSERT ON "${schema}".records DEFERRABLE INITIALLY DEFERRED
        FOR EACH ROW EXECUTE FUNCTION "${schema}".note()`,
   ]) {
@@ -38,7 +38,7 @@ it("a commit isn't synced if all its appends are lazy", async () => {
     adapter.log.append(taskId, [record(name)], {}, { lazy });
   await append("t", "lazy", true);
   await append("t", "durable", false);
-  // The first append goes alone, and the others share a statement.
+  // The first append has its own statement, and the others share one.
   await Promise.all([append("a", "first", true), append("b", "both lazy", true), append("c", "both lazy", true)]);
   await Promise.all([append("a", "second", true), append("b", "with a durable one", true), append("c", "x", false)]);
   const settings = await commits();

@@ -2,7 +2,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { draft } from "../../../../conformance/drafts.js";
 import { newPool, newSchema, openAdapter, spyingPool } from "../../../support/postgres.js";
 
-/** A clock that records how long each pause was, and takes no time. */
+/** A clock that records the length of each pause without really pausing. */
 const pauses = vi.hoisted(() => ({ ms: [] as number[] }));
 
 vi.mock("node:timers/promises", async (original) => {

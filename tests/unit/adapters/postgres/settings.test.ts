@@ -8,7 +8,7 @@ import { collect, newPool, newSchema, openAdapter } from "../../../support/postg
 
 const [BYTEA, BIGINT] = [17, 20];
 
-/** Parsers of the application's own for some types. Without a list, for all types. */
+/** The application's own parsers for some types, by default for all types. */
 function parsing(oids?: readonly number[]): pg.CustomTypesConfig {
   const parsed = (text: string) => ({ text });
   return { getTypeParser: (oid) => (oids?.includes(oid) === false ? types.getTypeParser(oid) : parsed) };

@@ -15,7 +15,7 @@ import {
   spyingPool,
 } from "../../../support/postgres.js";
 
-/** An adapter, and every statement that it makes from now on. */
+/** Opens an adapter, and records every statement that it makes from now on. */
 async function spied() {
   const { url, schema } = await newSchema();
   const seen: PostgresQuery[] = [];
@@ -135,10 +135,10 @@ describe("statements", () => {
     expect(await blocksOf(url, sql.reads.summaries.newest, range)).toBeLessThan(20);
     expect(await blocksOf(url, sql.acrossTasks.tasks, [["t"]])).toBeLessThan(20);
     expect(await blocksOf(url, sql.acrossTasks.idsByRecency, [["running"], 20, 0])).toBeLessThan(20);
-    // A filter's rejected rows aren't read either.
+    // Rows that a filter rejects aren't read either.
     const page = sql.reads.checkpoints.newest;
     expect(await blocksOf(url, page, [...range, "nowhere", ["running"], 2 ** 30])).toBeLessThan(20);
-    // Bytes, and a text.
+    // The payloads are bytes and a text.
     for (const sequence of [1, 3]) {
       const its = ["t", sequence, sequence, 1, 0, null, ["running"], 2 ** 30];
       expect(await blocksOf(url, `SELECT md5(x::text) FROM (${page}) x`, its)).toBeGreaterThan(20);
@@ -191,7 +191,7 @@ describe("statements", () => {
     const tasks = await planOf(url, sql.acrossTasks.claimDue, [["task-1", "task-2"], "worker", 1000, "2027", 2]);
     expect(tasks).not.toMatch(/Seq Scan/);
     const found = await collect(adapter.tasks({ order: "recent", status: ["running"], limit: 20 }));
-    // The rows made by hand have no valid seal.
+    // The copied rows have no valid seal.
     expect(found.filter((item) => !isCorrupt(item))).toHaveLength(1);
   });
 });
@@ -271,7 +271,7 @@ const ALL_PARTS = BOTH.flatMap((hasCheckpoints) =>
   ),
 );
 
-/** The statements in an object, at any depth. */
+/** Returns the statements in an object, at any depth. */
 function textsIn(statements: object): string[] {
   return Object.values(statements).flatMap((part) => (typeof part === "string" ? [part] : textsIn(part)));
 }
@@ -302,7 +302,7 @@ async function planOf(url: string, sql: string, values: unknown[], options = "")
   return rows.map((row) => String(row["QUERY PLAN"])).join("\n");
 }
 
-/** How many blocks of 8 KiB the statement touches. */
+/** Returns the number of 8 KiB blocks that the statement touches. */
 async function blocksOf(url: string, sql: string, values: unknown[]): Promise<number> {
   const [whole = ""] = (await planOf(url, sql, values, ", ANALYZE, BUFFERS")).split("Planning");
   const [, hit = 0] = /Buffers: shared hit=(\d+)/.exec(whole) ?? [];

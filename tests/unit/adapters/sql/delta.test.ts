@@ -8,11 +8,11 @@ const edit = fc.record({
   at: fc.nat(2000),
   removed: fc.nat(300),
   inserted: fc.string({ maxLength: 300 }),
-  /** A part of the text before, which is inserted again. */
+  /** A part of the previous text, which is inserted again. */
   again: fc.record({ from: fc.nat(2000), length: fc.nat(500), times: fc.nat(3) }),
 });
 
-/** Texts, each made from the one before by edits at random places. */
+/** Yields texts. Each is made from the previous text by edits at random places. */
 const texts = fc
   .record({
     base: fc.string({ maxLength: 2000, unit: fc.constantFrom("a", "b", '"', "{", "é", "👍") }),
@@ -32,12 +32,12 @@ const texts = fc
     return all.map((text) => Buffer.from(text));
   });
 
-/** A delta without a limit on its size. */
+/** Makes a delta without a limit on its size. */
 function whole(base: Buffer, text: Buffer): Buffer {
   return deltaBetween(base, text, Number.POSITIVE_INFINITY) ?? Buffer.alloc(0);
 }
 
-/** The text that the deltas make from the base, or their RangeError. Any other error is thrown. */
+/** Returns the text that the deltas make from the base, or their RangeError. Throws any other error. */
 function outcome(base: Buffer, deltas: readonly Buffer[], mostBytes: number): Buffer | RangeError {
   try {
     return withDeltas(base, deltas, mostBytes);
@@ -127,7 +127,7 @@ describe("a delta", () => {
     }
   });
 
-  it("with damaged bytes gives some text of at most the requested size, or a RangeError", () => {
+  it("with damaged bytes returns some text of at most the requested size, or throws a RangeError", () => {
     const byte = fc.record({ at: fc.nat(2000), value: fc.nat(255) });
     const damage = fc.array(byte, { minLength: 1, maxLength: 5 });
     fc.assert(

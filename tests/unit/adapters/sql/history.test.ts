@@ -12,7 +12,7 @@ import {
 } from "../../../../adapters/sql/history.js";
 import { hugeDeflated, hugePacked, messages } from "../../../support/histories.js";
 
-/** Texts that each add to the one before, and their stored pieces: a whole one and a bundle. */
+/** Texts of which each extends the previous one, and their stored pieces: a whole text and a bundle. */
 function bundled(...additions: readonly string[]) {
   const texts = [Buffer.from(messages(40_000).next().value)];
   const whole = makeWhole(texts[0]!);
@@ -47,7 +47,7 @@ describe("a piece that inflates to more than the record says", () => {
 });
 
 describe("a bundle", () => {
-  it("gives the texts before one that is twice as long", () => {
+  it("returns the texts before a text that is twice as long", () => {
     const few = Array.from({ length: FOLD - 2 }, (_, index) => `addition ${index}`);
     const { texts, pieces } = bundled(...few, messages(38_000).next().value.toUpperCase());
     for (const number of [2, FOLD - 1, FOLD]) {

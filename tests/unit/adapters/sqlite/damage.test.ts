@@ -6,7 +6,7 @@ import { findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { draft, fullDraft } from "../../../../conformance/drafts.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter } from "./support.js";
 
-/** A closed store with checkpoints c1 … of task t, and an intact one of task u. */
+/** Makes a closed store with checkpoints c1 … of task t and an intact checkpoint of task u. */
 async function closedStore(count: number, payloadBytes = 10) {
   const { adapter, path } = await newStore({ durability: "normal" });
   for (let number = 1; number <= count; number++) {
@@ -24,7 +24,7 @@ function alter(path: string, ...statements: string[]): void {
   database.close();
 }
 
-/** The page numbers of a table or index: of its leaves, its overflow pages, or all. */
+/** Returns the page numbers of a table or index: leaves, overflow pages, or all. */
 function pagesOf(path: string, name: string, kind?: "leaf" | "overflow"): number[] {
   const database = new Database(path);
   const pages = database
@@ -48,7 +48,7 @@ describe("payloads", () => {
   it("are not read by lists, tasks, status changes and conditions", async () => {
     const path = await closedStore(3);
     const adapter = openAdapter({ path });
-    // If it was prepared before, the statement would fail now; afterwards it couldn't be prepared.
+    // A statement that was prepared before would fail now, and a new one couldn't be prepared.
     await listed(adapter);
     alter(path, "DROP TABLE waymark_payloads");
     expect(await listed(adapter)).toEqual(["c3", "c2", "c1"]);
@@ -84,7 +84,7 @@ describe("payloads", () => {
       "DELETE FROM waymark_payloads WHERE number = 1",
       "UPDATE waymark_payloads SET body = body || 'é' WHERE number = 2",
       "UPDATE waymark_payloads SET body = x'00' WHERE number = 3",
-      // The newest of all, so that its number might be used again.
+      // The checkpoint is the newest of all, so that its sequence might be used again.
       "DELETE FROM waymark_payloads WHERE number = 4",
     );
     const adapter = openAdapter({ path });
@@ -189,7 +189,7 @@ describe("damaged pages", () => {
 
   it("that give rows out of order end a listing with a typed error instead of continuing forever", async () => {
     const path = await closedStore(6);
-    // JavaScript can't tell these apart.
+    // JavaScript can't distinguish these numbers.
     alter(path, "UPDATE waymark_checkpoints SET sequence = 9223372036854775800 + sequence WHERE task_id = 't'");
     await expect(idsOf(openAdapter({ path }).read({ taskId: "t", order: "newest" }))).rejects.toThrow(/out of order/);
   });

@@ -1,4 +1,4 @@
-// verify and repair while the file system fails, at each of their calls.
+// Tests verify and repair while each of their file system calls fails.
 import { afterEach, expect, it, vi } from "vitest";
 import { CheckpointError } from "waymark";
 import type { SqliteAdapter } from "waymark/adapters/sqlite";
@@ -17,7 +17,7 @@ afterEach(() => arm(0));
 async function storeWithDamage() {
   const { adapter, path } = await newStore({ durability: "normal" });
   for (const id of ["c1", "c2"]) await adapter.append(draft("t", id));
-  // Open until the end of the test, so that the log stays.
+  // The adapter stays open until the end of the test, so that the log stays.
   connect(path).exec("UPDATE waymark_checkpoints SET label = 'damaged' WHERE id = 'c1'");
   await adapter.close();
   return path;

@@ -18,7 +18,7 @@ import {
   spyingDriver,
 } from "./support.js";
 
-/** Stores of one file, whose writes stay in the log until the end of the test. */
+/** Opens stores on one file. Their writes stay in the log until the end of the test. */
 const options = { durability: "normal" } as const;
 
 function rows(path: string, table: string): unknown {
@@ -26,7 +26,7 @@ function rows(path: string, table: string): unknown {
 }
 
 describe("a history of states that grow", () => {
-  it("takes no more space than its last states if each one replaces the one before", async () => {
+  it("takes no more space than its last states if each one replaces the previous one", async () => {
     const { adapter, path } = await newStore(options);
     const last = await saveReplacing(adapter, 200);
     expect(payloadBytes(path)).toBeLessThan(1.5 * last.length);

@@ -7,7 +7,7 @@ import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { draft } from "../../../../conformance/drafts.js";
 import { connect, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
-/** A store with checkpoint c1 of task t, and a connection that holds its write lock. */
+/** Makes a store with checkpoint c1 of task t, and a connection that holds its write lock. */
 async function lockedStore(options: Parameters<typeof newStore>[0] = {}) {
   const store = await newStore(options);
   await store.adapter.append(draft("t", "c1"));
@@ -27,7 +27,7 @@ it("a database that another process is just creating counts as ours", async () =
       if (made !== undefined || !sql.includes("sqlite_schema")) return;
       const other = openAdapter({ path });
       made = other.append(draft("t", "c1"));
-      // A read that comes after it makes it now.
+      // A read makes the waiting append happen now.
       void other.get("t", "c1");
     },
   });
@@ -36,7 +36,7 @@ it("a database that another process is just creating counts as ours", async () =
 });
 
 describe("a database that another process has locked", () => {
-  it("is waited for, and gives a typed error when the wait times out", async () => {
+  it("is waited for, and causes a typed error when the wait times out", async () => {
     const { adapter, holder } = await lockedStore({ busyTimeoutMs: 20 });
     const refused = adapter.append(draft("t", "c2"));
     await expect(refused).rejects.toThrow(StorageError);
@@ -83,7 +83,7 @@ describe("a database that another process has locked", () => {
           ? adapter.remove("t", "all", condition)
           : adapter.setStatus("t", "c1", { status: "paused" }, condition);
     const refused = expect(writing).rejects.toMatchObject({ code: "LEASE_LOST" });
-    // Anything that the call reads before it has the lock belongs to the first holder.
+    // Before the call has the lock, it reads the first holder's lease.
     for (let turn = 0; turn < 100; turn++) await nextTurn();
     holder.exec("UPDATE waymark_leases SET holder = 'second', token = token + 1; COMMIT");
     await refused;
@@ -188,7 +188,7 @@ describe("calls that wait for a lock", () => {
     await adapter.append(draft("t", "c1"));
     await adapter.close();
     const holder = connect(path);
-    // An exclusive lock keeps readers out too.
+    // An exclusive lock also blocks readers.
     holder.pragma("locking_mode = EXCLUSIVE");
     holder.exec("BEGIN IMMEDIATE");
     let opened = 0;

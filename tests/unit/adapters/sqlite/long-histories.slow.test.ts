@@ -1,11 +1,11 @@
-// Histories of hundreds of states, and of a thousand forks. `npm test` shows the same of short ones.
+// Tests histories of hundreds of states and of a thousand forks. `npm test` tests short histories.
 import { describe, expect, it } from "vitest";
 import { FOLD, PLACES } from "../../../../adapters/sql/history.js";
 import { bodyOf, messages, saveTurns, take } from "../../../support/histories.js";
 import { draft } from "../files/drafts.js";
 import { newStore, openAdapter, payloadBytes, sizeAfterClosing } from "./support.js";
 
-/** Stores of one file, whose writes stay in the log until the end of the test. */
+/** Opens stores on one file. Their writes stay in the log until the end of the test. */
 const options = { durability: "normal" } as const;
 
 describe("a history of states that grow", () => {
@@ -50,7 +50,7 @@ describe("a history of states that grow", () => {
         await adapter.append(draft(task, `c${turn}`, { body: JSON.stringify(all) }));
       }
     }
-    // In one history, each would store its difference from the other: 100 times 25 KB.
+    // In one history, each state would be stored as a difference from the other: 100 times 25 KB.
     expect(await sizeAfterClosing(path, adapter)).toBeLessThan(2 * 450_000);
     expect(await bodyOf(openAdapter({ path }), "b", "c50")).toBe(JSON.stringify(said["b"]));
   });

@@ -12,12 +12,12 @@ import { collect, listed, newStore, openAdapter, spyingDriver } from "./support.
 
 const fixture = (name: string) => fileURLToPath(new URL(`../../../fixtures/${name}`, import.meta.url));
 
-/** Deletes the log, and the shared memory beside it. */
+/** Deletes the log and its shared memory. */
 function removeLog(path: string): void {
   for (const end of ["-wal", "-shm"]) rmSync(`${path}${end}`);
 }
 
-/** The records that a fresh process finds if this one is killed now. */
+/** Returns the records that a new process finds if this process is killed now. */
 async function afterKill(path: string): Promise<string[]> {
   const copy = join(await tempFolder(), "copy.db");
   for (const end of ["", "-wal"]) if (existsSync(`${path}${end}`)) cpSync(`${path}${end}`, `${copy}${end}`);
@@ -27,7 +27,7 @@ async function afterKill(path: string): Promise<string[]> {
   return listed(adapter);
 }
 
-/** A process that saves x-1, x-2 … until it is killed. Resolves once it has saved. */
+/** Starts a process that saves x-1, x-2 … until it is killed. Resolves after its first save. */
 async function otherWriter(path: string): Promise<ChildProcess> {
   const writer = spawn(process.execPath, [fixture("sqlite-append-until-killed.mjs"), path, "x"]);
   onTestFinished(() => void writer.kill("SIGKILL"));
@@ -40,7 +40,7 @@ async function killed(writer: ChildProcess): Promise<void> {
   await once(writer, "exit");
 }
 
-/** better-sqlite3 at another path, which counts as another library in a process. */
+/** Copies better-sqlite3 to another path, so that it counts as another library in a process. */
 async function otherLibrary(): Promise<
   new (
     path: string,

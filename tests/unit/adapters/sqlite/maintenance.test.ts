@@ -1,4 +1,4 @@
-// verify and repair of a database.
+// Tests verify and repair of a database.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { draft } from "../../../../conformance/drafts.js";

@@ -85,7 +85,7 @@ describe("a database that we must not write to", () => {
 
 describe("a failing disk or folder", () => {
   it("is named if the disk is full, and earlier saves are intact", async () => {
-    // A page limit makes SQLite answer as it does on a full disk.
+    // A page limit makes SQLite fail as on a full disk.
     class SmallDisk extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
         super(path, options);
@@ -215,7 +215,7 @@ describe("a new database", () => {
   it("is filled by both of two processes that switch it to the log at the same moment", async () => {
     const { adapter, path } = await newStore({ busyTimeoutMs: 60_000 });
     const other = connect(path);
-    // The lock that the other process holds in the middle of the switch.
+    // This is the lock that the other process holds in the middle of the switch.
     other.exec("BEGIN IMMEDIATE");
     const appended = adapter.append(draft("t", "c1"));
     other.exec("COMMIT");
@@ -258,7 +258,7 @@ function hideFromRequire(name: string): void {
   };
 }
 
-/** The package as npm leaves it if install scripts aren't allowed: without a native build. */
+/** Makes the package lack its native build, as after an npm install without install scripts. */
 async function unbuiltDriver(): Promise<SqliteDriver> {
   const packages = join(await tempFolder(), "node_modules");
   const installed = join(createRequire(import.meta.url).resolve("better-sqlite3/package.json"), "..", "..");

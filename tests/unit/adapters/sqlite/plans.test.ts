@@ -5,7 +5,7 @@ import { collect, connect, newStore, spyingDriver } from "./support.js";
 
 const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
 
-/** Every statement that the adapter makes in a life with some of everything, and SQLite's plan for it. */
+/** Returns every statement that the adapter makes in a life with all kinds of calls, and SQLite's plan for it. */
 async function plansOfALife(): Promise<Map<string, readonly string[]>> {
   const statements = new Set<string>();
   const driver = spyingDriver({ prepared: (sql) => statements.add(sql) });
@@ -59,7 +59,7 @@ describe("query plans", () => {
     const plans = await plansOfALife();
     expect(plans.size).toBeGreaterThan(20);
     const steps = [...plans.values()].flat();
-    // Of recent tasks, the minute of the last wanted one is found, and the tasks since then are sorted.
+    // For recent tasks, the minute of the last wanted task is found, and the tasks since then are sorted.
     const sorts = steps.filter((step) => step.includes("TEMP B-TREE"));
     expect(sorts.length).toBeLessThanOrEqual(2);
     expect(steps.filter((step) => /^SCAN (?!CONSTANT ROW|json_each|\(subquery|asked$)/.test(step))).toEqual([]);

@@ -7,7 +7,7 @@ import { connect, newStore, openAdapter, spyingDriver } from "./support.js";
 const QUERY = { prefix: "q/", dueBy: "2026-01-02T03:04:59.000Z" };
 const LONG_MS = 600_000;
 
-/** A task's checkpoint as a run saves it. */
+/** Makes a task's checkpoint like a run's. */
 function ofRun(taskId: string, id: string, second: number, status: "paused" | "running") {
   const createdAt = new Date(Date.UTC(2026, 0, 2, 3, 4, second)).toISOString();
   return draft(taskId, id, { createdAt, dueAt: createdAt, status });
@@ -84,7 +84,7 @@ it("a task that its holder releases between the two reads of a claim is claimed 
   await adapter.append(ofRun("q/t", "c1", 2, "paused"));
   await adapter.leases.claim("q/t", "another worker", LONG_MS);
   const other = connect(path);
-  // Its lease has expired.
+  // The task's lease has expired.
   other.exec("UPDATE waymark_leases SET renewed_at_ms = 1, expires_at_ms = 2");
   expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 4)).toEqual([{ taskId: "q/t", token: 2 }]);
   other.close();

@@ -316,7 +316,7 @@ describe("an existing store", () => {
     expect(await other.append(draft("t", "c2"))).toBe(2);
   });
 
-  it("is read from a copy with its log if its folder isn't writable; a write says that it is read-only", async () => {
+  it("is read from a copy with its log if its folder isn't writable; a write reports that it is read-only", async () => {
     const folder = await tempFolder();
     const path = join(folder, "checkpoints.db");
     const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
@@ -345,7 +345,7 @@ describe("an existing store", () => {
     expect(readdirSync(folder)).toEqual(files);
   });
 
-  it("is created again if somebody removed it, but not its log", async () => {
+  it("is created again if it was removed without its log", async () => {
     const path = join(await tempFolder(), "checkpoints.db");
     const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
     await once(writer.stdout, "data");

@@ -6,21 +6,21 @@ import type { CorruptRecord, StorageAdapter } from "waymark";
 import { SqliteAdapter, type SqliteAdapterOptions, type SqliteDriver } from "waymark/adapters/sqlite";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-/** An adapter on a database of its own that doesn't exist yet. */
+/** Opens an adapter on a new database that doesn't exist yet. */
 export async function newStore(options: Partial<SqliteAdapterOptions> = {}) {
   const folder = await tempFolder();
   const path = join(folder, "checkpoints.db");
   return { folder, path, adapter: openAdapter({ path, ...options }) };
 }
 
-/** An adapter that is closed when the test is over. */
+/** Opens an adapter, and closes it after the test. */
 export function openAdapter(options: SqliteAdapterOptions): SqliteAdapter {
   const adapter = new SqliteAdapter(options);
   onTestFinished(() => adapter.close());
   return adapter;
 }
 
-/** A connection of another program, closed when the test is over. */
+/** Opens a connection of another program, and closes it after the test. */
 export function connect(path: string): Database.Database {
   const database = new Database(path);
   onTestFinished(() => {
@@ -29,13 +29,13 @@ export function connect(path: string): Database.Database {
   return database;
 }
 
-/** The file's size once the adapter has closed it. */
+/** Returns the file's size after closing the adapter. */
 export async function sizeAfterClosing(path: string, adapter: StorageAdapter): Promise<number> {
   await adapter.close();
   return statSync(path).size;
 }
 
-/** Without the checkpoints' rows, which hold no payload. */
+/** Returns the bytes of the payloads, without the checkpoints' rows. */
 export function payloadBytes(path: string): unknown {
   return connect(path).prepare("SELECT sum(length(body)) FROM waymark_payloads").pluck().get();
 }
@@ -83,14 +83,14 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-/** The ids in order; `corrupt <id or sequence>` for a corrupt record. */
+/** Returns the ids in order; `corrupt <id or sequence>` for a corrupt record. */
 export async function idsOf(items: AsyncIterable<{ readonly id: string } | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) =>
     "corrupt" in item ? `corrupt ${item.id ?? item.sequence ?? "?"}` : item.id,
   );
 }
 
-/** The ids of all checkpoints of task `t`, newest first. */
+/** Returns the ids of all checkpoints of task `t`, newest first. */
 export function listed(adapter: StorageAdapter): Promise<string[]> {
   return idsOf(adapter.list({ taskId: "t", order: "newest" }));
 }

@@ -1,4 +1,4 @@
-// Syncs of the log off the event loop, and the thread that copies it into the database.
+// Tests syncs of the log off the event loop, and the thread that copies the log into the database.
 import { createCipheriv } from "node:crypto";
 import { once } from "node:events";
 import type * as fs from "node:fs";
@@ -12,7 +12,7 @@ import { record } from "../../../../conformance/records.js";
 import { draft } from "../files/drafts.js";
 import { collect, connect, listed, newStore, openAdapter, spyingDriver } from "./support.js";
 
-/** The syncs that wait for `proceed`, while `isHeld`; and the number of those that have begun. */
+/** The syncs that wait for `proceed` while `isHeld` is true, and the number of syncs that have begun. */
 const syncs = { isHeld: false, waiting: [] as (() => void)[], begun: 0, error: undefined as Error | undefined };
 const faults = { noThread: false, noLog: false };
 
@@ -114,7 +114,7 @@ describe("a save", () => {
     expect(syncs.begun).toBe(0);
   });
 
-  it("that is repeated is acknowledged after a sync of its own", async () => {
+  it("that is repeated is acknowledged after its own sync", async () => {
     const { adapter } = await storeWith("c1");
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
     expect(syncs.begun).toBe(1);
@@ -174,7 +174,7 @@ describe("a sync that fails", () => {
     },
   );
 
-  it("fails the saves that were committed meanwhile, too: the next sync would succeed without the first one's pages", async () => {
+  it("also fails the saves that were committed meanwhile: the next sync would succeed without the first one's pages", async () => {
     const { adapter, path } = await storeWith("c1");
     // Keeps the log when the adapter closes the database.
     connect(path).prepare("SELECT count(*) FROM waymark_tasks").get();
@@ -204,13 +204,13 @@ describe("a sync that fails", () => {
 });
 
 describe("the log", () => {
-  /** A text of 100,000 characters that nothing compresses. */
+  /** Returns an incompressible text of 100,000 characters. */
   function noise(seed: string): string {
     const stream = createCipheriv("aes-128-ctr", Buffer.alloc(16, seed), Buffer.alloc(16));
     return JSON.stringify(stream.update(Buffer.alloc(75_000)).toString("base64"));
   }
 
-  /** Saves in many tasks at once, each one after another. */
+  /** Saves to many tasks at once, in each task one after another. */
   async function saveSteadily(adapter: SqliteAdapter, saves: number, seen: () => void) {
     const inTask = async (taskId: string) => {
       for (let number = 0; number < saves; number++) {
@@ -227,7 +227,7 @@ describe("the log", () => {
     await saveSteadily(adapter, 40, () => {
       largest = Math.max(largest, statSync(`${path}-wal`).size);
     });
-    // Some 50 MB were written. What is committed while the thread copies goes beyond it.
+    // Some 50 MB were written. Commits during the copy make the log longer.
     expect(statSync(path).size).toBeGreaterThan(25_000_000);
     expect(largest).toBeLessThan(2 * FULL_AT_PAGES * 4120);
     await adapter.close();
@@ -247,7 +247,7 @@ describe("the log", () => {
   });
 });
 
-it("a log that can't be opened beside the database is synced by each commit, and a warning says why", async () => {
+it("a log that can't be opened beside the database is synced by each commit, and a warning reports why", async () => {
   faults.noLog = true;
   const warned = once(process, "warning");
   const connections = new Set<Database.Database>();
