@@ -55,7 +55,7 @@ function refusal(error) {
   return code;
 }
 
-/** A call, and what it changes in {@link stored}. @param {string} id @returns {[string, ...unknown[]]} */
+/** Chooses a call, and makes its change in {@link stored}. @param {string} id @returns {[string, ...unknown[]]} */
 function choose(id) {
   if (random(10) === 0) {
     if (log && random(2) === 0) return ["log.append", "shared", [record(id, "event")]];

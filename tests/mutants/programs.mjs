@@ -1,6 +1,6 @@
 // @ts-check
-// node programs.mjs <number> <seed> [<kind of storage>]: random programs in one process, in memory or on a storage with files.
-// Without a test runner, which takes longer to start than most mutants take to be found.
+// node programs.mjs [<number> <seed> [<kind of storage>]]: runs random programs in one process, in memory or on a storage
+// with files. It uses no test runner, because starting one takes longer than finding most mutants.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
