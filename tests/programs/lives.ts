@@ -19,7 +19,7 @@ import { changed, eventNames, type Program } from "./program.js";
 import { contest, isCancelled, offerToWorkers, rob } from "./rivals.js";
 import type { Seen } from "./seen.js";
 import { historyViolations, storedViolations } from "./stored.js";
-import { viewViolations } from "./views.js";
+import { viewViolations, waitViolations } from "./views.js";
 import { isPlanned, type ProgramState } from "./walk.js";
 import { workOn } from "./work-on.js";
 
@@ -31,6 +31,8 @@ const MAX_LIVES = 200;
 const STUCK_AFTER = 4;
 /** The time within which a run notices that its task was cancelled. */
 const NOTICED_AFTER_MS = 15_000;
+/** By then, a wait is shown, and a run that only waits is suspended. Its answer comes later. */
+const SHOWN_AFTER_MS = 10_000;
 /** The longest simulated time of a life. No program waits for this long. */
 const LONGEST_LIFE_MS = 60_000;
 const LONGEST_CASE_S = 1000;
@@ -249,6 +251,7 @@ export class Execution {
           if (fault?.how === "robbed" && isFirst) void rob(this.#recorded, of);
           else {
             const isLate = isFirst && at % 3 === 0;
+            if (isLate && fault === undefined) void this.#watchWait(of, wait.title, isWorked);
             void this.#events.answer(manager, of, wait, place.generationOf(of), { isWorked, isLate });
           }
         },
@@ -340,6 +343,14 @@ export class Execution {
     else if (change !== undefined) this.seen.push(change);
     // A rewound task may have another version.
     if (life.first === "rewind") this.#begun.delete(task);
+  }
+
+  /** Checks a wait that lasts for long. */
+  async #watchWait(task: string, title: string, isWorked: boolean): Promise<void> {
+    const since = this.seen.length;
+    await this.#pause(SHOWN_AFTER_MS);
+    const seen = this.seen.slice(since);
+    this.violations.push(...(await waitViolations(this.#manager, task, title, isWorked, seen)));
   }
 
   #pause(ms: number): Promise<void> {

@@ -71,6 +71,34 @@ export async function viewViolations(
   return violations;
 }
 
+/**
+ * What is wrong with a wait that has lasted for seconds: it must be shown, and a worker must have suspended a run that only
+ * waits.
+ *
+ * @param since - What was noted since the wait began.
+ */
+export async function waitViolations(
+  manager: CheckpointManager,
+  task: string,
+  title: string,
+  isWorked: boolean,
+  since: readonly Seen[],
+): Promise<readonly string[]> {
+  const hasEnded = since.some((line) => {
+    if (!("task" in line) || line.task !== task) return false;
+    if (line.is === "got" || line.is === "refused") return line.title === title;
+    return ["threw", "returned", "next", "stopped", "ended"].includes(line.is);
+  });
+  const newest = hasEnded ? undefined : await manager.latest(task);
+  const run = newest && (await readRun(manager, newest));
+  if (newest === undefined || run === undefined) return [];
+  const open = run.steps.filter(({ status }) => status === "started");
+  const shown = open.some((step) => step.waitsFor === "event" && stepTitle(step.name, step.occurrence) === title);
+  if (!shown) return [`${task} waits in ${title}, and shows ${open.map(describe)}`];
+  const onlyWaits = open.every(({ waitsFor }) => waitsFor !== undefined);
+  return isWorked && onlyWaits && newest.status !== "paused" ? [`${task} only waits, and wasn't suspended`] : [];
+}
+
 /** Returns the last step that has ended since a checkpoint and hasn't restarted, then the running steps. */
 function lastOf(steps: readonly ViewedStep[], { sequence: since }: CheckpointSummary): readonly ViewedStep[] {
   const shown = steps.filter(({ step, sequence }) => sequence > since && step.status !== "saved");
