@@ -270,7 +270,7 @@ describe("a gate that fails", () => {
 
     const late = await executor.execute(document);
     expect([late.success, late.fixAttempts, coder.calls]).toEqual([false, 0, 1]);
-    expect(late.error).toMatch(/^Gate 2 timed out, .* \(--gate-timeout\), or leave it out \(--skip 2\)$/);
+    expect(late.error).toMatch(/^Gate 2 timed out; .* \(--gate-timeout\), or leave it out \(--skip 2\)$/);
     await session.write("ready");
     expect(await executor.execute(document)).toMatchObject({ success: true, fixAttempts: 0 });
     expect(coder.calls).toBe(1);
