@@ -205,13 +205,18 @@ class RunCalls implements Calls {
       (error: unknown) => {
         if (isPlanned(error) && error instanceof Error) {
           this.#errors.set(error, title);
-          this.note({ is: "got", title, kind, value: error.message, isError: true, error: shapeOf(error) });
+          const shape = shapeOf(error);
+          this.note({ is: "got", title, kind, value: error.message, isError: true, error: shape });
+          if (!ERROR_KINDS.some((thrown) => shapeOf(plannedError(thrown, error.message)) === shape))
+            this.#world.note({ is: "surprised", task: this.#where.task, error: `${shape}, which no step threw` });
         } else this.note({ is: "refused", title, isStopped: !(error instanceof TypeError) });
         throw error;
       },
     );
   }
 }
+
+const ERROR_KINDS: readonly ErrorKind[] = ["plain", "detailed", "timeout", "several"];
 
 /** Returns an error like those of libraries, with a property that can't be stored. */
 function plannedError(kind: ErrorKind, message: string): Error {
@@ -231,7 +236,8 @@ function shapeOf(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
   const { name, message, cause } = error;
   const errors = error instanceof AggregateError ? error.errors.map(shapeOf) : [];
-  const properties = { code: Reflect.get(error, "code"), details: Reflect.get(error, "details") };
+  const own = (key: string) => Object.getOwnPropertyDescriptor(error, key)?.value;
+  const properties = { code: own("code"), details: own("details") };
   return JSON.stringify([name, message, properties, cause === undefined ? "" : shapeOf(cause), ...errors]);
 }
 
