@@ -29,7 +29,7 @@ for (const { what, asked } of deeds) {
 
 const begun = (lines: string[]) => lines.flatMap((line) => /^begins (.*)/.exec(line)?.[1] ?? []).join(", ");
 const findings = {
-  "Everything was done once: the ledger recognized the key of the mail that was requested twice.":
+  "Everything was done once: the ledger knew the key of the mail that was requested twice.":
     deeds.map(({ asked }) => asked).join() === "1,2,1,1" && new Set(deeds.map(({ what }) => what)).size === 3,
   "No recorded step ran again: only the killed mail step began twice.":
     begun([...killed, ...resumed]) === "model, find_order c1, model, reorder c2, mail c3, mail c3, model",

@@ -32,7 +32,7 @@ export async function check(manager: CheckpointManager, taskId: string, run: Dem
     },
     {
       isTrue: twice.every((step) => step === killed.stepUnderWay || step === stopped.stepUnderWay),
-      says: `Only steps ${twice.join(" and ")} were done twice: they were running at the kill and at the stop.`,
+      says: `Only steps ${twice.join(" and ")} were done twice: they ran at the kill and at the stop.`,
     },
     {
       isTrue: isRefused && isDeepStrictEqual(newest?.state, stored),
