@@ -49,7 +49,7 @@ try {
   execFileSync("git", ["clone", "--quiet", root, clone]);
   execFileSync("git", ["clone", "--quiet", root, ltsClone]);
   await runSteps([
-    // The tests need the tools, and both installations compile better-sqlite3, so these run one after another.
+    // The tests need the tools, so they wait for a missing one. Each installation compiles better-sqlite3.
     ...(tools.length > 0 ? [[...tools, newestNode], readmeTests] : [[readmeTests, newestNode]]),
     [
       { name: "the README's main job", command: "npm start", cwd: clone },
