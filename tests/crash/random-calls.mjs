@@ -25,14 +25,15 @@ function random(below) {
 }
 
 const leased = new LeasedCalls(storage, [...TASKS, "shared"], { random, record, draft });
-/** @type {Map<string, { id: string, body: string }[]>} */
+/** @type {Map<string, { id: string, body: string, isTransient: boolean }[]>} */
 const stored = new Map(TASKS.map((taskId) => [taskId, []]));
 /** The events of each task. @type {Map<string, ReturnType<typeof record>[]>} */
 const events = new Map(TASKS.map((taskId) => [taskId, []]));
 for (const taskId of TASKS) {
   for await (const found of storage.read({ taskId, order: "oldest" })) {
     if ("reason" in found) throw new Error(`${taskId} ${found.id}: ${found.reason}`);
-    stored.get(taskId)?.push({ id: found.id, body: String(found.payload.body) });
+    const isTransient = found.metadata?.waymark?.transient === true;
+    stored.get(taskId)?.push({ id: found.id, body: String(found.payload.body), isTransient });
   }
 }
 for (let step = 0; ; step++) {
@@ -45,7 +46,7 @@ for (let step = 0; ; step++) {
   const [method, ...args] = call;
   const [owner, verb] = method.startsWith("log.") ? [log, method.slice("log.".length)] : [storage, method];
   const result = await Reflect.apply(owner[verb], owner, args).catch(refusal);
-  writeSync(1, `${JSON.stringify({ result })}\n`);
+  writeSync(1, `${JSON.stringify({ result: result ?? null })}\n`);
 }
 
 /** Returns the code of a refused condition. @param {unknown} error */
@@ -72,19 +73,24 @@ function chooseCall(taskId, id) {
   const at = random(Math.max(1, kept.length));
   const found = kept[at];
   if (kind < 70 || found === undefined) {
-    const body = next(kept.at(-1)?.body);
-    kept.push({ id, body });
-    return ["append", draft(taskId, id, body)];
+    const newest = kept.at(-1);
+    const body = next(newest?.body);
+    const isTransient = !losesFiles && random(4) === 0;
+    const replaces = isTransient && newest?.isTransient ? newest.id : undefined;
+    if (replaces !== undefined) kept.pop();
+    kept.push({ id, body, isTransient });
+    const metadata = isTransient && { metadata: { waymark: { transient: true, ...(replaces && { replaces }) } } };
+    return ["append", { ...draft(taskId, id, body), ...metadata }, {}, { ...(replaces && { replaces }) }];
   }
   if (kind < 78) {
     const other = TASKS.find((own) => own !== taskId) ?? "";
-    stored.get(other)?.push({ id, body: found.body });
+    stored.get(other)?.push({ id, body: found.body, isTransient: false });
     return ["append", draft(other, id, found.body), {}, { sharesWith: { taskId, id: found.id } }];
   }
   if (kind < 84) {
     const { payload } = draft(taskId, found.id, JSON.stringify({ replaced: found.body }));
     const { sha256 } = draft(taskId, found.id, found.body).payload;
-    kept[at] = { id: found.id, body: payload.body };
+    kept[at] = { ...found, body: payload.body };
     return ["replacePayload", taskId, found.id, payload, sha256];
   }
   if (kind === 98 && storage.removePrefix) {
@@ -116,7 +122,7 @@ function chooseLogCall(taskId, id) {
   sent.push(...records.filter((one) => one.kind === "event"));
   if (kind < 35) {
     const body = next(kept.at(-1)?.body);
-    kept.push({ id, body });
+    kept.push({ id, body, isTransient: false });
     return ["append", draft(taskId, id, body), {}, { records }];
   }
   const newest = kept.at(-1);
@@ -124,7 +130,8 @@ function chooseLogCall(taskId, id) {
     const status = random(2) === 0 ? "paused" : "running";
     return ["setStatus", taskId, newest.id, { status }, {}, { records }];
   }
-  return ["log.append", taskId, records, condition(), { lazy: random(3) === 0 }];
+  const dueAt = random(6) === 0 ? "2026-02-01T00:00:00.000Z" : undefined;
+  return ["log.append", taskId, records, condition(), { lazy: random(3) === 0, ...(dueAt && { dueAt }) }];
 }
 
 /** Returns a condition that a model with other sequences also refuses. */

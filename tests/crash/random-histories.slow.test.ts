@@ -39,10 +39,10 @@ it(`postgres: tasks keep what they have, whenever their processes are killed (WA
   await killAtRandom(place, () => openAdapter(place));
 });
 
-/** A call, and the code of its error if it was refused. */
+/** A call and its result: see {@link comparable}. */
 interface DoneCall {
   readonly call: Call;
-  readonly refusal: string | undefined;
+  readonly result: unknown;
 }
 
 /** The calls of a killed process. */
@@ -70,9 +70,9 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
     const storage = recorded(open(), histories, `reader-${kill}`);
     for (const [at, { done, begun }] of ended.entries()) {
       const tasks = ["one", "two"].map((own) => `${PROCESSES[at]}-${own}`);
-      for (const { call, refusal } of done) expect([await performOn(model, call), call]).toEqual([refusal, call]);
+      for (const { call, result } of done) expect([await performOn(model, call), call]).toEqual([result, call]);
       calls += done.length;
-      refused += done.filter(({ refusal }) => refusal !== undefined).length;
+      refused += done.filter(({ result }) => isRefusal(result)).length;
       const found = await readTasks(storage, tasks, storage.log);
       const readModel = () => readTasks(model, tasks, storage.log && model.log);
       // The interrupted call was made completely or not at all.
@@ -112,7 +112,7 @@ async function runUntilKilled(
     if (!("result" in read)) begun = read;
     else if (begun !== undefined) {
       const id = findSharedId(begun);
-      if (id === undefined) done.push({ call: begun, refusal: refusalIn(read.result) });
+      if (id === undefined) done.push({ call: begun, result: comparable(begun, read.result) });
       else shared.set(id, Number(read.result));
       begun = undefined;
     }
@@ -123,17 +123,23 @@ async function runUntilKilled(
   return { done, begun: begun !== undefined && findSharedId(begun) === undefined ? begun : undefined };
 }
 
-/** Makes a call on the model. Returns the code of its error if it is refused. */
-async function performOn(model: StorageAdapter, call: Call): Promise<string | undefined> {
+/** Makes a call on the model. */
+async function performOn(model: StorageAdapter, call: Call): Promise<unknown> {
   return perform(model, call).then(
-    () => undefined,
-    (error: unknown) => refusalIn(error instanceof CheckpointError ? error.code : undefined) ?? Promise.reject(error),
+    (result) => comparable(call, result),
+    (error: unknown) =>
+      error instanceof CheckpointError && isRefusal(error.code) ? error.code : Promise.reject(error),
   );
 }
 
-/** Returns the result if it is the code of a refused condition. */
-function refusalIn(result: unknown): string | undefined {
-  return result === "CHECKPOINT_CONFLICT" || result === "LEASE_LOST" ? result : undefined;
+/** Returns a call's result, or the code of its refusal. Leaves out sequences, which may have gaps. */
+function comparable([method]: Call, result: unknown): unknown {
+  const isSequence = typeof result === "number" && (method === "append" || method === "log.append");
+  return isSequence ? "sequence" : (result ?? null);
+}
+
+function isRefusal(result: unknown): boolean {
+  return result === "CHECKPOINT_CONFLICT" || result === "LEASE_LOST";
 }
 
 /** Returns the id of the item that a call appends to the shared task; `undefined` for another task. */
@@ -142,13 +148,20 @@ function findSharedId(call: Call): string | undefined {
   return call[0] === "append" && call[1].taskId === "shared" ? call[1].id : undefined;
 }
 
-/** Reads all records and checkpoints of the tasks in order, without sequences, which may have gaps. */
+/** Reads all records and checkpoints of the tasks in order, and the tasks' rows, without sequences, which may have gaps. */
 async function readTasks(
   storage: StorageAdapter,
   tasks: readonly string[],
   log: StorageAdapter["log"],
 ): Promise<unknown[]> {
   const all: unknown[] = [];
+  for await (const task of storage.tasks({ order: "taskId" })) {
+    if (isCorrupt(task)) all.push(task.reason);
+    if (isCorrupt(task) || !tasks.includes(task.taskId)) continue;
+    const { taskId, count, newest, last, dueAt, removedUpTo } = task;
+    all.push({ taskId, count, newest: newest && [newest.id, newest.status], last: last && [last.kind, last.name] });
+    all.push({ taskId, dueAt, isRemoved: removedUpTo !== undefined });
+  }
   for (const taskId of tasks) {
     for await (const one of storage.read({ taskId, order: "oldest" })) {
       all.push(isCorrupt(one) ? one.reason : [one.id, one.status, one.payload.sha256, one.payload.body]);

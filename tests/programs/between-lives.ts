@@ -21,6 +21,7 @@ export async function changeBetween(
   // Half of the chosen records are near the end, where a run may have failed.
   const chosen = at % 2 === 0 ? records[at % records.length] : records.at(-1 - (at % 3));
   if (chosen === undefined) return undefined;
+  const events = (await manager.events(task)).map(({ id }) => id);
   try {
     if (first === "retry") return await retry(manager, task, at);
     if (first === "refuse") return await refuse(manager, task, at % 2 === 0);
@@ -28,6 +29,9 @@ export async function changeBetween(
     const point = await pointAt(manager, task, chosen);
     if (first === "fork") await manager.fork(task, chosen.sequence, branch);
     else await manager.rewind(task, chosen.sequence);
+    const copied = new Set((await manager.events(branch)).map(({ id }) => id));
+    const missing = events.filter((id) => !copied.has(id));
+    if (missing.length > 0) return `${branch} branched off ${task} without its events ${missing}`;
     return await noteBranch(manager, task, branch, point);
   } catch (error) {
     // A task may have only events, and a cancelled task stays cancelled.
@@ -37,7 +41,7 @@ export async function changeBetween(
 }
 
 /** If the run has failed, drops its results, starting with one of its steps. */
-async function retry(manager: CheckpointManager, task: string, at: number): Promise<Seen | undefined> {
+async function retry(manager: CheckpointManager, task: string, at: number): Promise<Seen | string | undefined> {
   const newest = await manager.latest(task);
   const run = newest && (await readRun(manager, newest));
   const ended = run?.steps.filter(({ status }) => status === "completed" || status === "failed") ?? [];
@@ -45,6 +49,8 @@ async function retry(manager: CheckpointManager, task: string, at: number): Prom
   if (newest?.status !== "failed" || run === undefined || step === undefined) return undefined;
   const from = stepTitle(step.name, step.occurrence);
   await manager.retry(task, { from });
+  const { error } = (await manager.latest(task)) ?? {};
+  if (error?.message !== newest.error?.message) return `${task} was retried, and shows the error ${error?.message}`;
   return { is: "dropped", task, generation: run.generation, at: turnIn(newest.state), from };
 }
 

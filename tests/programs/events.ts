@@ -1,5 +1,5 @@
 // Sends the events of a program in one process.
-import type { CheckpointManager, Runtime } from "waymark";
+import { CheckpointError, type CheckpointManager, type Runtime } from "waymark";
 import { parseRunKey, stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
 import type { Sending } from "./cases.js";
@@ -7,6 +7,8 @@ import type { EventValue } from "./execute.js";
 import type { Seen, WaitPlace } from "./seen.js";
 import { isLine } from "./seen-lives.js";
 
+/** The sender of the events that don't answer a wait. */
+const SENDER = "sender";
 /** By then, a run has renewed its lease. */
 const RENEWED_AFTER_MS = 11_000;
 
@@ -34,7 +36,7 @@ export class EventSender {
     const value: EventValue = { id: `sent-${this.#sent}`, isBad };
     this.#seen.push({ is: "sent", task, event, id: value.id, isBad });
     for (let copy = 0; copy < copies; copy++)
-      await this.#manager.send(task, event, value, { id: value.id, force: true });
+      await this.#manager.send(task, event, value, { id: value.id, by: SENDER, force: true });
     if (!isBad) this.#noteArrival(task, event, value.id);
   }
 
@@ -79,13 +81,33 @@ export class EventSender {
       // A failed write is tried once more. The life may also have ended, so that its manager is closed.
       const stored = await send()
         .catch(send)
-        .catch(() => undefined);
+        .catch((error: unknown) => {
+          if (!(error instanceof CheckpointError)) this.#seen.push({ is: "surprised", task, error: String(error) });
+        });
+      if (stored !== undefined && one.key !== undefined) await this.#answerTwice(by, task, wait.name, one.key);
       if (stored !== undefined && !isBad && one.key === undefined) this.#noteArrival(task, wait.name, id);
     }
   }
 
+  /** Sends another event to a wait that has been answered, which must be refused. */
+  async #answerTwice(manager: CheckpointManager, task: string, name: string, wait: string): Promise<void> {
+    const answered = manager.send(task, name, { id: "twice", isBad: false }, { id: `twice-${this.#sent}`, wait });
+    const end = await answered.then(
+      () => "stored",
+      () => undefined,
+    );
+    if (end === "stored") this.#seen.push({ is: "surprised", task, error: `the wait ${wait} was answered twice` });
+  }
+
   #noteArrival(task: string, event: string, id: string): void {
     this.#seen.push({ is: "arrived", task, event, id, nowMs: this.#runtime.now() });
+  }
+
+  /** Finds events that are listed with another sender. */
+  async findSenderViolations(task: string): Promise<readonly string[]> {
+    const events = await this.#manager.events(task);
+    const wrong = events.filter(({ id, by }) => by !== (id.startsWith("sent-") ? SENDER : undefined));
+    return wrong.map(({ id, by }) => `${task}: event ${id} is listed as sent by ${by}`);
   }
 
   /** Finds events that are listed as if their wait were open although it has ended. */

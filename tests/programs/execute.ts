@@ -8,6 +8,9 @@ import { type Body, type ErrorKind, LEFT, type Part, PLAIN, type Program, type W
 import type { Kind, Seen, SeenInTurn, SeenWhere, WaitPlace } from "./seen.js";
 import { type Calls, isPlanned, type ProgramState, Titles, turnsOf, walkChild, walkTurn } from "./walk.js";
 
+/** How long a long step lasts. */
+export const LONG_STEP_MS = 20;
+
 /** The environment of a run's function. */
 export interface World {
   readonly life: string;
@@ -26,6 +29,8 @@ export interface World {
   note(seen: Seen): void;
   /** Sends an event to a wait. */
   send(task: string, wait: WaitPlace): Promise<void>;
+  /** Resolves at the end of a long step. */
+  lasting(task: string, title: string): Promise<void>;
   /** Called when a wait without a time limit begins. */
   asked(task: string, wait: WaitPlace): void;
 }
@@ -176,9 +181,10 @@ class RunCalls implements Calls {
   /** Runs the function of a step. */
   async #work(title: string, call: StepCall, body: Body, input: number | undefined): Promise<string> {
     const { key, attempt } = call;
-    const { fails, slow, atMostOnce, sends, error, chunks } = body;
+    const { fails, slow, isLong, atMostOnce, sends, error, chunks } = body;
     this.note({ is: "body", title, attempt, key, isOnce: atMostOnce, input });
     for (let turn = 0; turn < slow; turn++) await nextTurn(this.#world.runtime);
+    if (isLong) await this.#world.lasting(this.#run.taskId, title);
     if (sends !== undefined) {
       const wait = { name: sends, title: this.#titles.last("step", sends), at: this.#where.at };
       await this.#world.send(this.#run.taskId, wait);

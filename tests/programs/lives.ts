@@ -12,14 +12,14 @@ import { violationsIn } from "./check.js";
 import { type Disturbed, disturbed, ENDS } from "./disturbed.js";
 import { errorCode } from "./error-code.js";
 import { EventSender } from "./events.js";
-import { executeTurn, type World } from "./execute.js";
+import { executeTurn, LONG_STEP_MS, type World } from "./execute.js";
 import { FollowedTask } from "./followed.js";
 import { misinterpreted } from "./interpret.js";
 import { changed, eventNames, type Program } from "./program.js";
 import { contest, isCancelled, offerToWorkers, rob } from "./rivals.js";
 import type { Seen } from "./seen.js";
 import { historyViolations, storedViolations } from "./stored.js";
-import { viewViolations, waitViolations } from "./views.js";
+import { type OpenCall, openViolations, plainViolations, viewViolations } from "./views.js";
 import { isPlanned, type ProgramState } from "./walk.js";
 import { workOn } from "./work-on.js";
 
@@ -131,6 +131,7 @@ export class Execution {
 
   async run(): Promise<void> {
     const forks: string[] = [];
+    this.violations.push(...(await plainViolations(this.#manager, "plain")));
     await this.#untilEnded("t", this.#lives, forks);
     if (this.#forksEnd) await this.#prepare("t", { ...UNDISTURBED, first: "fork", at: LAST_RECORD }, forks);
     for (const fork of forks) await this.#untilEnded(fork, [], []);
@@ -244,6 +245,10 @@ export class Execution {
         isRecorded,
         note,
         send: (of, wait) => this.#events.answerNow(manager, of, wait, place.generationOf(of), isWorked),
+        lasting: (of, title) =>
+          fault === undefined
+            ? this.#watchCall(of, { title, waitsFor: undefined }, LONG_STEP_MS, false)
+            : this.#pause(LONG_STEP_MS),
         asked: (of, wait) => {
           const isFirst = !hasAsked;
           hasAsked = true;
@@ -251,7 +256,8 @@ export class Execution {
           if (fault?.how === "robbed" && isFirst) void rob(this.#recorded, of);
           else {
             const isLate = isFirst && at % 3 === 0;
-            if (isLate && fault === undefined) void this.#watchWait(of, wait.title, isWorked);
+            const call = { title: wait.title, waitsFor: "event" as const };
+            if (isLate && fault === undefined) void this.#watchCall(of, call, SHOWN_AFTER_MS, isWorked);
             void this.#events.answer(manager, of, wait, place.generationOf(of), { isWorked, isLate });
           }
         },
@@ -332,6 +338,7 @@ export class Execution {
 
   async #prepare(task: string, life: Life, forks: string[]): Promise<void> {
     this.violations.push(...(await this.#events.findOpenViolations(task)));
+    this.violations.push(...(await this.#events.findSenderViolations(task)));
     if (task === "t") this.violations.push(...(await this.#events.findReceiptViolations(task)));
     // A task that was only enqueued has no version yet, so nothing would be refused.
     if (life.first === "refuse" && !this.#begun.has(task)) return;
@@ -345,12 +352,12 @@ export class Execution {
     if (life.first === "rewind") this.#begun.delete(task);
   }
 
-  /** Checks a wait that lasts for long. */
-  async #watchWait(task: string, title: string, isWorked: boolean): Promise<void> {
+  /** Checks a call that lasts for at least `ms`. @param isWorked - See {@link openViolations}. */
+  async #watchCall(task: string, call: OpenCall, ms: number, isWorked: boolean): Promise<void> {
     const since = this.seen.length;
-    await this.#pause(SHOWN_AFTER_MS);
+    await this.#pause(ms);
     const seen = this.seen.slice(since);
-    this.violations.push(...(await waitViolations(this.#manager, task, title, isWorked, seen)));
+    this.violations.push(...(await openViolations(this.#manager, task, call, isWorked, seen)));
   }
 
   #pause(ms: number): Promise<void> {

@@ -7,7 +7,7 @@ import { openStorage } from "../chaos/store.js";
 import { recordingLogger } from "../support/recording-logger.js";
 import { disturbed } from "./disturbed.js";
 import { errorCode } from "./error-code.js";
-import { executeTurn, type World } from "./execute.js";
+import { executeTurn, LONG_STEP_MS, type World } from "./execute.js";
 import { openSeen } from "./ledger.js";
 import { CALLED, chance, isOuter, programOf, type Told, WORKED } from "./told.js";
 import { isPlanned, type ProgramState } from "./walk.js";
@@ -127,6 +127,7 @@ function begin({ taskId, signal }: Run): World {
       note(line);
     },
     send: async (task, { name: event }) => note({ is: "asked", task, event }),
+    lasting: () => pause(LONG_STEP_MS),
     asked: (task, { name: event }) => note({ is: "asked", task, event }),
   };
   worlds.set(signal, world);

@@ -9,6 +9,8 @@ export interface Body {
   readonly retries: number;
   /** The number of turns of the event loop that the function takes. */
   readonly slow: number;
+  /** Whether the function takes some milliseconds. */
+  readonly isLong: boolean;
   readonly atMostOnce: boolean;
   readonly hasSchema: boolean;
   /** Whether the step has an `input`, which is the input of the life. */
@@ -89,6 +91,7 @@ const body: fc.Arbitrary<Body> = fc.record({
   fails: fc.constantFrom(0, 0, 0, 0, 0, 1, 2),
   retries: fc.constantFrom(0, 0, 1),
   slow: fc.constantFrom(0, 0, 1, 3),
+  isLong: fc.constantFrom(false, false, false, false, false, true),
   atMostOnce: fc.constantFrom(false, false, false, true),
   hasSchema: fc.constantFrom(false, false, true),
   hasInput: fc.constantFrom(false, false, false, true),
@@ -199,6 +202,7 @@ export const PLAIN: Body = {
   fails: 0,
   retries: 0,
   slow: 0,
+  isLong: false,
   atMostOnce: false,
   hasSchema: false,
   hasInput: false,

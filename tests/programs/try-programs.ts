@@ -2,10 +2,12 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { openStorage } from "waymark/adapters";
 import { cases } from "./cases.js";
+import { leaseCases, leaseViolations } from "./leases.js";
 import { violationsOf } from "./lives.js";
 
 /**
- * Executes random programs in simulated time: in memory, or each on a new store in a folder.
+ * Executes random programs in simulated time: in memory, beside random lives of leases, or each on a new store in a
+ * folder.
  *
  * @param stores - The kind of the stores, as in a storage's URL, and their folder.
  * @throws An error with a case and its violations.
@@ -18,8 +20,16 @@ export async function tryPrograms(
   let opened = 0;
   const check = fc.asyncProperty(cases, async (one) => {
     const storage = stores && openStorage(`${stores.kind}:${join(stores.folder, `store-${++opened}`)}`);
-    const violations = await violationsOf(one, storage).finally(() => storage?.close());
-    if (violations.length > 0) throw new Error(violations.join("\n"));
+    assertNone(await violationsOf(one, storage).finally(() => storage?.close()));
   });
-  await fc.assert(check, { numRuns, seed, endOnFailure: true });
+  const settings = { numRuns, seed, endOnFailure: true };
+  if (stores === undefined) {
+    const checkLease = fc.asyncProperty(leaseCases, async (one) => assertNone(await leaseViolations(one)));
+    await fc.assert(checkLease, settings);
+  }
+  await fc.assert(check, settings);
+}
+
+function assertNone(violations: readonly string[]): void {
+  if (violations.length > 0) throw new Error(violations.join("\n"));
 }

@@ -9,6 +9,12 @@ import { collect } from "../support/collect.js";
 import type { Seen } from "./seen.js";
 import { isLine } from "./seen-lives.js";
 
+/** A step or a wait for an event that has begun. */
+export interface OpenCall {
+  readonly title: string;
+  readonly waitsFor: "event" | undefined;
+}
+
 /** A number of steps below the limit of the views. */
 const FEW_STEPS = 15;
 
@@ -58,6 +64,11 @@ export async function viewViolations(
   const hasFailed = newest.status === "failed" && newest.error?.code !== "RUN_CANCELLED";
   if (hasFailed && threw?.is === "threw" && threw.titles.length > 0 && (!failed || !thrown.includes(failed)))
     violations.push(`${task} is shown to have failed in ${failed}, and threw the errors of ${threw.titles}`);
+  const ended = steps.find(({ step }) => failed !== undefined && stepTitle(step.name, step.occurrence) === failed);
+  const lengthOf = (step: Pick<ViewedStep["step"], "attempts" | "durationMs"> | undefined) =>
+    `${step?.attempts ?? 1} attempts in ${step?.durationMs ?? 0} ms`;
+  if (hasFailed && ended?.step.status === "failed" && lengthOf(run.failedStep) !== lengthOf(ended.step))
+    violations.push(`${task} failed after ${lengthOf(run.failedStep)}, and the step shows ${lengthOf(ended.step)}`);
   if (newest.status !== "completed") return violations;
   if (began !== undefined && run.version !== began.code)
     violations.push(`${task} is shown with the version ${run.version}, not ${began.code}`);
@@ -72,15 +83,16 @@ export async function viewViolations(
 }
 
 /**
- * What is wrong with a wait that has lasted for seconds: it must be shown, and a worker must have suspended a run that only
- * waits.
+ * What is wrong with a step or a wait for an event that has lasted for a while: it must be shown. After seconds, a worker
+ * must have suspended a run that only waits.
  *
- * @param since - What was noted since the wait began.
+ * @param isWorked - Whether a worker must have suspended the run.
+ * @param since - What was noted since the call began.
  */
-export async function waitViolations(
+export async function openViolations(
   manager: CheckpointManager,
   task: string,
-  title: string,
+  { title, waitsFor }: OpenCall,
   isWorked: boolean,
   since: readonly Seen[],
 ): Promise<readonly string[]> {
@@ -93,8 +105,8 @@ export async function waitViolations(
   const run = newest && (await readRun(manager, newest));
   if (newest === undefined || run === undefined) return [];
   const open = run.steps.filter(({ status }) => status === "started");
-  const shown = open.some((step) => step.waitsFor === "event" && stepTitle(step.name, step.occurrence) === title);
-  if (!shown) return [`${task} waits in ${title}, and shows ${open.map(describe)}`];
+  const shown = open.some((step) => step.waitsFor === waitsFor && stepTitle(step.name, step.occurrence) === title);
+  if (!shown) return [`${task} has begun ${title}, and shows ${open.map(describe)}`];
   const onlyWaits = open.every(({ waitsFor }) => waitsFor !== undefined);
   return isWorked && onlyWaits && newest.status !== "paused" ? [`${task} only waits, and wasn't suspended`] : [];
 }
@@ -116,4 +128,12 @@ function titleOf({ step: { name, occurrence } }: ViewedStep): string {
 /** Describes a step without its result and error, which some views don't show. */
 function describe({ result: _result, error: _error, ...step }: ViewedStep["step"]): string {
   return JSON.stringify(step);
+}
+
+/** What is wrong with the events of a task that has saves, but no run. */
+export async function plainViolations(manager: CheckpointManager, task: string): Promise<readonly string[]> {
+  await manager.save(task, { at: 1 });
+  await manager.send(task, "plain", "a value", { id: "plain-1" });
+  const events = (await manager.events(task)).map(({ id, status }) => `${id} ${status}`);
+  return events.join() === "plain-1 pending" ? [] : [`${task} has the events ${events}`];
 }
