@@ -2,6 +2,7 @@ import { setMaxListeners } from "node:events";
 import type { StorageAdapter } from "../contract/adapter.js";
 import { checkTaskId, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import {
+  isError,
   LeaseHeldError,
   LeaseLostError,
   type RunCancelledError,
@@ -204,10 +205,10 @@ export function requireQueue({ queue, name }: StorageAdapter): TaskQueue {
   throw new UnsupportedOperationError(`The ${name} storage has no queue for workers. Nothing was changed.`);
 }
 
-function lostLease(taskId: string, token: number, why: string): LeaseLostError {
+function lostLease(taskId: string, token: number, why: string, cause?: unknown): LeaseLostError {
   return new LeaseLostError(
     `The lease of task ${JSON.stringify(taskId)} under token ${token} is lost: ${why}. Stop this run, and claim the task again.`,
-    { taskId },
+    { taskId, cause },
   );
 }
 
@@ -238,6 +239,8 @@ export class TaskLease implements Lease {
   readonly #endRenewals: () => void;
   readonly #endWatch: () => void;
   #renewing: Promise<void> | undefined;
+  /** The error of the last renewal, if it failed. */
+  #failure: unknown;
   #cancelExpiry: (() => void) | undefined;
   #expiresAtMs = 0;
   token: number;
@@ -254,7 +257,10 @@ export class TaskLease implements Lease {
     setMaxListeners(0, this.signal);
     this.#extendFrom(askedAtMs);
     // If a renewal fails, the lease stays. The next renewal may succeed, or the lease expires.
-    const renew = () => void this.renew().catch(() => undefined);
+    const renew = () =>
+      void this.renew().catch((error: unknown) => {
+        this.#failure = error;
+      });
     this.#endRenewals = repeat(parts.runtime, renew, renewalMs(ttlMs));
     // A cancellation claims the task by force, so the renewal finds that the lease is lost.
     this.#endWatch = watchCancellation(parts, taskId, () => this.token, renew);
@@ -344,6 +350,7 @@ export class TaskLease implements Lease {
 
   #extendFrom(askedAtMs: number): void {
     const { runtime } = this.#parts;
+    this.#failure = undefined;
     this.#cancelExpiry?.();
     this.#expiresAtMs = askedAtMs + this.ttlMs;
     const leftMs = Math.max(0, this.#expiresAtMs - runtime.elapsedMs());
@@ -351,17 +358,18 @@ export class TaskLease implements Lease {
   }
 
   #expire(): void {
-    const expired = () => this.#end("it expired before it was renewed");
+    const expired = () => this.#expired(this.#failure);
     const { runtime } = this.#parts;
     if (runtime.elapsedMs() - this.#expiresAtMs < LATE_MS) {
       expired();
       return;
     }
     this.#cancelExpiry = runtime.setTimeout(expired, renewalMs(this.ttlMs), true);
-    void this.renew().catch(expired);
+    void this.renew().catch((error: unknown) => this.#expired(error));
   }
 
-  #end(why: string): void {
-    this.#lose(lostLease(this.taskId, this.token, why));
+  #expired(failure: unknown): void {
+    const why = isError(failure) ? `. The last renewal failed: ${failure.message.replace(/\.$/, "")}` : "";
+    this.#lose(lostLease(this.taskId, this.token, `it expired before it was renewed${why}`, failure));
   }
 }

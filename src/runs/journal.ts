@@ -343,6 +343,12 @@ export class RunJournal {
         return await write(failures > 0);
       } catch (error) {
         if (!(error instanceof CheckpointError && error.retryable)) throw error;
+        const { taskId } = this.#lease;
+        if (failures === 0)
+          this.#store.options.logger.warn(
+            { taskId, error },
+            `A write of task ${JSON.stringify(taskId)} failed. It is tried again while the lease lasts: ${error.message}`,
+          );
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures, MAX_PAUSE_MS);
         await pause(this.#store.options.runtime, ms, signal);
         if (signal.aborted) throw error;

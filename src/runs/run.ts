@@ -21,6 +21,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   /**
    * Aborts when the run must stop. The reason is a LeaseLostError if the lease is lost; a RunPausedError if
    * `RunOptions.signal` aborts, the process gets a signal or the manager closes; or the error of a save that failed.
+   * Doesn't abort when the run ends otherwise.
    */
   readonly signal: AbortSignal;
 

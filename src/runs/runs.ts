@@ -221,14 +221,15 @@ export class Runs {
     const store = this.#store;
     const lease = options.lease ?? (await this.#claim(taskId, options, stop.signal).catch(throwStop));
     this.#leases.set(taskId, lease);
+    const forget = stop.follow(lease.signal);
     try {
-      stop.follow(lease.signal);
       const state = claimed?.state ?? (await readRunState({ store, taskId, options }).catch(throwStop));
       if (state.isCompleted) return state.result;
       const attempt = new Attempt({ store, fn, lease, stop, state, claimed, parent: parentRun() });
       return await runInCall({ of: this, name: taskId, signal: stop.signal, run: attempt }, () => attempt.run());
     } finally {
       this.#leases.delete(taskId);
+      forget();
       if (options.lease === undefined) await store.release(lease);
     }
   }

@@ -42,8 +42,9 @@ export class StopSignal {
     this.#controller.abort(reason);
   }
 
-  follow(signal: AbortSignal): void {
-    this.#atEnd.push(onAbort(signal, (reason) => this.stop(reason)));
+  /** Stops when the signal aborts. Returns a function that ends this. */
+  follow(signal: AbortSignal): () => void {
+    return onAbort(signal, (reason) => this.stop(reason));
   }
 
   /**

@@ -3,8 +3,10 @@ import { once } from "node:events";
 import { expect, it } from "vitest";
 import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError, StorageError } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { SimulatedRuntime } from "waymark/testing";
 import { deferred } from "../../support/deferred.js";
-import { dyingAfter, managerOn, runOf } from "./run-support.js";
+import { withMembers } from "../../support/with-members.js";
+import { dyingAfter, managerOn, runOf, withWrites } from "./run-support.js";
 
 /** The function of a step that ends when its signal aborts, like `fetch`. */
 async function untilAborted({ signal }: { readonly signal: AbortSignal }): Promise<never> {
@@ -322,6 +324,45 @@ it("a run whose lease is lost stops with the LeaseLostError, and stores nothing 
       { name: "a", status: "completed" },
       { name: "b", status: "started" },
     ],
+  });
+});
+
+it("the signal of a run that has completed doesn't abort", async () => {
+  const { manager } = managerOn();
+  let signal: AbortSignal | undefined;
+  await manager.run("t", (run) => {
+    signal = run.signal;
+  });
+  expect(signal?.aborted).toBe(false);
+});
+
+it("a run whose writes and renewals fail warns at once, and its LeaseLostError has their error", async () => {
+  const runtime = new SimulatedRuntime();
+  const memory = new MemoryAdapter({ runtime });
+  let isFull = false;
+  const full = new StorageError("There is no space left.", { retryable: true });
+  const whileSpace = <Result>(call: () => Promise<Result>) => (isFull ? Promise.reject(full) : call());
+  const storage = withMembers(
+    withWrites(memory, (call) => whileSpace(call)),
+    { leases: withMembers(memory.leases, { renew: (...args) => whileSpace(() => memory.leases.renew(...args)) }) },
+  );
+  const { manager, logger } = managerOn(storage, { runtime });
+  const running = manager.run("t", async (run) => {
+    await run.step("a", () => "a");
+    isFull = true;
+    await run.step("b", () => "b");
+  });
+  const ended = running.catch((error: unknown) => error);
+  await runtime.settle();
+  const failed = 'A write of task "t" failed. It is tried again while the lease lasts: There is no space left.';
+  expect(logger.lines.map(({ message }) => message)).toContain(failed);
+  await runtime.advance(60_000);
+  expect(await ended).toMatchObject({
+    code: "LEASE_LOST",
+    message: expect.stringMatching(
+      /it expired before it was renewed\. The last renewal failed: There is no space left\. Stop/,
+    ),
+    cause: full,
   });
 });
 
