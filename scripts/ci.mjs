@@ -60,12 +60,16 @@ try {
         env: ltsEnv,
       },
     ],
-    {
-      name: `crashes with the SQLite of Node ${NEWEST_LTS_MAJOR}: a tenth of the kills and power losses`,
-      command: "node scripts/crash.mjs --tenth tests/crash/kills.test.ts tests/crash/power-loss.slow.test.ts -t sqlite",
-      cwd: ltsClone,
-      env: { ...ltsEnv, WAYMARK_CRASH_TENTH: "5", WAYMARK_SQLITE_DRIVER: "node:sqlite" },
-    },
+    [
+      {
+        name: `crashes with the SQLite of Node ${NEWEST_LTS_MAJOR}: a tenth of the kills and power losses`,
+        command:
+          "node scripts/crash.mjs --tenth tests/crash/kills.test.ts tests/crash/power-loss.slow.test.ts -t sqlite",
+        cwd: ltsClone,
+        env: { ...ltsEnv, WAYMARK_CRASH_TENTH: "5", WAYMARK_SQLITE_DRIVER: "node:sqlite" },
+      },
+      { name: "the packages: publint, attw, installed elsewhere", command: "npm run package", cwd: clone },
+    ],
     { name: "checks", command: "npm run check -- --after-tests", cwd: clone },
   ]);
 } finally {

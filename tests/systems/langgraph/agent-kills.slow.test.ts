@@ -6,13 +6,15 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { tenth } from "../../crash/extent.js";
 import { converse, ledgerAgent } from "../../fixtures/langgraph/ledger-agent.mjs";
+import { bundled } from "../../support/bundled.mjs";
 import { momentOf } from "../../support/moments.js";
 import { collect } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { Lives } from "./lives.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";
 
-const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/ledger-agent-until-killed.mjs", import.meta.url));
+/** Bundled, because LangGraph takes long to load. */
+const PROGRAM = fileURLToPath(await bundled("tests/fixtures/langgraph/ledger-agent-until-killed.mjs"));
 const KILLS = tenth === undefined ? 50 : 10;
 const TURNS = 8;
 /** A turn prints nine lines, so that a kill falls anywhere in it. */

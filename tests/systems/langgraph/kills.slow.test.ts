@@ -1,11 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
+import { bundled } from "../../support/bundled.mjs";
 import { momentOf } from "../../support/moments.js";
 import { Lives } from "./lives.js";
 import { newPlace } from "./storages.js";
 
-const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/forty-nodes.mjs", import.meta.url));
+/** Bundled, because LangGraph takes long to load. */
+const PROGRAM = fileURLToPath(await bundled("tests/fixtures/langgraph/forty-nodes.mjs"));
 const NODES = 40;
 /**
  * Each life prints one of these numbers of lines, so that a run has some ten lives. Without a wait, more work would be

@@ -3,10 +3,12 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
+import { bundled } from "../../support/bundled.mjs";
 import { collect } from "../../support/postgres.js";
 import { newPlace, type Place, saverOn, threadOf } from "./storages.js";
 
-const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/turn.mjs", import.meta.url));
+/** Bundled, because LangGraph takes long to load. */
+const PROGRAM = fileURLToPath(await bundled("tests/fixtures/langgraph/turn.mjs"));
 
 it.each(["json-file", "task-file", "sqlite", "postgres"] as const)(
   "on %s, of two processes that continue from one checkpoint, the second is refused",
