@@ -77,8 +77,8 @@ function loadFolder(path: string, lock: FolderLock | undefined, isPretty: boolea
   const current = findCurrent(path, lock, stats);
   const folder = current ?? new JsonFolder(path, stats.modified);
   if (lock === undefined) return folder;
-  // Adapters of this process share the folder object, and may differ in `pretty`. Only the lock's holder writes, so the
-  // holder's option is set here.
+  // Adapters of this process share the folder object but may differ in `pretty`. Only the lock's holder writes, so use
+  // its option.
   folder.isPretty = isPretty;
   if (current !== undefined) return folder;
   // If the lock was stolen, this listing may lack the thief's writes.
@@ -176,7 +176,7 @@ class JsonFolder implements LoadedTask {
       this.#byId?.delete(this.#makeFile(name).idName);
       if (at % SLICE === SLICE - 1) await setImmediate();
     }
-    // Tombstones are removed last, so that the numbering is kept as long as a checkpoint is left.
+    // Tombstones are removed last, so a kill can't lose the last sequence while checkpoints remain.
     for (const name of this.#tombstones) if (!tombstones.includes(name)) lock.remove(join(this.path, name));
     // Sync even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(this.path);

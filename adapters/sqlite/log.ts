@@ -73,7 +73,7 @@ const DESCRIBE_BY_RECORDS = `UPDATE waymark_tasks SET (newest_created_at, newest
   SELECT created_at, ${minuteOf("created_at")}, '' FROM waymark_records r WHERE r.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1)
   WHERE task_id = ? AND newest_sequence IS NULL`;
 
-/** The most bytes of a page. */
+/** A page ends once it has this many bytes. */
 const PAGE_BYTES = 256 * 1024;
 /** Numbers above and below every sequence. */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];

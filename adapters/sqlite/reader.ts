@@ -53,6 +53,7 @@ const TASK = `
  * be reported.
  */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
+/** A page ends once it has this many bytes. */
 const PAGE_BYTES = 256 * 1024;
 
 interface ReaderParts {

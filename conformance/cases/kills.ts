@@ -102,7 +102,7 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.survives-kill",
-    promise: "changes a status durably once setStatus has resolved, and is all or nothing before",
+    promise: "makes a status change durable before setStatus resolves, and stores all or nothing of it if killed earlier",
     needs: "durable",
     async run(store) {
       const paused = { status: "paused", error: { message: "killed" } } as const;

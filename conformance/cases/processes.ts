@@ -65,7 +65,7 @@ export const processCases: readonly ConformanceCase[] = [
       }
       for (const rival of rivals) {
         const ids = await listIds(rival.list({ taskId: "t", order: "oldest" }));
-        same(ids.length, 10, `each round MUST store only the winner's checkpoint; it stored ${show(ids)}`);
+        same(ids.length, 10, `each of the 10 rounds MUST store only the winner's checkpoint; stored in all: ${show(ids)}`);
       }
     },
   },

@@ -220,7 +220,7 @@ export class RunJournal {
     await this.append(record, true).catch(() => undefined);
   }
 
-  /** Whether the lease has expired. A step may have blocked the process for that long. */
+  /** Whether the lease has expired. A step that blocks the process also blocks the lease's renewal. */
   get #hasExpired(): boolean {
     const lease = this.#lease;
     // The lease of another copy of this package has only the public members.

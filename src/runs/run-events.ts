@@ -196,7 +196,7 @@ export class RunEvents {
 
   async #readPage(): Promise<boolean> {
     let count = 0;
-    // No event can appear below a record that was stored before this read.
+    // Sequences only grow, so no new event can come before a record that was already stored at this read.
     const lastSequence = this.#lastSequence();
     // Skips a long range of received events.
     const isLong = ([first, last]: readonly [number, number]) => last > this.#readTo && last - first >= PAGE_EVENTS;

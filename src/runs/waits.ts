@@ -85,7 +85,7 @@ export class Waits {
     return this.#over.signal.aborted && error === this.#over.signal.reason;
   }
 
-  /** Call it when a call of the turn has ended. If nothing but waits is under way for a while, the run is suspended. */
+  /** Call this after each of the turn's calls. Suspends the run once it has only waited for a while. */
   suspendSoon(): void {
     const { store, suspend, stop } = this.#parts;
     if (suspend === undefined) return;

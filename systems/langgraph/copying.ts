@@ -220,7 +220,7 @@ async function removeUnlessChanged(storage: StorageAdapter, taskId: string, expe
   try {
     await storage.remove(taskId, "all", { expectedSequence });
   } catch (error) {
-    // Another program writes to this task, so its records stay.
+    // Another program has written to this task since, so its records are kept.
     if (!(error instanceof CheckpointConflictError)) throw error;
   }
 }

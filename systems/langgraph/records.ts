@@ -78,8 +78,8 @@ export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metada
 }
 
 /**
- * The ids of the checkpoints that store its values, of the ancestors that its DeltaChannels need, and of the
- * checkpoints that store those ancestors' values.
+ * Returns the ids that a checkpoint depends on: the checkpoints that store its channel values, the ancestors that its
+ * DeltaChannels need, and the checkpoints that store those ancestors' values.
  */
 export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): string[] {
   const { holders = {}, ancestors = 0 } = readMetadata(checkpoint);

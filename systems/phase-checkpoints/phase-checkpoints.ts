@@ -13,12 +13,12 @@ import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
 import { clearCheckpointRef, setCheckpointRef } from "./seed.js";
 import { CheckpointFolder, type StoredCheckpointFile } from "./storage.js";
 
-/** The answer of `createCheckpoint`: the id and the file's name, or the error. */
+/** The result of `createCheckpoint`: the id and the file's name, or the error. */
 export type CheckpointResult =
   | { readonly ok: true; readonly checkpointId: string; readonly file: string }
   | { readonly ok: false; readonly error: string };
 
-/** The answer of `completeCheckpoint`. */
+/** The result of `completeCheckpoint`. */
 export type CompletionResult = { readonly ok: true } | { readonly ok: false; readonly error: string };
 
 export interface ListCheckpointsOptions extends CheckpointOptions {
@@ -26,7 +26,7 @@ export interface ListCheckpointsOptions extends CheckpointOptions {
   readonly completed?: boolean | undefined;
 }
 
-/** The answer of `cleanupCheckpoints`. */
+/** The result of `cleanupCheckpoints`. */
 export type CleanupAnswer =
   | { readonly deleted: number }
   /** The call failed. Checkpoints deleted before that are gone, the others intact. */

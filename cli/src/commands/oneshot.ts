@@ -44,7 +44,7 @@ export const oneshot: CommandFile = {
       .action(async ({ json = false, dir }) =>
         (await import("../oneshot/features.js")).printFeatures(cli, { json, dir }),
       );
-    // Users mostly omit `run`, so its argument is completed here too, and `waymark oneshot --help` shows its options.
+    // Users usually omit `run`, so its argument is completed here too, and `waymark oneshot --help` shows its options.
     command.argument("[feature]");
     command.configureHelp({
       // Omits --help, which the user has just used, so that the help fits a screen.
