@@ -95,8 +95,8 @@ export function syncFolderSync(path: string): void {
 }
 
 /**
- * The most files that are open at once for a sync. It is far below any system's limit, and more than the four threads
- * on which Node syncs.
+ * How many files may be open at once for a sync. The number is far below any system's limit, and above the four threads
+ * that Node uses for syncs.
  */
 const MAX_OPEN_FILES = 16;
 let openFiles = 0;

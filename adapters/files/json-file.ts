@@ -29,7 +29,7 @@ export interface JsonFileAdapterOptions extends FolderStoreOptions {
 }
 
 const LOG_NAME = "log.jsonl";
-/** The most folders in the cache. A folder of 1,000 checkpoints takes 100 KB. */
+/** How many folders the cache holds. A folder of 1,000 checkpoints takes 100 KB. */
 const MAX_FOLDERS = 1_000;
 
 /**
@@ -137,7 +137,7 @@ class JsonFolder implements LoadedTask {
     return name === undefined ? undefined : this.#makeFile(name);
   }
 
-  /** Applies range, order and `skip` to the names alone, so that only files the query needs are opened. */
+  /** Applies range, order and `skip` to the files' names, so that only files that the query needs are opened. */
   *select({ order, skip = 0, afterSequence, beforeSequence }: RecordQuery): Generator<CheckpointFile, void, void> {
     const names = this.#names;
     const first = afterSequence === undefined ? 0 : countBefore(names, afterSequence + 1);

@@ -72,8 +72,8 @@ export interface FolderStoreOptions {
 /** The default of `lockTimeoutMs`. A dead holder's lock becomes stale in less time. */
 const LOCK_TIMEOUT_MS = 15_000;
 /**
- * The most folders in the cache of those whose names are known to be on the disk. Other folders are synced again before
- * their next write.
+ * How many folders the cache holds whose names are known to be on the disk. Other folders are synced again before their
+ * next write.
  */
 const MAX_KNOWN_FOLDERS = 10_000;
 

@@ -46,7 +46,7 @@ const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newe
   ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_minute = excluded.newest_minute,
     newest_status = ''`;
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at > ?";
-/** Rows with a damaged kind match every selection of kinds, so that they are reported. */
+/** Rows with a damaged kind match every selection of kinds, so that the damage is reported. */
 const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
   AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
 const SELECTED = `task_id = ? AND sequence > ? AND sequence < ? AND kind IN (?, ?, ?, ?, ?) AND (? IS NULL OR name = ?)`;

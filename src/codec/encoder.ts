@@ -15,7 +15,7 @@ const MAX_NESTING = 1000;
 
 /** The options of an {@link Encoder}. */
 export interface EncoderOptions {
-  /** The most UTF-8 bytes the text may have. */
+  /** The text's size limit, in UTF-8. */
   readonly maxBytes: number;
   /** The checkpoint, for messages. */
   readonly owner?: ValueOwner | undefined;

@@ -24,7 +24,7 @@ export interface MakePayloadOptions {
   readonly context: PayloadOwner;
   /** Applied in this order: `[gzip()]`. Default: none. */
   readonly transforms?: readonly Transform[] | undefined;
-  /** The most UTF-8 bytes of JSON, before the transforms. Default 64 MiB. */
+  /** The size limit of the JSON in UTF-8, before the transforms. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
   /** @internal */
   readonly redacted?: RedactedPaths | undefined;

@@ -11,7 +11,7 @@ import { withoutMessage } from "./redacted-paths.js";
 export const TAG = "$waymark";
 
 /**
- * The most levels of JSON that a tag adds around a value inside it. A Map adds three:
+ * A tag adds at most this many levels of JSON around a value inside it. A Map adds three:
  * `{"$waymark":"Map","value":[[key,value]]}`.
  */
 export const LEVELS_OF_A_TAG = 3;

@@ -16,7 +16,7 @@ export function resolvePackage(entry: string): string {
 }
 
 function requireThatFinds(entry: string): NodeJS.Require {
-  // webpack replaces an imported `createRequire` with a function that can't be called, but leaves this form alone.
+  // webpack replaces an imported `createRequire` with a function that can't be called, but doesn't change this form.
   const { createRequire } = process.getBuiltinModule("node:module");
   let failure: unknown;
   for (const file of listOrigins()) {

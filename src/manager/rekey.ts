@@ -70,7 +70,7 @@ interface Renewed {
 }
 
 const MAX_REFUSALS = 100;
-/** The most records, and the most bytes of records, that are stored in one step. Each step rewrites a log on files. */
+/** The limits of one step's records: their number and their bytes. On files, each step rewrites the whole log. */
 const MAX_BATCH = 1000;
 const MAX_BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -233,7 +233,7 @@ async function replaceTogether(storage: StorageAdapter, renewed: readonly Renewe
   }
 }
 
-/** @throws The error, if it doesn't concern this checkpoint or record alone. */
+/** @throws The error, if it concerns more than this checkpoint or record. */
 function refuse({ taskId, id, sequence }: StoredCheckpoint | LogRecord, error: unknown): Refusal {
   const concernsAll = error instanceof KeyUnavailableError || error instanceof StorageError;
   if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;

@@ -72,7 +72,7 @@ export class Poller {
    * Pauses until the storage has probably changed.
    *
    * @param options - `idlePolls`: how many polls in a row have found nothing; `mostMs`: the longest pause.
-   * @returns Whether a change was reported, or the key was woken.
+   * @returns True if a change was reported or the key was woken; false if the pause just ended.
    */
   async pauseForChange(
     signal: AbortSignal,

@@ -148,7 +148,7 @@ export class RecordedTurn {
     return (await this.#listStarts(step)).length;
   }
 
-  /** Whether the step has started, and no end has been recorded since. */
+  /** True if the step has a recorded start without a later recorded end. */
   async wasInterrupted(step: Named): Promise<boolean> {
     const last = (await this.#listStarts(step)).at(-1) ?? 0;
     return last > this.#findEnd(formatStepKey(step.name, step.occurrence, false));

@@ -19,7 +19,7 @@ export interface PendingEvent {
 
 interface TakenEvent extends PendingEvent {
   wait: string | undefined;
-  /** Whether the function has got the event, or a schema has refused it. */
+  /** True once the function has received the event, or a schema has refused it. */
   isSettled: boolean;
 }
 

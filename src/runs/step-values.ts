@@ -8,7 +8,7 @@ import { isError, PayloadTooLargeError, StateNotSerializableError } from "../con
 import type { ResolvedOptions } from "../manager/options.js";
 import { decodeWithSchema, encodeWithSchema, type StateSchema } from "../manager/schema.js";
 
-/** The most causes of an error that are searched for storable parts. */
+/** How many causes of an error are searched for storable parts. */
 const MAX_CAUSES = 10;
 
 /** A step's name, and its title: `model`, `model 2`. */

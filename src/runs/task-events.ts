@@ -177,7 +177,7 @@ export class TaskEvents {
     );
   }
 
-  /** Whether the event of this header has the value, or has lost its value. */
+  /** True if the event of this header has this value. Also true if the event has lost its value. */
   async #isValue({ taskId, sequence }: LogRecord | RecordHeader, value: EncodedState): Promise<boolean> {
     const sent = await this.#readValue(taskId, sequence, "event");
     if (sent === undefined) return true;

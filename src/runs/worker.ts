@@ -50,7 +50,7 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChan
 }
 
 const DEFAULT_MAX_ATTEMPTS = 5;
-/** The most tasks in one claim. Leaves some to other workers. */
+/** A claim takes at most this many tasks, which leaves some to other workers. */
 const MAX_CLAIMED = 16;
 /** The longest pause between two claims. A task may become due by its time, or because its runner died. */
 const POLL_MS = 250;

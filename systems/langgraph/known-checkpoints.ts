@@ -36,7 +36,7 @@ export interface KnownCheckpoint {
   readonly checkpoint: WholeCheckpoint | undefined;
 }
 
-/** The most that all kept checkpoints may take, in characters and bytes. */
+/** The size limit of all kept checkpoints together, in characters and bytes. */
 const MOST = 16 * 1024 * 1024;
 /** The assumed size of a checkpoint without its values. */
 const SIZE_OF_REST = 1000;

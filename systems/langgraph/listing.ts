@@ -33,8 +33,8 @@ export async function* listed(
   /** The summaries of threads that use a DeltaChannel. */
   const summaries = new Map<Thread, KnownSummaries>();
   let last: Thread | undefined;
-  // The records that the previous checkpoint (of thread `last`) was made of. The next checkpoint needs mostly the same
-  // records.
+  // The records that the previous checkpoint (of thread `last`) was made of. The next checkpoint usually needs most of
+  // them.
   const near = new Map<string, SavedCheckpoint>();
   let wanted = limit;
   if (wanted <= 0) return;

@@ -17,7 +17,7 @@ export interface ThreadsQuery {
   readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
   /** Only threads that no program has written to since then. */
   readonly idleSince?: Date | undefined;
-  /** The most threads to return, most recently written first. Default: all. */
+  /** Returns at most this many threads, the most recently written ones. Default: all. */
   readonly limit?: number | undefined;
 }
 

@@ -133,7 +133,7 @@ export class ThreadWriter {
   }
 }
 
-/** The most checkpoints whose first writes are remembered. A run is at most a few checkpoints ahead of its storage. */
+/** How many checkpoints' first writes are remembered. A run is at most a few checkpoints ahead of its storage. */
 const MAX_EARLY = 1_000;
 
 /** A checkpoint's name among those of all threads. */

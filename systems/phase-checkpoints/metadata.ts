@@ -2,7 +2,7 @@ import { decodeJson, encodeJson } from "../../src/codec/json.js";
 import { toFailure } from "../../src/contract/checkpoint.js";
 import { isRecord, UnreadableError } from "../json-object.js";
 
-/** The most bytes that a checkpoint's metadata may take. */
+/** The size limit of a checkpoint's metadata. */
 const MAX_METADATA_BYTES = 64 * 1024 * 1024;
 
 /** A checkpoint's metadata in its file. */

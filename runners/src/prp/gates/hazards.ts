@@ -106,7 +106,7 @@ const WAITS =
 const INSTRUCTS =
   /^(?:echo|printf)\s+(?:-\w+\s+)*["']?[^\p{L}]*(?:manual(?:ly)?\b|by hand\b|please\b|(?:open|visit|navigate|browse|go to|click|press|make sure|look at)\b.|(?:check|verify|confirm|ensure) (?:that|the|in|if)\b)/iu;
 
-/** Whether a gate only prints, and writes files from its own text. */
+/** True if a gate does nothing except print text and write its own text to files. */
 function onlyWrites({ parsed, outcomes }: Gate): boolean {
   let hasText = false;
   const isWriting = ({ command }: Statement): boolean => {
@@ -221,7 +221,7 @@ function hasWork(node: SyntaxNode): boolean {
 const READING =
   /^(?:(?:date|pwd|basename|dirname|whoami|hostname|uname|nproc|cat|head|tail|wc|ls|du|df|stat|tput|grep|egrep|fgrep|rg|sort|uniq|cut|tr|sed|awk|jq|find|echo|printf|expr|bc|seq|id|which|command|realpath|readlink|env|ps|xargs|true|test|\[)(?: |$)|git (?:rev-parse|describe|log|branch|config|status|diff|ls-files|show|tag)\b|\S+ (?:--version|version|-[vV])$)/;
 
-/** Whether a command only lists, and succeeds for any result. */
+/** True if a command only lists or prints, and always succeeds. */
 function listsOnly([name = "", ...args]: readonly string[]): boolean {
   if (name === "gofmt" || name === "goimports") return args.some((arg) => /^-\w*l/.test(arg));
   if (name === "find") return true;
