@@ -430,7 +430,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /**
-   * @internal Runs a write of a file in a task's folder that isn't a checkpoint. It is the last write under the lock.
+   * @internal Writes a file that isn't a checkpoint into a task's folder. This must be the last write under the lock.
    */
   protected writeBeside(_folder: string, _lock: FolderLock, write: () => Promise<void>): Promise<void> {
     return write();

@@ -104,7 +104,7 @@ export class DatabaseFile<Store> {
     return this.#open?.copier?.room;
   }
 
-  /** Call it after each change. @param bytes - The bytes of the change's payloads. */
+  /** Call this after each change. @param bytes - The bytes of the change's payloads. */
   wrote(bytes: number): void {
     this.#open?.copier?.wrote(bytes);
   }
