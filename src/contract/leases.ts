@@ -51,7 +51,7 @@ export interface HeldLease {
   readonly holder: string;
   /** The fencing token: 1, 2, 3 … per task. */
   readonly token: number;
-  /** The time until it expires unless it is renewed, in milliseconds. */
+  /** The time until the lease expires unless it is renewed, in milliseconds. */
   readonly remainingMs: number;
 }
 

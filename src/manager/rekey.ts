@@ -41,11 +41,11 @@ export interface RekeyResult {
   readonly rewritten: number;
   /** Not visited yet. */
   readonly left: number;
-  /** Unchanged, because they already had the current key and transforms. */
+  /** Left unchanged, because they already had the current key and transforms. */
   readonly current: number;
-  /** Unchanged, because no configured key decrypts them, or the storage refused the new payload. */
+  /** Left unchanged, because no configured key decrypts them, or the storage refused the new payload. */
   readonly refused: number;
-  /** Unchanged, because they can't be read. Each was reported as `corrupt`. */
+  /** Left unchanged, because they can't be read. Each was reported as `corrupt`. */
   readonly damaged: number;
   /** The first 100 checkpoints and records that couldn't be rewritten, with the reasons. */
   readonly refusals: readonly {

@@ -132,7 +132,7 @@ export class RunJournal {
     return this.#quickSteps < QUICK.steps || this.#hasExpired;
   }
 
-  /** Call it with the time that a step took, for {@link marksFirst}. */
+  /** Call this with the time that a step took, for {@link marksFirst}. */
   notePace(ms: number): void {
     this.#quickSteps = ms < QUICK.ms ? this.#quickSteps + 1 : 0;
   }

@@ -51,7 +51,7 @@ export class Poller {
     this.#end = [stopListening, stopWatching, () => store.pollers.delete(this)];
   }
 
-  /** Call it before each poll. */
+  /** Call this before each poll. */
   begin(): void {
     this.#begunMs = this.#store.options.runtime.elapsedMs();
     this.#isWoken = false;

@@ -133,7 +133,7 @@ export class RunEvents {
     this.#take(sequence, name, false, event?.wait);
   }
 
-  /** Call it when the function gets the event, or when a schema has refused it. */
+  /** Call this when the function gets the event, or when a schema has refused it. */
   settle(sequence: number): void {
     const taken = this.#taken.get(sequence);
     if (taken !== undefined) taken.isSettled = true;

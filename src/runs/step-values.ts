@@ -37,12 +37,12 @@ export class StepValues {
     return this.#encode(chunk, () => `A chunk ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
   }
 
-  /** Encodes a result with the schema. @throws {StateInvalidError} The schema refuses it. */
+  /** Encodes a result with the schema. @throws {StateInvalidError} The schema refuses the result. */
   checkResult(title: string, result: unknown, schema: StateSchema): unknown {
     return encodeWithSchema(schema, result, `The schema refuses the result ${this.#ofStep(title)}`);
   }
 
-  /** Decodes a stored result. @throws {StateInvalidError} The schema refuses it. */
+  /** Decodes a stored result. @throws {StateInvalidError} The schema refuses the result. */
   decodeStored(title: string, stored: unknown, schema: StateSchema | undefined): unknown {
     if (schema === undefined) return stored;
     return decodeWithSchema(schema, stored, `The schema refuses the recorded result ${this.#ofStep(title)}`);

@@ -74,7 +74,7 @@ export class Waits {
     throw await this.#recordAbort(step, wait, signal?.reason);
   }
 
-  /** Ends the waits under way without recording their ends. Call it once the run's function has ended. */
+  /** Ends the waits under way without recording their ends. Call this once the run's function has ended. */
   end(): void {
     this.#cancelSuspension?.();
     this.#over.abort();
