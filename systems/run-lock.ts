@@ -97,7 +97,7 @@ export class RunLock {
   }
 
   /**
-   * Claims the task for this run, and waits until nothing of a killed run is left. Call it once the run's first
+   * Claims the task for this run, and waits until nothing of a killed run is left. Call this once the run's first
    * checkpoint is saved, before the run starts a command.
    *
    * @param onWait - Called if there is something to wait for.
@@ -115,8 +115,8 @@ export class RunLock {
   release(): void {
     if (this.#writer !== undefined) {
       try {
-        // Removed before it is closed, so that the next run makes a new pipe. A pipe that was not claimed may be
-        // another run's too, so it stays.
+        // The pipe is removed before it is closed, so that the next run makes a new one. A pipe that was not claimed
+        // may also belong to another run, so it stays.
         rmSync(this.#path, { force: true });
       } catch {
         // Then the pipe stays. Nobody holds it, so the next run takes it.
@@ -153,7 +153,7 @@ const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1"
 function failed(path: string, cause: unknown): StorageError {
   return new StorageError(
     `The lock ${path} can't be used: ${mkfifoReason(cause) ?? describeCause(cause)}. Nothing was run, ` +
-      "and no checkpoint was touched. It must be in a folder that you can write, on a disk that takes named pipes.",
+      "and no checkpoint was touched. It must be in a folder that you can write, on a disk that supports named pipes.",
     { cause },
   );
 }

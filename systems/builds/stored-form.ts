@@ -12,7 +12,7 @@ export interface Encoding {
   readonly maxPayloadBytes: number;
 }
 
-/** A checkpoint as its row will hold it. Its values were read once, synchronously. */
+/** A checkpoint as its row will hold it. The caller's values were read once, synchronously. */
 export interface BuildDraft {
   /** If undefined, the store makes a unique one. */
   readonly id: string | undefined;

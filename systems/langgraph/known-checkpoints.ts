@@ -8,9 +8,9 @@ export interface WholeCheckpoint extends SerializedState {
   readonly versions: Readonly<ChannelVersions>;
   /** By channel: the id of the checkpoint that stores its value. */
   readonly holders: ReadonlyMap<string, string>;
-  /** How many ancestors its DeltaChannels need. */
+  /** How many ancestors the checkpoint's DeltaChannels need. */
   readonly ancestors: number;
-  /** The writes on top of it come after this sequence. */
+  /** The checkpoint's writes come after this sequence. */
   readonly writesAfter: number;
   readonly stateVersion: number;
 }

@@ -63,13 +63,13 @@ function whole(
   return { channel, index, value: "tagged" in marked ? { tagged: value } : { json: value } };
 }
 
-/** For a list, its items' JSON without the brackets; any other JSON as it is. */
+/** Removes the brackets of a list's JSON. Returns any other JSON unchanged. */
 function unwrap(json: string): string {
   return json.startsWith("[") ? json.slice(1, -1) : json;
 }
 
 /**
- * Whether `text` is unchanged after parsing and encoding. It isn't if a mark cuts a value in two: `1,2` (the items of
+ * Whether `text` is unchanged after parsing and encoding. False if a mark cuts a value in two: `1,2` (the items of
  * [1, 2]) also begins `1,23`.
  */
 function isStable(text: string): boolean {

@@ -28,15 +28,15 @@ export type DeleteThreadsQuery = Omit<ThreadsQuery, "limit">;
 export interface ThreadSummary {
   readonly id: string;
   /**
-   * `paused`: it waits for an answer. `failed`: a node threw. `running`: it isn't done; a run may be under way, was
-   * killed, or stopped at a breakpoint. `completed`: the graph reached its end.
+   * `paused`: the thread waits for an answer. `failed`: a node threw. `running`: the graph hasn't reached its end. A
+   * run may be under way, was killed, or stopped at a breakpoint. `completed`: the graph reached its end.
    */
   readonly status: CheckpointStatus;
-  /** How many checkpoints it has, including its subgraphs'. */
+  /** How many checkpoints the thread has, including those of its subgraphs. */
   readonly checkpoints: number;
   /**
-   * The bytes of its checkpoints and pending writes. A database stores only the changes between them, so the file may
-   * be far smaller.
+   * The bytes of the thread's checkpoints and pending writes. A database stores only the changes between checkpoints,
+   * so its file may be far smaller.
    */
   readonly bytes: number;
   /** Who made the graph's newest checkpoint: `input`, `loop`, `update` or `fork`. */
@@ -51,7 +51,7 @@ export interface ThreadSummary {
 export interface DeletedThreads {
   /** How many threads were deleted. */
   readonly threads: number;
-  /** How many checkpoints they had, including their subgraphs'. */
+  /** How many checkpoints the deleted threads had, including those of their subgraphs. */
   readonly checkpoints: number;
   /** Threads that matched the query but were kept: a program wrote to them meanwhile, or a runner holds their lease. */
   readonly kept: readonly string[];

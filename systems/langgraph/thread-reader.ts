@@ -306,6 +306,6 @@ function lostPart({ taskId, id }: Pick<CheckpointSummary, "taskId" | "id">, hold
   const part = holder === undefined ? "its history" : `a value stored in checkpoint ${holder}`;
   return new CheckpointCorruptError(
     `Checkpoint ${id} of task ${JSON.stringify(taskId)} has lost ${part}: pruning removed it, or it is damaged. ` +
-      "Nothing was changed; list() gives the intact checkpoints.",
+      "Nothing was changed; list() returns the intact checkpoints.",
   );
 }

@@ -51,8 +51,8 @@ export class ThreadWriter {
       const highestId = end.highestId > id ? end.highestId : id;
       const name = nameCheckpoint(taskId, id);
       const early = this.#early.get(name);
-      // If those writes failed, later ones may have any sequence. Without early ones there is no `await`, so that writes
-      // that are put from now on come after the checkpoint.
+      // If those writes failed, later ones may have any sequence. Without early writes, don't await: writes that are
+      // put from now on must come after the checkpoint.
       const first = early === undefined ? undefined : await early.catch(() => 1);
       const draft = {
         ...{ taskId, id, stage, status },

@@ -16,11 +16,11 @@ export interface StoredMetadata {
 /**
  * Reads the metadata at once, so the caller may change it afterwards.
  *
- * @throws {StateNotSerializableError} A value in it has no stored form: a function, a cycle.
- * @throws {PayloadTooLargeError} It takes more than 64 MiB.
+ * @throws {StateNotSerializableError} A value in the metadata has no stored form: a function, a cycle.
+ * @throws {PayloadTooLargeError} The metadata takes more than 64 MiB.
  */
 export function encodeMetadata(metadata: Readonly<Record<string, unknown>>): StoredMetadata {
-  // Wrapped under its key, so that errors say `$.metadata.onDone`.
+  // The metadata is encoded under the key `metadata`, so that errors say `$.metadata.onDone`.
   const { encoding, text } = encodeJson({ metadata }, MAX_METADATA_BYTES);
   const { metadata: stored }: { readonly metadata: unknown } = JSON.parse(text);
   return encoding === "json" ? { plain: stored } : { plain: toPlain(decode(stored)), tagged: stored };

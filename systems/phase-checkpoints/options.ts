@@ -91,7 +91,7 @@ export function resolveCheckpointOptions(
   const checkpointsDir = resolveCheckpointsDir(options.checkpointsDir);
   const beside = dirname(checkpointsDir);
   const logger = safeLogger(chosenLogger);
-  // Its callers rely on functions that never throw, so a misspelling can't be an error here.
+  // Callers rely on functions that never throw, so a misspelled option can't be an error here.
   const known: readonly string[] = [...OPTION_KEYS, ...more];
   const unknown = Object.keys(options).filter((key) => !known.includes(key));
   if (unknown.length > 0) {

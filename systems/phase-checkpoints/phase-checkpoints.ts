@@ -221,7 +221,7 @@ function orElse<Answer>(otherwise: Answer, name: string, options: unknown, read:
   try {
     return read();
   } catch (error) {
-    readLogger(options).error({ error }, `${name} failed and gave ${JSON.stringify(otherwise)}`);
+    readLogger(options).error({ error }, `${name} failed and returned ${JSON.stringify(otherwise)}`);
     return otherwise;
   }
 }
