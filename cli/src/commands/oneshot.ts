@@ -21,7 +21,7 @@ export const oneshot: CommandFile = {
     const command = program
       .command("oneshot")
       .summary("run a feature's plan")
-      .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill: --resume.")
+      .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill, --resume continues.")
       .usage("[run] <feature> [options]")
       // With a `help` subcommand, no feature could be named help.
       .helpCommand(false);
@@ -72,7 +72,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     .option("--command <template>", "run this for each: '… $WS …' or '… $WS_FILE …'")
     .addOption(new Option("--check", "only say what would run").conflicts(["resume", "restart", "json"]))
     .addOption(new Option("--resume", "continue from the feature's checkpoint").conflicts("restart"))
-    .option("--restart", "start over, whatever the checkpoint says")
+    .option("--restart", "ignore the checkpoint and start over")
     .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
     .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
     .option("--force", "also resume from an older checkpoint")

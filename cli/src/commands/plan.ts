@@ -61,7 +61,7 @@ function registerRun(command: PlanCommand, cli: Cli): void {
     .summary("run a plan's open items, or resume")
     .description(
       "Runs a plan's open items one after the other: the coder, the gates, fixes until the gates pass, then the item's done-mark. " +
-        "After Ctrl-C, a failure or a kill, the same command continues. It is a run in --storage, or else in " +
+        "After Ctrl-C, a failure or a kill, the same command continues. The run is recorded in --storage, by default " +
         ".waymark/checkpoints.db: waymark resume, show and ui show it.",
     )
     .argument("<plan>", "a file; or a folder with one plan")
