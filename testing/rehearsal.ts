@@ -136,7 +136,9 @@ function formatText({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehe
     lines.push("Steps with `atMostOnce` that a stop interrupted (the rest of such a run isn't compared):");
     const width = Math.max(...interrupted.map(({ step }) => step.length));
     for (const { step, stops: after, isCaught } of interrupted) {
-      const then = isCaught ? "the function catches the StepInterruptedError" : "the run ends with a StepInterruptedError";
+      const then = isCaught
+        ? "the function catches the StepInterruptedError"
+        : "the run ends with a StepInterruptedError";
       lines.push(`  ${step.padEnd(width)}  after ${counted(after, "stop")}: ${then}`);
     }
   }
