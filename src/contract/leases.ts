@@ -111,7 +111,7 @@ export interface TimedLease {
   readonly nowMs: number;
 }
 
-/** The answer of a storage that doesn't exist yet: no lease, at any time. */
+/** A task without a lease, at any time: for a storage that doesn't exist yet. */
 export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
 
 /**

@@ -50,7 +50,7 @@ export function findTaskStatus(task: TaskFacts, isHeld: boolean, nowMs: number):
   // The first attempt of an enqueued run stores only records until it ends or pauses.
   const attempt = Math.max(note?.attempt ?? 0, (last && parseRunKey(last)?.attempt) ?? 0);
   if (note !== undefined && attempt > 0 && isUnderWay) return "interrupted";
-  // At attempt 0, nobody has begun the new run, fork or rewind yet.
+  // At attempt 0, no process has begun the new run, fork or rewind yet.
   if (newest.status === "running" && note?.attempt !== 0) return "interrupted";
   return note === undefined ? "paused" : findPausedStatus(task, note.attempt, nowMs);
 }
