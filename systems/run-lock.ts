@@ -25,7 +25,7 @@ export function runLockPath(folder: string, taskId: string): string {
  */
 export function isBeingRun(path: string): boolean {
   try {
-    // Opening for writing without waiting fails unless somebody reads the pipe.
+    // Opening for writing without waiting fails unless a process has the pipe open for reading.
     closeSync(openSync(path, O_WRONLY | O_NONBLOCK));
     return true;
   } catch (error) {
@@ -119,14 +119,14 @@ export class RunLock {
         // may also belong to another run, so it stays.
         rmSync(this.#path, { force: true });
       } catch {
-        // Then the pipe stays. Nobody holds it, so the next run takes it.
+        // The pipe stays. No process holds it open, so the next run takes it.
       }
       closeSync(this.#writer);
     }
     closeSync(this.#reader);
   }
 
-  /** Whether somebody holds the pipe open for writing. If so, a read finds nothing yet; otherwise it finds the end. */
+  /** Whether a process holds the pipe open for writing. If so, a read finds nothing yet; otherwise it finds the end. */
   #isWatched(): boolean {
     try {
       return readSync(this.#reader, Buffer.alloc(1)) > 0;

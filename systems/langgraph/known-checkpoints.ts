@@ -21,7 +21,7 @@ export interface ThreadEnd {
   readonly sequence: number | undefined;
   /** The id of the checkpoint that was put last; empty if there is none. */
   readonly newestId: string;
-  /** The highest checkpoint id, which `list` gives first; empty if there is none. */
+  /** The highest checkpoint id, which `list` returns first; empty if there is none. */
   readonly highestId: string;
 }
 
@@ -83,7 +83,7 @@ export class KnownCheckpoints {
     if (ofTask.size === 0) this.#byTask.delete(taskId);
   }
 
-  /** Forgets a thread's checkpoints, but keeps where the thread ended, so that a run of the deleted thread is refused. */
+  /** Forgets a thread's checkpoints, but not where the thread ended, so that a run of a deleted thread is refused. */
   clear(taskPrefix: string): void {
     for (const [taskId, checkpoints] of [...this.#byTask]) {
       if (!taskId.startsWith(taskPrefix)) continue;

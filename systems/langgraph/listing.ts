@@ -61,7 +61,7 @@ export async function* listed(
     const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near, index));
     if (tuple === undefined) continue;
     // A replay lists a subgraph's checkpoints to find the one to continue from. Other runs may have continued from that
-    // one since, so listing it must not count as a run's reading.
+    // one since, so the replay must not count as a run that has read it.
     if (thread.namespace !== "") reader.known.delete(taskId, summary.id);
     yield tuple;
     wanted -= 1;

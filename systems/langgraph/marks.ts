@@ -33,7 +33,7 @@ export function marked(json: string, channels: readonly (readonly [channel: stri
 /**
  * Puts the channels' values back in place of the marks.
  *
- * @param jsonOf - Gives a channel's JSON in the checkpoint that the writes are on top of.
+ * @param jsonOf - Returns a channel's JSON in the checkpoint that the writes are on top of.
  * @throws {CheckpointCorruptError} The checkpoint has another value now.
  */
 export function unmarked<Whole extends MarkedWritesRecord>(

@@ -43,7 +43,7 @@ export interface ThreadSummary {
   readonly stage?: string | undefined;
   /** The time of the last write, in ISO 8601 UTC. */
   readonly writtenAt: string;
-  /** The values of the interrupts that it waits for. One that can't be read is left out, and logged. */
+  /** The values of the interrupts that the thread waits for. A value that can't be read is left out, and logged. */
   readonly asks: readonly unknown[];
 }
 
@@ -91,7 +91,7 @@ export class ThreadList {
     const resolvedQuery = resolved("DeleteThreadsQuery", query, DELETE_KEYS);
     if (resolvedQuery.status === undefined && resolvedQuery.idleSince === undefined) {
       throw new TypeError(
-        "Pass deleteThreads a status or idleSince: without one it would delete running threads, too. Nothing was deleted.",
+        "Pass deleteThreads a status or idleSince: without either, it would also delete running threads. Nothing was deleted.",
       );
     }
     const total = { threads: 0, checkpoints: 0 };

@@ -81,7 +81,7 @@ export class ThreadWriter {
   /**
    * Appends the writes of a node to the thread's log.
    *
-   * @param id - Of the checkpoint that they are on top of.
+   * @param id - The id of the checkpoint that the writes are on top of.
    */
   async appendWrites(thread: Thread, id: string, writes: Omit<SerializedWrites, "stateVersion">): Promise<void> {
     const { storage, reader, stateVersion } = this.#options;
@@ -93,7 +93,7 @@ export class ThreadWriter {
     const name = nameCheckpoint(taskId, id);
     if (reader.known.get(taskId, id) === undefined && !this.#early.has(name)) {
       this.#early.set(name, stored);
-      // Those of checkpoints that were stored long ago stay, because they aren't known any more.
+      // A checkpoint that was stored long ago isn't known any more, so its writes would stay here: drop the oldest.
       for (const oldest of [...this.#early.keys()].slice(0, -MAX_EARLY)) this.#early.delete(oldest);
     }
     await stored;

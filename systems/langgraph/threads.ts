@@ -82,7 +82,7 @@ export async function* threadBatches(
 }
 
 /**
- * How many bytes the thread's records have. A database stores only the changes between them, so the file may be far
+ * How many bytes the thread's records have. A database stores only the changes between records, so its file may be far
  * smaller.
  */
 export async function countBytes({ storage, damaged }: ThreadsSource, { tasks }: FoundThread): Promise<number> {

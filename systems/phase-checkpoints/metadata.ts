@@ -27,7 +27,7 @@ export function encodeMetadata(metadata: Readonly<Record<string, unknown>>): Sto
 }
 
 /**
- * A file's metadata. If the plain form doesn't match the tagged one, somebody has edited the plain form: then the plain
+ * A file's metadata. If the plain form doesn't match the tagged one, a person has edited the plain form: then the plain
  * form counts.
  *
  * @throws {UnreadableError} The tagged form is damaged.

@@ -33,7 +33,7 @@ export type CleanupAnswer =
   | { readonly deleted: number; readonly ok: false; readonly error: string };
 
 export interface CompleteCheckpointOptions extends CheckpointOptions {
-  /** Completes the session's older checkpoints, too, so that none is offered for a resume. Default false. */
+  /** Also completes the session's older checkpoints, so that none is offered for a resume. Default false. */
   readonly withEarlier?: boolean | undefined;
 }
 
