@@ -6,7 +6,7 @@ export interface Rehearsal<Result = unknown> {
   readonly steps: number;
   /** The number of places where the run was stopped and resumed. */
   readonly stops: number;
-  /** Empty if the run gives the same results wherever it is stopped. */
+  /** Empty if the run has the same results wherever it is stopped. */
   readonly problems: readonly RehearsalProblem[];
   /**
    * Steps whose functions ran again after a stop. If a kill comes after a step's end but before its record, the step
