@@ -10,7 +10,7 @@ export function loadPackage(name: string): unknown {
   return requireThatFinds(name)(name);
 }
 
-/** Returns the file of an entry of a package, found as {@link loadPackage} finds it. */
+/** Returns the file of a package's entry, found as {@link loadPackage} finds it. */
 export function resolvePackage(entry: string): string {
   return requireThatFinds(entry).resolve(entry);
 }

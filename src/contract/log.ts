@@ -16,7 +16,7 @@ import { CheckpointConflictError } from "./errors.js";
  */
 export type RecordKind = "step" | "event" | "chunk" | "run" | "mark";
 
-/** The kind of an item of a task's log. */
+/** The kind of an item in a task's log. */
 export type ItemKind = RecordKind | "checkpoint";
 
 /** Every kind of record but `checkpoint`. */

@@ -66,7 +66,7 @@ function findPausedStatus(
   // A child run has no time at which a worker continues it.
   const until = dueAt ?? waits?.dueAt;
   if (until !== undefined && Date.parse(until) > nowMs) return attempt === 0 ? "scheduled" : "waiting";
-  // A run that a signal has paused is due at once, whatever it waits for. A run that was put back is also due at once,
+  // A run that a signal has paused is due at once, even if it waits. A run that was put back is also due at once,
   // but it has an error.
   const isPaused = attempt > 0 && newest.error === undefined && (newest.dueAt ?? "") <= newest.createdAt;
   return isPaused ? "paused" : "queued";

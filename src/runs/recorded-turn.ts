@@ -16,7 +16,7 @@ export interface StepValue extends Omit<StepRecord, "name" | "occurrence" | "run
   readonly hasSignal?: true;
 }
 
-/** The value of the mark of a wait that has begun. */
+/** The value of the mark that shows that a wait has begun. */
 export interface WaitMark {
   readonly waitsFor: "sleep" | "event";
   readonly startedAt: string;

@@ -246,7 +246,7 @@ export function eventTitle(taskId: string, name: string): string {
   return `event ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;
 }
 
-/** Makes the value of the record of an event that a schema has refused. */
+/** Makes the value of the record that shows that a schema has refused an event. */
 export function describeRefusal(error: unknown, redaction: Redaction | undefined): object {
   return { type: "refused", error: redaction?.failure(error) ?? toFailure(error) };
 }

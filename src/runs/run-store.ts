@@ -52,7 +52,7 @@ export interface RunAppend extends Pick<AppendCondition, "expectedSequence" | "n
   readonly lease?: Lease | undefined;
   /** The id of the transient checkpoint that this one replaces. */
   readonly replaces: string | undefined;
-  /** The id of a checkpoint of the task with the same or a similar state. */
+  /** The id of one of the task's checkpoints that has the same or a similar state. */
   readonly resembles: string | undefined;
   readonly records: readonly RecordDraft[];
   /** Whether the draft may be stored already. */

@@ -55,7 +55,7 @@ function statementWarnings({ command: gate }: Gate, statement: Statement, expect
     warnings.push(`the gate fails if the search finds nothing, which is expected here; write \`! ${oneLine(search)}\``);
   }
   if ((expected.nothing || name === "gofmt") && listsOnly([name, ...args])) {
-    warnings.push(`${name} succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
+    warnings.push(`${name} always succeeds, no matter what it lists; write \`test -z "$(${oneLine(text)})"\``);
   }
   if (expected.output && /^curl\b(?!.*(?: -\w*f|--fail|\| *(?:grep|rg|jq -e|diff)))/.test(text)) {
     warnings.push("nothing compares its output with what the comment expects; write `… | grep -q …`");
