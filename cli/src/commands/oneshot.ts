@@ -21,7 +21,7 @@ export const oneshot: CommandFile = {
     const command = program
       .command("oneshot")
       .summary("run a feature's plan")
-      .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill, --resume continues.")
+      .description("Runs a plan's workstreams; --resume continues after Ctrl-C, failure or kill.")
       .usage("[run] <feature> [options]")
       // With a `help` subcommand, no feature could be named help.
       .helpCommand(false);
