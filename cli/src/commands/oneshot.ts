@@ -60,7 +60,7 @@ export const oneshot: CommandFile = {
 function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, cli: Cli) {
   return oneshot
     .command("run", { isDefault: true })
-    .summary("the same; for a feature named run, status or list")
+    .summary("like waymark oneshot <feature>")
     .description(
       "The same as waymark oneshot <feature>, whose help shows more. `run` is needed only for a feature that is named run, " +
         "status or list.",

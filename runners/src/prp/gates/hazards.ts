@@ -70,7 +70,7 @@ function warnInside({ command, nodes, parsed, outcomes, scripts }: Gate, warn: W
       const counter = outcomes.assignedIn(node)[0];
       const message =
         counter === undefined
-          ? "it always succeeds, even if its check fails; end the branch of the failure with `exit 1`, in braces"
+          ? "it always succeeds, even if its check fails; end the branch that handles the failure with `exit 1`, in braces"
           : `nothing reads \`${counter}\`, so this always succeeds, even if its check fails; end the gate with a test of that variable`;
       warn(node, message);
       return;
