@@ -85,7 +85,7 @@ export class SqliteReader {
     return row && this.#parseSummary(taskId, row);
   }
 
-  /** Reads the checkpoint with this number. Call it in a transaction. */
+  /** Reads the checkpoint with this number. Call this in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
     const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
     return row && this.#parseCheckpoint(taskId, row);

@@ -28,7 +28,7 @@ export function findChecks(lines: readonly string[]): NamedChecks {
   return { gates: [...gates], checks: [...checks] };
 }
 
-/** Returns the commands that must succeed for an item: the commands that it names, then the common ones. */
+/** Returns the commands that must succeed for an item: the commands that the item names, then the common ones. */
 export function gatesFor(
   item: PlanItem,
   common: readonly string[],
