@@ -51,7 +51,7 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
   if (word === "postgres" || word === "postgresql") return serverLocation(url);
   if (word === "memory") {
     if (path === "") return { scheme: "memory" };
-    throw new TypeError("memory: takes no path, because each such storage is new and empty. Write memory: alone.");
+    throw new TypeError("memory: takes no path, because each such storage is new and empty. Write only memory:.");
   }
   const scheme = SCHEMES.find((known) => known === word);
   if (scheme === undefined) {

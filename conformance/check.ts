@@ -33,7 +33,7 @@ export function sameAsAppended(
   const name = `${how} MUST return the checkpoint that was appended`;
   const record = intact(found, name);
   const { payload, seal: sealed, ...summary } = record;
-  same(summary, toSummary(expected), `${name}, with each field unchanged and no absent field`);
+  same(summary, toSummary(expected), `${name}, with every field unchanged and none added`);
   same(payload.encoding, expected.payload.encoding, `${name}: its encoding`);
   same(payload.sha256, expected.payload.sha256, `${name}: its digest`);
   holds(

@@ -43,7 +43,7 @@ export interface ConformanceModule {
    */
   damage?(location: string, taskId: string, id: string, part: DamagedPart): void | Promise<void>;
   /**
-   * Damages the body of one record of a log, as {@link ConformanceModule.damage} does for a checkpoint. The module of a
+   * Damages the body of one record in a log, as {@link ConformanceModule.damage} does for a checkpoint. The module of a
    * durable adapter with a log must export this function.
    */
   damageRecord?(location: string, taskId: string, sequence: number): void | Promise<void>;

@@ -75,7 +75,7 @@ export function sameRecord(item: LogItem | undefined, draft: RecordDraft, sequen
   const what = `log.read MUST yield the record ${sequence} that was appended`;
   holds(item !== undefined && !isCorrupt(item) && isRecord(item), what);
   const { seal: _seal, ...fields } = item;
-  same(fields, { ...draft, taskId, sequence }, `${what}, with each field unchanged and no absent field`);
+  same(fields, { ...draft, taskId, sequence }, `${what}, with every field unchanged and none added`);
   same(findRecordDamage(item), undefined, `${what}, with a seal that holds`);
 }
 

@@ -24,7 +24,7 @@ export function installPackages(folder) {
     return existsSync(join(installed, "package.json")) && readManifest(installed).version === version;
   });
   if (isCurrent) return;
-  console.log("Installing VitePress, for the site alone …");
+  console.log("Installing VitePress, which only the site needs …");
   // TypeDoc is the project's own. No lock file: it may name a registry's host.
   const flags = ["--omit=peer", "--no-package-lock", "--no-audit", "--no-fund"];
   try {

@@ -323,7 +323,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Returns the tasks that aren't completed or cancelled, most recent first, for a prompt like "Resume from …?". Leaves
-   * out child runs, because their parent run continues them. A task's `status` shows what it waits for.
+   * out child runs, because their parent run continues them. A task's `status` shows what the task waits for.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     return this.#openReader.tasks(resolveIncompleteQuery(query));

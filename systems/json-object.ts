@@ -26,14 +26,14 @@ const NOT_A_FILE: Readonly<Record<string, string>> = {
 /**
  * The JSON object in a file; `undefined` if there is no file.
  *
- * @throws {UnreadableError} It is not a file, not UTF-8, not JSON or not an object.
+ * @throws {UnreadableError} The path is not a file, or its content is not UTF-8, not JSON or not an object.
  */
 export function readJsonObject(path: string): Record<string, unknown> | undefined {
   const bytes = readBytes(path);
   return bytes && parseJsonObject(bytes);
 }
 
-/** @throws {UnreadableError} It is not UTF-8, not JSON or not an object. */
+/** @throws {UnreadableError} The bytes are not UTF-8, not JSON or not an object. */
 export function parseJsonObject(bytes: Uint8Array): Record<string, unknown> {
   let value: unknown;
   try {
@@ -49,7 +49,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** @throws {UnreadableError} It is not a file. */
+/** @throws {UnreadableError} The path is not a file. */
 export function readBytes(path: string): Buffer | undefined {
   let file: number | undefined;
   try {

@@ -25,7 +25,7 @@ export function runLockPath(folder: string, taskId: string): string {
  */
 export function isBeingRun(path: string): boolean {
   try {
-    // Opening for writing without waiting fails unless somebody reads the pipe.
+    // Opening for writing without waiting fails unless a process has the pipe open for reading.
     closeSync(openSync(path, O_WRONLY | O_NONBLOCK));
     return true;
   } catch (error) {
@@ -97,7 +97,7 @@ export class RunLock {
   }
 
   /**
-   * Claims the task for this run, and waits until nothing of a killed run is left. Call it once the run's first
+   * Claims the task for this run, and waits until nothing of a killed run is left. Call this once the run's first
    * checkpoint is saved, before the run starts a command.
    *
    * @param onWait - Called if there is something to wait for.
@@ -115,18 +115,18 @@ export class RunLock {
   release(): void {
     if (this.#writer !== undefined) {
       try {
-        // Removed before it is closed, so that the next run makes a new pipe. A pipe that was not claimed may be
-        // another run's too, so it stays.
+        // The pipe is removed before it is closed, so that the next run makes a new one. A pipe that was not claimed
+        // may also belong to another run, so it stays.
         rmSync(this.#path, { force: true });
       } catch {
-        // Then the pipe stays. Nobody holds it, so the next run takes it.
+        // The pipe stays. No process holds it open, so the next run takes it.
       }
       closeSync(this.#writer);
     }
     closeSync(this.#reader);
   }
 
-  /** Whether somebody holds the pipe open for writing. If so, a read finds nothing yet; otherwise it finds the end. */
+  /** Whether a process holds the pipe open for writing. If so, a read finds nothing yet; otherwise it finds the end. */
   #isWatched(): boolean {
     try {
       return readSync(this.#reader, Buffer.alloc(1)) > 0;
@@ -153,7 +153,7 @@ const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1"
 function failed(path: string, cause: unknown): StorageError {
   return new StorageError(
     `The lock ${path} can't be used: ${mkfifoReason(cause) ?? describeCause(cause)}. Nothing was run, ` +
-      "and no checkpoint was touched. It must be in a folder that you can write, on a disk that takes named pipes.",
+      "and no checkpoint was touched. It must be in a folder that you can write, on a disk that supports named pipes.",
     { cause },
   );
 }

@@ -76,8 +76,8 @@ export class SharedFileLock {
 }
 
 /**
- * Identifies the lock's folder. An inode alone isn't enough, because the next folder may get the same inode. `unknown`
- * if the system doesn't say.
+ * Identifies the lock's folder. The inode isn't enough, because the next folder may get the same one. Returns
+ * `unknown` if the system has no better identity.
  */
 function readIdentity(file: string): string | undefined {
   try {

@@ -25,7 +25,7 @@ export interface Instrumentation extends Disposable {
 const NAME = "waymark";
 
 /**
- * Makes spans and metrics of the work of all managers in this process. Call it once, after OpenTelemetry's SDK has been
+ * Makes spans and metrics of the work of all managers in this process. Call this once, after OpenTelemetry's SDK has
  * started. Nothing of a state, metadata, a label, a result or an error's message goes into a span or a metric.
  *
  * @example

@@ -6,7 +6,7 @@ export interface Rehearsal<Result = unknown> {
   readonly steps: number;
   /** The number of places where the run was stopped and resumed. */
   readonly stops: number;
-  /** Empty if the run gives the same results wherever it is stopped. */
+  /** Empty if the run has the same results wherever it is stopped. */
   readonly problems: readonly RehearsalProblem[];
   /**
    * Steps whose functions ran again after a stop. If a kill comes after a step's end but before its record, the step
@@ -136,7 +136,9 @@ function formatText({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehe
     lines.push("Steps with `atMostOnce` that a stop interrupted (the rest of such a run isn't compared):");
     const width = Math.max(...interrupted.map(({ step }) => step.length));
     for (const { step, stops: after, isCaught } of interrupted) {
-      const then = isCaught ? "the function catches it" : "the run ends with a StepInterruptedError";
+      const then = isCaught
+        ? "the function catches the StepInterruptedError"
+        : "the run ends with a StepInterruptedError";
       lines.push(`  ${step.padEnd(width)}  after ${counted(after, "stop")}: ${then}`);
     }
   }

@@ -95,8 +95,8 @@ export function syncFolderSync(path: string): void {
 }
 
 /**
- * The most files that are open at once for a sync. It is far below any system's limit, and more than the four threads
- * on which Node syncs.
+ * How many files may be open at once for a sync. The number is far below any system's limit, and above the four threads
+ * that Node uses for syncs.
  */
 const MAX_OPEN_FILES = 16;
 let openFiles = 0;
@@ -194,7 +194,7 @@ export function makeFolder(path: string): void {
   }
 }
 
-/** Reads the whole file. Returns `undefined` if it doesn't exist. @throws {UnreadableError} It isn't a file. */
+/** Reads the whole file. Returns `undefined` if it doesn't exist. @throws {UnreadableError} The path isn't a file. */
 export function readStored(path: string): Buffer | undefined {
   return readOpened(path, (file) => readFileSync(file));
 }
@@ -207,7 +207,7 @@ const scratch = Buffer.allocUnsafe(4096);
  * a line of usual length.
  *
  * @returns `undefined` if the file doesn't exist. The bytes are valid until the next call.
- * @throws {UnreadableError} It isn't a file.
+ * @throws {UnreadableError} The path isn't a file.
  */
 export function readFirstLine(path: string): { readonly bytes: Buffer; readonly size: number } | undefined {
   return readOpened(path, (file, size) => {
@@ -236,7 +236,7 @@ export function readStats(path: string): Stats | undefined {
 }
 
 /**
- * Whether there is a folder at this path. Call it for each folder of the store, because a link planted in a folder's
+ * Whether there is a folder at this path. Call this for each folder of the store, because a link planted in a folder's
  * place would lead writes and removals out of the store.
  *
  * @throws {StorageError} A link or a file is in the folder's place.

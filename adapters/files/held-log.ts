@@ -112,7 +112,7 @@ export class HeldLog {
     return this.#write([{ fields: { sequence, kind: "commit", with: companion } }], { isLazy: this.#lock.isClean });
   }
 
-  /** Syncs lines that their writers didn't sync. Call it before storing a change of a checkpoint. */
+  /** Syncs lines that their writers didn't sync. Call this before storing a change of a checkpoint. */
   async syncLazy(): Promise<void> {
     if (this.#index?.scan.isLazy) await this.sync();
   }

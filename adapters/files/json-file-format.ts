@@ -94,7 +94,7 @@ export class CheckpointFile implements RecordSource {
     return readStored(this.location);
   }
 
-  /** @throws {UnsupportedFormatError} A newer program wrote it. */
+  /** @throws {UnsupportedFormatError} A newer program wrote the file. */
   head(): RecordHead | undefined {
     const start = readFirstLine(this.location);
     if (start === undefined) return undefined;
@@ -102,7 +102,7 @@ export class CheckpointFile implements RecordSource {
     return line instanceof UnreadableError ? parseFormatted(this.bytes(), this, line)?.head : line.head;
   }
 
-  /** @throws {UnsupportedFormatError} A newer program wrote it. */
+  /** @throws {UnsupportedFormatError} A newer program wrote the file. */
   checkpoint(): StoredCheckpoint | undefined {
     const bytes = this.bytes();
     if (bytes === undefined) return undefined;
@@ -187,7 +187,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
  *
  * @param reason - Why the file can't be read in Waymark's own layout. Thrown if the file isn't a checkpoint in any
  *   layout.
- * @throws {UnsupportedFormatError} A newer program wrote it.
+ * @throws {UnsupportedFormatError} A newer program wrote the file.
  */
 function parseFormatted(bytes: Buffer | undefined, file: CheckpointFile, reason: UnreadableError): Content | undefined {
   if (bytes === undefined) return undefined;

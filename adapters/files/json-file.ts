@@ -29,7 +29,7 @@ export interface JsonFileAdapterOptions extends FolderStoreOptions {
 }
 
 const LOG_NAME = "log.jsonl";
-/** The most folders in the cache. A folder of 1,000 checkpoints takes 100 KB. */
+/** How many folders the cache holds. A folder of 1,000 checkpoints takes 100 KB. */
 const MAX_FOLDERS = 1_000;
 
 /**
@@ -77,8 +77,8 @@ function loadFolder(path: string, lock: FolderLock | undefined, isPretty: boolea
   const current = findCurrent(path, lock, stats);
   const folder = current ?? new JsonFolder(path, stats.modified);
   if (lock === undefined) return folder;
-  // Adapters of this process share the folder object, and may differ in `pretty`. Only the lock's holder writes, so the
-  // holder's option is set here.
+  // Adapters of this process share the folder object but may differ in `pretty`. Only the lock's holder writes, so use
+  // its option.
   folder.isPretty = isPretty;
   if (current !== undefined) return folder;
   // If the lock was stolen, this listing may lack the thief's writes.
@@ -137,7 +137,7 @@ class JsonFolder implements LoadedTask {
     return name === undefined ? undefined : this.#makeFile(name);
   }
 
-  /** Applies range, order and `skip` to the names alone, so that only files the query needs are opened. */
+  /** Applies range, order and `skip` to the files' names, so that only files that the query needs are opened. */
   *select({ order, skip = 0, afterSequence, beforeSequence }: RecordQuery): Generator<CheckpointFile, void, void> {
     const names = this.#names;
     const first = afterSequence === undefined ? 0 : countBefore(names, afterSequence + 1);
@@ -176,7 +176,7 @@ class JsonFolder implements LoadedTask {
       this.#byId?.delete(this.#makeFile(name).idName);
       if (at % SLICE === SLICE - 1) await setImmediate();
     }
-    // Tombstones are removed last, so that the numbering is kept as long as a checkpoint is left.
+    // Tombstones are removed last, so a kill can't lose the last sequence while checkpoints remain.
     for (const name of this.#tombstones) if (!tombstones.includes(name)) lock.remove(join(this.path, name));
     // Sync even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(this.path);

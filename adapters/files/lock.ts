@@ -28,7 +28,7 @@ const RENEWAL_MS = 1_500;
 /** A claim that wasn't renewed for this long is stale. */
 const STALE_MS = 5_000;
 const MAX_PAUSE_MS = 20;
-/** The most attempts of a call. A lock isn't stolen or removed this many times in a row by chance. */
+/** How often a call tries to lock. A lock isn't stolen or removed this many times in a row by chance. */
 const MAX_ATTEMPTS = 20;
 const HOST = toFileName(hostname() || "unknown");
 /** The name of this process or worker thread. The name of each claim adds a number that is never used again. */
@@ -201,7 +201,7 @@ export class FolderLock {
     return true;
   }
 
-  /** Whether the lock was stolen, or its folder was removed, before it was freed. */
+  /** True if another process stole the lock, or removed the lock's folder, before this one freed it. */
   get isLost(): boolean {
     return this.#isHeld && !existsSync(this.#claim);
   }

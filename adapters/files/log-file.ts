@@ -14,7 +14,7 @@ import { assertOwner, type LoadedTask } from "./record.js";
 const SLICE_BYTES = 4 * 1024 * 1024;
 /** A read begins at most about this many bytes before the first line that it needs. */
 const SEGMENT_BYTES = 256 * 1024;
-/** The most logs in the cache. */
+/** How many logs the cache holds. */
 const MAX_LOGS = 1_000;
 
 /** The summary of a log's lines up to an offset. It is cached, so that an append costs the same at any length. */

@@ -361,7 +361,7 @@ async function* renderChanged(
       if (Buffer.isBuffer(draft)) {
         lines.push(draft, LINE_FEED);
         at += draft.length + LINE_FEED.length;
-        // The next line's `follows` must not name the line before the damaged one, or the damage would be ignored.
+        // If the next line followed the line before the damage, nothing would show that a line is damaged.
         check = DAMAGED;
         continue;
       }

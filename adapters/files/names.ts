@@ -19,7 +19,7 @@ const HASHED = /~[0-9a-f]{64}$/;
  * of a Windows device name are also escaped. A name that is too long is cut and followed by `~` and the id's SHA-256. A
  * short id never gets such a name, since `~` itself is always escaped.
  *
- * Two ids never share a name. On a disk that ignores case, ids that differ in case alone may share a folder, so each
+ * Two ids never share a name. On a disk that ignores case, ids that differ only in case may share a folder, so each
  * record names its task.
  *
  * @param id - Well-formed Unicode, of any length.

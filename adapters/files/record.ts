@@ -61,8 +61,9 @@ export interface RecordSource {
   /** The fields that are known even if the checkpoint can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
   /**
-   * Returns the checkpoint's bytes, which repair keeps if the checkpoint is damaged. @throws {UnreadableError} It isn't
-   * a file.
+   * Returns the checkpoint's bytes, which repair keeps if the checkpoint is damaged.
+   *
+   * @throws {UnreadableError} The entry isn't a file.
    */
   bytes(): Uint8Array | undefined;
   /** `undefined` if the entry was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */

@@ -72,8 +72,8 @@ export interface FolderStoreOptions {
 /** The default of `lockTimeoutMs`. A dead holder's lock becomes stale in less time. */
 const LOCK_TIMEOUT_MS = 15_000;
 /**
- * The most folders in the cache of those whose names are known to be on the disk. Other folders are synced again before
- * their next write.
+ * How many folders the cache holds whose names are known to be on the disk. Other folders are synced again before their
+ * next write.
  */
 const MAX_KNOWN_FOLDERS = 10_000;
 
@@ -430,7 +430,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /**
-   * @internal Runs a write of a file in a task's folder that isn't a checkpoint. It is the last write under the lock.
+   * @internal Writes a file that isn't a checkpoint into a task's folder. This must be the last write under the lock.
    */
   protected writeBeside(_folder: string, _lock: FolderLock, write: () => Promise<void>): Promise<void> {
     return write();

@@ -33,7 +33,7 @@ export interface SetAside {
   /** The file's former path. */
   readonly path: string;
   readonly movedTo: string;
-  /** Why it could not be read. */
+  /** Why the file could not be read. */
   readonly reason: string;
 }
 

@@ -68,7 +68,7 @@ export class PostgresChanges {
   }
 
   /**
-   * Call it once a change of the task is stored.
+   * Call this once a change of the task is stored.
    *
    * @param mayBeDue - Whether a worker may run the task now.
    */

@@ -26,7 +26,7 @@ const DENIED = ["42501"];
 /** Codes which mean that a table, column or schema is missing. */
 const MISSING = ["42P01", "3F000", "42703"];
 
-/** Whether the connection is lost, so that it is unknown whether a COMMIT was carried out. */
+/** Whether the connection is lost. Then a COMMIT may or may not have been carried out. */
 export function isLost(error: unknown): boolean {
   if (LOST.includes(readCode(error))) return true;
   if (!isError(error) || error instanceof CheckpointError) return false;

@@ -14,10 +14,10 @@ interface Waiting {
  * another process.
  */
 const PATIENCE_MS = 50;
-/** The most statements that run at once. */
+/** How many statements may run at once. */
 const MAX_STATEMENTS = 4;
 const MAX_ROWS = 128;
-/** The most bytes of payloads in a batch. A larger payload has its own batch. */
+/** The limit for a batch's payloads together. A larger payload has its own batch. */
 const MAX_BYTES = 1024 * 1024;
 
 /**

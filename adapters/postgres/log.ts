@@ -27,8 +27,8 @@ import type { PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
 /**
- * The most rows in a page. Records are small and many, and each page waits for the server, so a page of records has
- * more rows than a page of checkpoints.
+ * The rows of a page. Records are small and many, and each page waits for the server, so a page of records has more
+ * rows than a page of checkpoints.
  */
 export const LOG_PAGE_ROWS = 1024;
 const LOG_PAGE_BYTES = 1024 * 1024;

@@ -19,7 +19,7 @@ import type { PostgresStatements } from "./statements.js";
 import type { TransientCheckpoints } from "./transient.js";
 
 const WIDTH = COLUMNS.length;
-/** The most bytes of payloads that are read at a time. A larger payload is read alone. */
+/** The limit for the payloads of a page together. A larger payload is read alone. */
 export const PAGE_BYTES = 256 * 1024;
 
 interface ReaderParts {

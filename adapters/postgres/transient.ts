@@ -7,7 +7,7 @@ export interface Replaced {
   readonly seals: readonly string[];
 }
 
-/** The most tasks in the cache. A task that isn't in the cache costs a statement. */
+/** How many tasks the cache holds. A task that isn't in the cache costs a statement. */
 const MAX_TASKS = 1000;
 
 /**

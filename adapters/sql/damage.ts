@@ -23,7 +23,7 @@ export function checkSummary(
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(6, 10)];
   const isEmpty = actual[0] === 0 && actual[3] === null;
-  if (said[0] === null) return isEmpty ? undefined : "its row, which holds its numbering, is missing";
+  if (said[0] === null) return isEmpty ? undefined : "the task's row, which has the numbering, is missing";
   const isNumbered =
     Number.isSafeInteger(last) && numberOr0(last) >= Math.max(numberOr0(actual[1]), numberOr0(row[11]));
   if (isNumbered && said.every((value, column) => value === actual[column])) return damageInDueAt(row);

@@ -20,7 +20,7 @@ const WIDEST_WINDOW = 16 * 1024;
 /** The fixed cost of a search for an anchor, in bytes, added to the bytes searched. */
 const TRY_BYTES = 1024;
 /**
- * The most bytes that are searched: `inAll`, which takes 2 ms, plus `aByte` for each byte of the text, which takes
+ * A search stops after this many bytes: `inAll`, which takes 2 ms, plus `aByte` for each byte of the text, which takes
  * about as long as JSON.stringify.
  */
 const MAX_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
@@ -50,7 +50,7 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
  * delta and copies each byte of the text once, from an insert or the base. The texts in between therefore take no
  * memory, even if a damaged delta makes them huge.
  *
- * @param mostBytes - The most bytes that the text may have.
+ * @param mostBytes - The size limit of the text.
  * @throws {RangeError} A delta is damaged, or belongs to another base.
  */
 export function withDeltas(base: Buffer, deltas: readonly Buffer[], mostBytes: number): Buffer {

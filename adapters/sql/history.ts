@@ -12,7 +12,7 @@ import { isError } from "../../src/contract/errors.js";
 import { deltaBetween, encodeNumbers, NumberReader, withDeltas } from "./delta.js";
 
 /**
- * The most payloads of a history. A history is a run of payloads. The first payload is stored whole, and each later one
+ * How many payloads a history may have. A history is a run of payloads: the first one is stored whole, each later one
  * as a delta from the previous payload. Every {@link FOLD} deltas become one bundle, which takes less space and a
  * single read. A bundle has the number of its last delta.
  */
@@ -69,8 +69,8 @@ export function isCompared(body: string | Uint8Array): body is string {
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
 /**
- * The most texts in a row that are stored standalone, outside the history. Then the next text that doesn't become a
- * delta begins a new history.
+ * After this many texts in a row were stored standalone, outside the history, the next text that doesn't become a delta
+ * begins a new history.
  */
 export const MAX_STANDALONE = 8;
 /** Texts smaller than this aren't compressed. */
@@ -181,7 +181,7 @@ export function makeBundle(deltas: readonly Piece[]): Piece {
  * Makes the text with this number.
  *
  * @param pieces - The history's pieces in order, up to the piece with this number or to the bundle that contains it.
- * @param sizeBytes - The most bytes that the text may have. No piece is inflated beyond what such a text may need.
+ * @param sizeBytes - The size limit of the text. No piece is inflated beyond what a text of this size may need.
  * @throws {BrokenHistoryError} The text's piece, or a piece on which it builds, is damaged or missing.
  */
 export function textAt(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText {
@@ -269,7 +269,7 @@ export function toBuffer(body: unknown): Buffer {
   throw new RangeError("it isn't bytes");
 }
 
-/** The most bytes of cached texts. A single text is cached even if it is larger. */
+/** The limit for all cached texts together. A single text is cached even if it is larger. */
 const MAX_CACHED_BYTES = 32 * 1024 * 1024;
 
 /** A text with the number and digest of its checkpoint. */

@@ -19,7 +19,7 @@ export class SqlLog implements TaskLog {
   readonly #calls: TableCalls;
   readonly #pageRows: number;
 
-  /** @internal @param pageRows - The most rows that are read at a time. */
+  /** @internal @param pageRows - How many rows are read at a time. */
   constructor(calls: TableCalls, pageRows: number) {
     this.#calls = calls;
     this.#pageRows = pageRows;

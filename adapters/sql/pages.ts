@@ -6,7 +6,7 @@ import type { RecordHeader } from "../../src/contract/log.js";
 import { RECORD_COLUMNS } from "./records.js";
 import { damagedRow, HIGHEST, numberOr0, type SqlRow } from "./rows.js";
 
-/** The most rows that are read at a time. Other work can run between two reads. */
+/** How many rows are read at a time. Other work can run between two reads. */
 export const PAGE_ROWS = 256;
 
 /** A row's key for maintenance, and its content: a CorruptRecord if the row can't be read. */

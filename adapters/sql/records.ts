@@ -125,7 +125,7 @@ export function selectsCheckpoints({ kinds, name }: RecordQuery): boolean {
 /**
  * Yields the items of a query, which are read page by page. Corrupt items don't count towards its limit.
  *
- * @param pageRows - The most rows that are read at a time.
+ * @param pageRows - How many rows are read at a time.
  */
 export function logInPages(query: RecordQuery, pageRows: number, read: ReadLogPage): PagedItems<LogItem> {
   return new PagedItems(readLogPages(query, pageRows, read));

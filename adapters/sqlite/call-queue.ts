@@ -36,8 +36,8 @@ const MAX_PAUSE_MS = 20;
  */
 const MOST_HELD_MS = 10;
 /**
- * The most appends in one transaction. Together with {@link MAX_BYTES}, the approximate limit of their payloads, this
- * limits the memory of waiting appends.
+ * How many appends one transaction may have. Together with {@link MAX_BYTES}, the approximate limit for their payloads,
+ * this limits the memory of waiting appends.
  */
 const MAX_APPENDS = 256;
 const MAX_BYTES = 4 * 1024 * 1024;

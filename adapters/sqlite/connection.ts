@@ -32,7 +32,7 @@ export class SqliteConnection {
   /** Makes each later commit sync the log. Without this call, the log is synced when it is copied into the database. */
   syncCommits(): void {
     this.pragma("synchronous = FULL");
-    // On macOS, fsync alone leaves data in the drive's cache. On other systems, this setting does nothing.
+    // On macOS, fsync leaves data in the drive's cache. On other systems, this setting does nothing.
     this.pragma("fullfsync = ON");
   }
 

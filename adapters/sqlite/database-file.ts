@@ -104,7 +104,7 @@ export class DatabaseFile<Store> {
     return this.#open?.copier?.room;
   }
 
-  /** Call it after each change. @param bytes - The bytes of the change's payloads. */
+  /** Call this after each change. @param bytes - The bytes of the change's payloads. */
   wrote(bytes: number): void {
     this.#open?.copier?.wrote(bytes);
   }
@@ -151,7 +151,7 @@ export class DatabaseFile<Store> {
     this.#closeAll();
     throw new StorageError(
       `The database ${this.#options.path}, or the log beside it, was deleted or replaced while it was open. This change, and ` +
-        "earlier ones that were in the log alone, may be lost. Find the program that did this. The next call opens the " +
+        "earlier ones that only the log had, may be lost. Find the program that did this. The next call opens the " +
         "current files; `waymark verify` checks them.",
       { retryable: true },
     );

@@ -124,7 +124,7 @@ export class SqliteHistories {
   }
 
   /**
-   * Removes the pieces that no checkpoint needs any more. Call it after removing the checkpoints with these numbers.
+   * Removes the pieces that no checkpoint needs any more. Call this after removing the checkpoints with these numbers.
    */
   trim(numbers: readonly number[]): void {
     // No text builds on a payload that is stored standalone, so it can be removed at once.

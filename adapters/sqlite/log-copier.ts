@@ -82,7 +82,7 @@ export class LogCopier {
     return this.#isFull || this.#pages >= FULL_AT_PAGES ? this.#copying : undefined;
   }
 
-  /** Call it after each change. @param bytes - The bytes of the change's payloads. */
+  /** Call this after each change. @param bytes - The bytes of the change's payloads. */
   wrote(bytes: number): void {
     this.#pages += PAGES_OF_A_CHANGE + bytes / PAGE_BYTES;
     if (this.#pages < COPY_AT_PAGES || this.#isEnded) return;

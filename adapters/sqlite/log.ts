@@ -46,7 +46,7 @@ const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newe
   ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_minute = excluded.newest_minute,
     newest_status = ''`;
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at > ?";
-/** Rows with a damaged kind match every selection of kinds, so that they are reported. */
+/** Rows with a damaged kind match every selection of kinds, so that the damage is reported. */
 const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
   AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
 const SELECTED = `task_id = ? AND sequence > ? AND sequence < ? AND kind IN (?, ?, ?, ?, ?) AND (? IS NULL OR name = ?)`;
@@ -73,7 +73,7 @@ const DESCRIBE_BY_RECORDS = `UPDATE waymark_tasks SET (newest_created_at, newest
   SELECT created_at, ${minuteOf("created_at")}, '' FROM waymark_records r WHERE r.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1)
   WHERE task_id = ? AND newest_sequence IS NULL`;
 
-/** The most bytes of a page. */
+/** A page ends once it has this many bytes. */
 const PAGE_BYTES = 256 * 1024;
 /** Numbers above and below every sequence. */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];

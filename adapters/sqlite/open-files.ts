@@ -50,7 +50,7 @@ export class OpenFiles {
     for (let last = this.#last; last !== undefined; last = this.#last) await Promise.allSettled([last.done]);
   }
 
-  /** Whether the database is still at its path, and the log beside it. */
+  /** True while the database and its log are still at their paths. */
   get areNamed(): boolean {
     return !this.#isLogDeleted && this.isDatabaseNamed;
   }

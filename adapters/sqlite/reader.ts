@@ -53,6 +53,7 @@ const TASK = `
  * be reported.
  */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
+/** A page ends once it has this many bytes. */
 const PAGE_BYTES = 256 * 1024;
 
 interface ReaderParts {
@@ -84,7 +85,7 @@ export class SqliteReader {
     return row && this.#parseSummary(taskId, row);
   }
 
-  /** Reads the checkpoint with this number. Call it in a transaction. */
+  /** Reads the checkpoint with this number. Call this in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
     const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
     return row && this.#parseCheckpoint(taskId, row);

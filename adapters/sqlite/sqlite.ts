@@ -90,7 +90,7 @@ export class SqliteAdapter extends SqlAdapter {
   override readonly queue: TaskQueue = {
     claimNext: async (query, holder, ttlMs, limit) => {
       const asked = { ...query };
-      // An idle worker mostly finds no due task, so the first query takes no lock.
+      // An idle worker usually finds no due task, so the first query takes no lock.
       const found = (await this.tableCalls.read(({ database }) => nextDue(database, asked, limit))) ?? [];
       if (found.length === 0) return [];
       return (await this.tableCalls.change(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];

@@ -51,7 +51,7 @@ export class ChangeWatch {
     };
   }
 
-  /** Call it after appends to these tasks. */
+  /** Call this after appends to these tasks. */
   noteAppends(taskIds: readonly string[]): void {
     if (this.#watchers.isEmpty) return;
     for (const taskId of taskIds) {
@@ -61,7 +61,7 @@ export class ChangeWatch {
     this.#watchers.tell(undefined, true);
   }
 
-  /** Call it after a change of this instance that isn't an append. */
+  /** Call this after a change of this instance that isn't an append. */
   noteChange(): void {
     this.#isUnsure = true;
     this.#watchers.tell(undefined, true);

@@ -105,7 +105,7 @@ export class FleetView {
     return this.#write(`${TOP}${shown.map((line) => `${line}${CLEAR_LINE}`).join("\n")}\n${CLEAR_REST}${TOP}`);
   }
 
-  /** Cuts a line to the terminal's width, so that it takes one row. */
+  /** Cuts a line to the terminal's width, so that the line takes one row. */
   #cut(line: string): string {
     const { columns } = this.#session.output;
     return line.length <= columns ? line : `${line.slice(0, columns - 1)}…`;

@@ -10,7 +10,7 @@ export interface PausableRun<Result> {
   readonly resume?: string | undefined;
   /**
    * Shows the run. {@link JsonEvents} writes all of standard output. If the view has `live`, other lines are printed
-   * through it, so that they don't tear the view.
+   * with `live.say`, so that they don't tear the view.
    */
   readonly view?: { end(): Promise<void>; readonly live?: { say(line: string): void } | undefined } | undefined;
   /** @param signal - Pauses the run, which then rejects with the signal's reason. */

@@ -38,6 +38,6 @@ export function shellWords(words: readonly string[]): string {
 function quoted(word: string): string {
   if (/^[\w.,:+/@%=-]+$/.test(word)) return word;
   if (printable(word) === word) return `'${word.replaceAll("'", "'\\''")}'`;
-  // In these quotes, bash and zsh read the escapes of unsafe characters: \n, \u001b.
+  // Inside $'…', bash and zsh interpret the escapes of unsafe characters, such as \n and \u001b.
   return `$'${printable(word.replace(/[\\']/g, "\\$&"))}'`;
 }

@@ -66,7 +66,7 @@ export async function inspectLocation(url: string, options: OpenStorageOptions =
   }
 }
 
-/** Searches until it finds the wanted kind. */
+/** Lists the kinds of stores below a folder. Stops at the wanted kind. */
 async function kindsBelow(root: string, wanted: FileScheme) {
   const kinds = new Set<FileScheme>();
   const entries = await readdir(root, { withFileTypes: true });

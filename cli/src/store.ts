@@ -14,9 +14,9 @@ export const DEFAULT_FILE = join(".waymark", "checkpoints.db");
 /** The open storage of a command, with its origin. */
 export interface Store {
   readonly storage: StorageAdapter;
-  /** For work that needs no state. It has neither transforms nor a retention policy. */
+  /** A manager for work that needs no state, without transforms and retention policy. */
   readonly manager: CheckpointManager;
-  /** For work that reads or writes states. It follows the configuration. */
+  /** Makes a manager for work that reads or writes states, with the configuration's options. */
   readonly configured: () => Promise<CheckpointManager>;
   /** The name for messages: the URL with the whole path, without a password. */
   readonly name: string;

@@ -86,7 +86,7 @@ export function waitsOfTask(newest: CheckpointSummary, steps: readonly StepRecor
 }
 
 /**
- * Adds the names that have a pending event. Call it only for a task that no process runs, because a runner receives
+ * Adds the names that have a pending event. Call this only for a task that no process runs, because a runner receives
  * events at once.
  */
 export async function findOpenWaits(

@@ -75,7 +75,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         newest = await soleWinner(rivals);
       }
       const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
-      same(ids.length, 4, `each round MUST store only the winner's checkpoint; it stored ${show(ids)}`);
+      same(ids.length, 4, `each of the 4 rounds MUST store only the winner's checkpoint; stored in all: ${show(ids)}`);
     },
   },
   {

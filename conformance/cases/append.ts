@@ -68,7 +68,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.call-order",
-    promise: "assigns concurrent appends of one task their sequences in call order",
+    promise: "assigns ascending sequences to concurrent appends of one task, in call order",
     async run(store) {
       const adapter = await store.open();
       // Large checkpoints take longest to write. Without a queue, small checkpoints would overtake them.
@@ -88,7 +88,7 @@ export const appendCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.concurrent",
-    promise: "accepts concurrent calls for many tasks, even as the first calls",
+    promise: "accepts concurrent calls for many tasks, even if they are the first calls",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

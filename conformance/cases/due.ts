@@ -58,7 +58,7 @@ export const dueCases: readonly ConformanceCase[] = [
   },
   {
     name: "due.changes",
-    promise: "decides by a task's current newest checkpoint",
+    promise: "decides by the newest checkpoint that a task has now",
     about: "queue",
     replayed: true,
     async run(store) {

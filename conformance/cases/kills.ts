@@ -102,7 +102,8 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.survives-kill",
-    promise: "changes a status durably once setStatus has resolved, and is all or nothing before",
+    promise:
+      "makes a status change durable before setStatus resolves, and stores all or nothing of it if killed earlier",
     needs: "durable",
     async run(store) {
       const paused = { status: "paused", error: { message: "killed" } } as const;
@@ -132,7 +133,7 @@ export const killCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.survives-kill",
-    promise: "removes durably once remove has resolved, and harms no other checkpoint if it is killed midway",
+    promise: "makes a removal durable before remove resolves, and harms no other checkpoint if it is killed midway",
     needs: "durable",
     async run(store) {
       const given = await withOpen(store, (adapter) => appendAll(adapter, drafts("t", 6)));

@@ -187,7 +187,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.lapsed",
-    promise: "names the last holder of an expired lease, and of no released lease",
+    promise: "names the last holder of an expired lease, but not of a released one",
     about: "leases",
     replayed: true,
     async run(store) {

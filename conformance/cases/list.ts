@@ -5,7 +5,7 @@ import { draft, fullDraft } from "../drafts.js";
 import { appendAll, collect } from "../steps.js";
 import { selectionCases } from "./selection.js";
 
-/** The cases of `list` alone. */
+/** The cases that only concern `list`. */
 export const listCases: readonly ConformanceCase[] = [
   {
     name: "list.summaries",

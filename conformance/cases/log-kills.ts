@@ -143,7 +143,7 @@ export const logKillCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.many-processes",
-    promise: "assigns records and checkpoints of many processes one numbering, in which a reader sees no gaps",
+    promise: "numbers the records and checkpoints of many processes together, and lets no reader see a gap",
     needs: "multiProcess",
     about: "log",
     async run(store) {

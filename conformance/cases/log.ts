@@ -123,7 +123,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.values",
-    promise: "keeps any name, key and event id apart, byte by byte",
+    promise: "keeps different names, keys and event ids apart, byte by byte",
     about: "log",
     replayed: true,
     async run(store) {
@@ -145,7 +145,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.call-order",
-    promise: "assigns records and checkpoints of one task sequences in the order of the calls",
+    promise: "assigns ascending sequences to the records and checkpoints of one task, in call order",
     about: "log",
     async run(store) {
       const adapter = await store.open();
@@ -221,7 +221,8 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.conditions",
-    promise: "checks the expected checkpoint and the last event that the caller has read, in each write's atomic step",
+    promise:
+      "checks in each write's atomic step that the newest checkpoint and the last event are those that the caller expects",
     about: "log",
     async run(store) {
       const adapter = await store.open();
@@ -498,7 +499,7 @@ export const logCases: readonly ConformanceCase[] = [
   },
   {
     name: "log.removed-with-task",
-    promise: "removes the log with its task, and leaves it alone when checkpoints are removed",
+    promise: "removes the log with its task, and keeps it unchanged when checkpoints are removed",
     about: "log",
     replayed: true,
     async run(store) {
@@ -509,7 +510,7 @@ export const logCases: readonly ConformanceCase[] = [
       }
       same(await adapter.remove("t", ["c1"]), 1, "remove MUST return the number of checkpoints");
       adapter = await store.carryOn(adapter);
-      same(await nameLog(adapter), ["2 e", "3 s"], "removing a checkpoint MUST leave the log alone");
+      same(await nameLog(adapter), ["2 e", "3 s"], "removing a checkpoint MUST NOT change the log");
       same(await adapter.remove("t", "all"), 0, "remove MUST count checkpoints only");
       if (adapter.removePrefix) same(await adapter.removePrefix("t/"), 1, "removePrefix MUST count checkpoints only");
       else await adapter.remove("t/child", "all");

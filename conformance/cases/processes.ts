@@ -65,13 +65,17 @@ export const processCases: readonly ConformanceCase[] = [
       }
       for (const rival of rivals) {
         const ids = await listIds(rival.list({ taskId: "t", order: "oldest" }));
-        same(ids.length, 10, `each round MUST store only the winner's checkpoint; it stored ${show(ids)}`);
+        same(
+          ids.length,
+          10,
+          `each of the 10 rounds MUST store only the winner's checkpoint; stored in all: ${show(ids)}`,
+        );
       }
     },
   },
   {
     name: "append.one-id-anywhere",
-    promise: "stores an id once if several processes append it at the same time",
+    promise: "stores a checkpoint once if several processes append its id at the same time",
     needs: "multiProcess",
     async run(store) {
       const writers = await everybody(store);

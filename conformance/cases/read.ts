@@ -7,7 +7,7 @@ import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, MEETINGS, pass } from "../steps.js";
 import { selectionCases } from "./selection.js";
 
-/** The cases of `read` alone. */
+/** The cases that only concern `read`. */
 export const readCases: readonly ConformanceCase[] = [
   {
     name: "read.whole",

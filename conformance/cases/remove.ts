@@ -170,7 +170,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.all-as-id",
-    promise: 'removes the checkpoint with the id "all", not the whole task, for the list ["all"]',
+    promise: 'given the list ["all"], removes only the checkpoint with the id "all", not the whole task',
     async run(store) {
       const adapter = await store.open();
       await appendAll(adapter, [draft("t", "c1"), draft("t", "all"), draft("t", "c3")]);

@@ -200,7 +200,8 @@ export const replaceCases: readonly ConformanceCase[] = [
   },
   {
     name: "replace.survives-kill",
-    promise: "replaces a payload durably once replacePayload has resolved, and is all or nothing before",
+    promise:
+      "makes a new payload durable before replacePayload resolves, and stores all or nothing of it if killed earlier",
     about: "replacePayload",
     needs: "durable",
     async run(store) {

@@ -31,7 +31,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.pages`,
-      promise: "skips as many existing records in range as `skip` says, and returns pages without gap or overlap",
+      promise: "skips the first `skip` existing records in range, and returns pages without gaps or overlaps",
       replayed: true,
       async run(store) {
         let adapter = await store.open();

@@ -116,7 +116,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.pages",
-    promise: "returns pages by `after` and `limit`, without gap or overlap",
+    promise: "returns pages by `after` and `limit`, without gaps or overlaps",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -11,7 +11,7 @@ import { appendAll, appendAtOnce, collect, expectStored, listIds, listSequences 
 export const valuesCases: readonly ConformanceCase[] = [
   {
     name: "values.fields",
-    promise: "returns every field unchanged and no absent field, and seals the record",
+    promise: "returns every field unchanged, adds no fields, and seals the record",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

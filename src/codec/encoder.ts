@@ -15,7 +15,7 @@ const MAX_NESTING = 1000;
 
 /** The options of an {@link Encoder}. */
 export interface EncoderOptions {
-  /** The most UTF-8 bytes the text may have. */
+  /** The text's size limit, in UTF-8. */
   readonly maxBytes: number;
   /** The checkpoint, for messages. */
   readonly owner?: ValueOwner | undefined;
@@ -280,7 +280,7 @@ export class Encoder implements Writing {
 
 /** Makes the error for a state whose JSON is longer than the limit, or than the longest text that V8 allows. */
 export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?: string): PayloadTooLargeError {
-  const what = `${nameOwner(owner)} can't be saved: encoded, it has more than`;
+  const what = `${nameOwner(owner)} can't be saved: its encoded form has more than`;
   const note = where === undefined ? "" : ` (${where})`;
   return new PayloadTooLargeError(
     maxBytes < constants.MAX_STRING_LENGTH

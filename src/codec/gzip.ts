@@ -18,7 +18,7 @@ export function gzip(
   options: {
     /** From 0 (fast) to 9 (small); -1, the default, is zlib's own choice (6). */
     readonly level?: number | undefined;
-    /** The most uncompressed bytes of an encoded state, on save and on load. Default 256 MiB. */
+    /** The size limit of an encoded state before compression, on save and on load. Default 256 MiB. */
     readonly maxBytes?: number | undefined;
   } = {},
 ): Transform {

@@ -34,7 +34,7 @@ export interface EncodedState {
  * - Properties of an array or an error that aren't enumerable are lost, except an error's name, message, stack, cause
  *   and errors.
  *
- * @param maxBytes - The most UTF-8 bytes the text may have.
+ * @param maxBytes - The size limit of the text, in UTF-8.
  * @param owner - For messages: the checkpoint that this is for.
  * @param redacted - Secrets. They are neither stored nor read: the censor is stored instead.
  * @param leavesOutHidden - Leaves out properties of plain objects that aren't enumerable, as `structuredClone` does. By
@@ -62,7 +62,7 @@ export function encodeJson(
  * So `JSON.parse` returns an equal value, except that properties that are `undefined` are missing. (Most programs don't
  * distinguish them from missing ones. In an array `undefined` is refused, since JSON would change it to null.)
  *
- * @param maxBytes - The most UTF-8 bytes the text may have.
+ * @param maxBytes - The size limit of the text, in UTF-8.
  * @param owner - For messages: the checkpoint that this is for.
  * @throws {StateNotSerializableError} JSON would lose or change something in the value; `path` shows where.
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.

@@ -24,7 +24,7 @@ export interface MakePayloadOptions {
   readonly context: PayloadOwner;
   /** Applied in this order: `[gzip()]`. Default: none. */
   readonly transforms?: readonly Transform[] | undefined;
-  /** The most UTF-8 bytes of JSON, before the transforms. Default 64 MiB. */
+  /** The size limit of the JSON in UTF-8, before the transforms. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
   /** @internal */
   readonly redacted?: RedactedPaths | undefined;
@@ -313,8 +313,8 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
     if (cause instanceof CheckpointError) throw cause;
     // The digest holds, so the bytes are intact. Hence the transform is the wrong one, or has other options.
     throw new UnsupportedFormatError(
-      `${nameOwner(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
-        "It was left untouched; configure the transform as it was when the checkpoint was saved.",
+      `${nameOwner(context)} can't be loaded: its payload is intact, but the transform ${JSON.stringify(transform.name)} failed to decode it. ` +
+        "Nothing was changed; configure the transform as it was when the checkpoint was saved.",
       { cause },
     );
   }

@@ -11,7 +11,7 @@ import { withoutMessage } from "./redacted-paths.js";
 export const TAG = "$waymark";
 
 /**
- * The most levels of JSON that a tag adds around a value inside it. A Map adds three:
+ * A tag adds at most this many levels of JSON around a value inside it. A Map adds three:
  * `{"$waymark":"Map","value":[[key,value]]}`.
  */
 export const LEVELS_OF_A_TAG = 3;
@@ -29,7 +29,7 @@ export interface Writing {
   plainObject(value: object): JsonRecord;
   /** Calls `write`. While it runs, properties that are `undefined` are left out, as `JSON.stringify` does. */
   withoutUndefined<Result>(write: () => Result): Result;
-  /** Throws if this many more characters would exceed the limit. Call it before writing them. */
+  /** Throws if this many more characters would exceed the limit. Call this before writing them. */
   reserve(characters: number): void;
   /** Refuses the value. With `step`, refuses the part of the value to which the step leads. */
   refuse(what: string, advice: string, step?: PathStep): never;

@@ -217,7 +217,7 @@ export interface StorageAdapter {
 
   /**
    * Removes checkpoints. MUST NOT harm other checkpoints. Unknown ids are ignored. `"all"` removes the whole task with
-   * its unreadable records and its log, and ends its numbering; a list of ids leaves the log alone. (cases:
+   * its unreadable records and its log, and ends its numbering; a list of ids doesn't change the log. (cases:
    * remove.independent, remove.all, log.removed-with-task)
    *
    * @returns The number of removed checkpoints.

@@ -103,7 +103,7 @@ function typeName(value: unknown): string {
 /** The end of the year 9999. Later times have a longer ISO 8601 form, which doesn't sort by time. */
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** Reads the manager's time, in milliseconds since 1970. @throws {RangeError} It isn't a time before the year 10000. */
+/** Reads the manager's time, in milliseconds since 1970. @throws {RangeError} The time isn't before the year 10000. */
 export function readClock(clock: () => number): number {
   const nowMs = clock();
   if (Math.abs(nowMs) <= MAX_TIME_MS) return nowMs;

@@ -60,7 +60,7 @@ export interface CheckpointSummary {
   /** The stage for people: `After validation gate 2`. */
   readonly label?: string;
   /**
-   * The id of the checkpoint of the same task that this one continues, as passed by the caller. That checkpoint may
+   * The id of the checkpoint that this one continues, in the same task, as passed by the caller. That checkpoint may
    * have been removed since. Default: the previous checkpoint.
    */
   readonly parentId?: string;

@@ -13,7 +13,7 @@ export interface AppendCondition {
 /** A task as the caller of a removal saw it. */
 export interface ExpectedTask {
   readonly taskId: string;
-  /** The sequence of its newest checkpoint. */
+  /** The sequence of the task's newest checkpoint. */
   readonly newestSequence: number;
 }
 

@@ -149,7 +149,7 @@ export function* selectTasks(
 }
 
 /**
- * Refuses a damaged record, because it must not be overwritten and can't be compared with a draft. Call it before
+ * Refuses a damaged record, because it must not be overwritten and can't be compared with a draft. Call this before
  * `matchRetry`, and before changing a header.
  *
  * @param found - A whole checkpoint, or a header. A checkpoint's payload is checked too.

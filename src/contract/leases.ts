@@ -51,7 +51,7 @@ export interface HeldLease {
   readonly holder: string;
   /** The fencing token: 1, 2, 3 … per task. */
   readonly token: number;
-  /** The time until it expires unless it is renewed, in milliseconds. */
+  /** The time until the lease expires unless it is renewed, in milliseconds. */
   readonly remainingMs: number;
 }
 
@@ -111,7 +111,7 @@ export interface TimedLease {
   readonly nowMs: number;
 }
 
-/** The answer of a storage that doesn't exist yet: no lease, at any time. */
+/** A task without a lease, at any time: for a storage that doesn't exist yet. */
 export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
 
 /**

@@ -10,13 +10,13 @@ export function loadPackage(name: string): unknown {
   return requireThatFinds(name)(name);
 }
 
-/** Returns the file of an entry of a package, found as {@link loadPackage} finds it. */
+/** Returns the file of a package's entry, found as {@link loadPackage} finds it. */
 export function resolvePackage(entry: string): string {
   return requireThatFinds(entry).resolve(entry);
 }
 
 function requireThatFinds(entry: string): NodeJS.Require {
-  // webpack replaces an imported `createRequire` with a function that can't be called, but leaves this form alone.
+  // webpack replaces an imported `createRequire` with a function that can't be called, but doesn't change this form.
   const { createRequire } = process.getBuiltinModule("node:module");
   let failure: unknown;
   for (const file of listOrigins()) {

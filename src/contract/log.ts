@@ -16,7 +16,7 @@ import { CheckpointConflictError } from "./errors.js";
  */
 export type RecordKind = "step" | "event" | "chunk" | "run" | "mark";
 
-/** The kind of an item of a task's log. */
+/** The kind of an item in a task's log. */
 export type ItemKind = RecordKind | "checkpoint";
 
 /** Every kind of record but `checkpoint`. */
@@ -367,7 +367,7 @@ export function matchEventRetry(
   if (different === -1 && !isWithCheckpoint) return start + records.length - 1;
   throw new CheckpointConflictError(
     `Event ${JSON.stringify(records[stored[different] ? different : first]?.id)} of task ${JSON.stringify(taskId)} exists already, ` +
-      "with another value or among other records. Nothing was stored; use another id.",
+      "with another value or in another batch of records. Nothing was stored; use another id.",
   );
 }
 

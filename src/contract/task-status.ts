@@ -50,7 +50,7 @@ export function findTaskStatus(task: TaskFacts, isHeld: boolean, nowMs: number):
   // The first attempt of an enqueued run stores only records until it ends or pauses.
   const attempt = Math.max(note?.attempt ?? 0, (last && parseRunKey(last)?.attempt) ?? 0);
   if (note !== undefined && attempt > 0 && isUnderWay) return "interrupted";
-  // At attempt 0, nobody has begun the new run, fork or rewind yet.
+  // At attempt 0, no process has begun the new run, fork or rewind yet.
   if (newest.status === "running" && note?.attempt !== 0) return "interrupted";
   return note === undefined ? "paused" : findPausedStatus(task, note.attempt, nowMs);
 }
@@ -66,7 +66,7 @@ function findPausedStatus(
   // A child run has no time at which a worker continues it.
   const until = dueAt ?? waits?.dueAt;
   if (until !== undefined && Date.parse(until) > nowMs) return attempt === 0 ? "scheduled" : "waiting";
-  // A run that a signal has paused is due at once, whatever it waits for. A run that was put back is also due at once,
+  // A run that a signal has paused is due at once, even if it waits. A run that was put back is also due at once,
   // but it has an error.
   const isPaused = attempt > 0 && newest.error === undefined && (newest.dueAt ?? "") <= newest.createdAt;
   return isPaused ? "paused" : "queued";

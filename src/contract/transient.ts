@@ -51,7 +51,7 @@ export function transientMetadata(replaces: string | undefined): JsonObject {
 export interface RunWaits {
   /** The latest time at which the run continues, in ISO 8601 UTC. {@link NEVER}: only an event continues it. */
   readonly dueAt: string;
-  /** The names of the events that it waits for. */
+  /** The names of the events that the run waits for. */
   readonly waitsFor: readonly string[];
 }
 

@@ -46,7 +46,7 @@ export class DroppedKeys {
     this.#logger.warn(
       { taskId, keys: dropped },
       `The schema drops keys of a saved state, so they are missing when it is loaded: ${dropped.join(", ")}${more}. ` +
-        "Add them to the schema, or let it keep or refuse unknown keys",
+        "Add them to the schema, or make the schema keep or refuse unknown keys",
     );
   }
 }

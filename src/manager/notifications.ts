@@ -117,7 +117,7 @@ export class NotificationHub {
     for (const listener of [...this.#listeners[name]]) {
       const failed = (error: unknown) => this.#logger.error({ error, name }, `A listener of "${name}" threw`);
       try {
-        // Nobody else handles the rejection of an async listener.
+        // No other code handles the rejection of an async listener.
         const returned: unknown = listener(details);
         if (isPromiseLike(returned)) returned.then(undefined, failed);
       } catch (error) {

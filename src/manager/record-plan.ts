@@ -190,8 +190,7 @@ function isInRange({ sequence, kind }: PlanRecord, { afterSequence, beforeSequen
 }
 
 /**
- * Returns the bounds of the range, extended by an older record. Without a range, returns the bounds of the record
- * alone.
+ * Returns the bounds of the range, extended by an older record. Without a range, returns bounds for only that record.
  */
 function extend(range: RecordRange | undefined, sequence: number): Omit<RecordRange, "kinds"> {
   return { afterSequence: sequence - 1, beforeSequence: range?.beforeSequence ?? sequence + 1 };

@@ -41,11 +41,11 @@ export interface RekeyResult {
   readonly rewritten: number;
   /** Not visited yet. */
   readonly left: number;
-  /** Unchanged, because they already had the current key and transforms. */
+  /** Left unchanged, because they already had the current key and transforms. */
   readonly current: number;
-  /** Unchanged, because no configured key decrypts them, or the storage refused the new payload. */
+  /** Left unchanged, because no configured key decrypts them, or the storage refused the new payload. */
   readonly refused: number;
-  /** Unchanged, because they can't be read. Each was reported as `corrupt`. */
+  /** Left unchanged, because they can't be read. Each was reported as `corrupt`. */
   readonly damaged: number;
   /** The first 100 checkpoints and records that couldn't be rewritten, with the reasons. */
   readonly refusals: readonly {
@@ -70,7 +70,7 @@ interface Renewed {
 }
 
 const MAX_REFUSALS = 100;
-/** The most records, and the most bytes of records, that are stored in one step. Each step rewrites a log on files. */
+/** The limits of one step's records: their number and their bytes. On files, each step rewrites the whole log. */
 const MAX_BATCH = 1000;
 const MAX_BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -233,7 +233,7 @@ async function replaceTogether(storage: StorageAdapter, renewed: readonly Renewe
   }
 }
 
-/** @throws The error, if it doesn't concern this checkpoint or record alone. */
+/** @throws The error, if it concerns more than this checkpoint or record. */
 function refuse({ taskId, id, sequence }: StoredCheckpoint | LogRecord, error: unknown): Refusal {
   const concernsAll = error instanceof KeyUnavailableError || error instanceof StorageError;
   if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;

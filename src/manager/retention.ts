@@ -262,7 +262,7 @@ function toPlanRecord({ sequence, kind, name, recordKey, createdAt, sizeBytes }:
   return { sequence, kind, name, recordKey, createdAt, sizeBytes };
 }
 
-/** Returns the sequence up to which no more records need removing, once a plan by `keepLast` alone is applied. */
+/** Returns the sequence up to which no records are left to remove, once a plan with only `keepLast` is applied. */
 function findCleanEnd({ keep, remove }: RetentionPlan): number {
   const needs = findRunNeeds(keep.map(({ checkpoint }) => checkpoint));
   const end = needs?.afterSequence ?? Number.POSITIVE_INFINITY;

@@ -80,7 +80,7 @@ export class StatusChanger {
 }
 
 /**
- * Makes the records of a change of a run's status, to be stored with the change. Makes none if no run saved the
+ * Makes the records for a change of a run's status, to be stored with the change. Makes none if no run saved the
  * checkpoint.
  *
  * @param dropped - The results that the change drops.

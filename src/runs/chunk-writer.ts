@@ -49,7 +49,7 @@ export class ChunkWriter {
     return Promise.resolve();
   };
 
-  /** Call it when the step's function has ended. The remaining chunks share a write with the step's result. */
+  /** Call this when the step's function has ended. The remaining chunks share a write with the step's result. */
   end(): void {
     this.#isOver = true;
     void this.#flush();

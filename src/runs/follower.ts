@@ -8,7 +8,7 @@ import type { RecordReader, TaskRecord } from "../manager/records.js";
 import { Poller } from "./poller.js";
 import type { RunStore } from "./run-store.js";
 
-/** The most records that are read at a time, and the approximate limit of their bytes. */
+/** A page ends at this many records, or after the record with which it reaches this many bytes. */
 const PAGE = { records: 100, bytes: 1024 * 1024 };
 
 /**

@@ -132,7 +132,7 @@ export class RunJournal {
     return this.#quickSteps < QUICK.steps || this.#hasExpired;
   }
 
-  /** Call it with the time that a step took, for {@link marksFirst}. */
+  /** Call this with the time that a step took, for {@link marksFirst}. */
   notePace(ms: number): void {
     this.#quickSteps = ms < QUICK.ms ? this.#quickSteps + 1 : 0;
   }
@@ -220,7 +220,7 @@ export class RunJournal {
     await this.append(record, true).catch(() => undefined);
   }
 
-  /** Whether the lease has expired. A step may have blocked the process for that long. */
+  /** Whether the lease has expired. A step that blocks the process also blocks the lease's renewal. */
   get #hasExpired(): boolean {
     const lease = this.#lease;
     // The lease of another copy of this package has only the public members.

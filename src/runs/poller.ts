@@ -51,7 +51,7 @@ export class Poller {
     this.#end = [stopListening, stopWatching, () => store.pollers.delete(this)];
   }
 
-  /** Call it before each poll. */
+  /** Call this before each poll. */
   begin(): void {
     this.#begunMs = this.#store.options.runtime.elapsedMs();
     this.#isWoken = false;
@@ -72,7 +72,7 @@ export class Poller {
    * Pauses until the storage has probably changed.
    *
    * @param options - `idlePolls`: how many polls in a row have found nothing; `mostMs`: the longest pause.
-   * @returns Whether a change was reported, or the key was woken.
+   * @returns True if a change was reported or the key was woken; false if the pause just ended.
    */
   async pauseForChange(
     signal: AbortSignal,

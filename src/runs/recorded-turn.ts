@@ -16,7 +16,7 @@ export interface StepValue extends Omit<StepRecord, "name" | "occurrence" | "run
   readonly hasSignal?: true;
 }
 
-/** The value of the mark of a wait that has begun. */
+/** The value of the mark that shows that a wait has begun. */
 export interface WaitMark {
   readonly waitsFor: "sleep" | "event";
   readonly startedAt: string;
@@ -148,7 +148,7 @@ export class RecordedTurn {
     return (await this.#listStarts(step)).length;
   }
 
-  /** Whether the step has started, and no end has been recorded since. */
+  /** True if the step has a recorded start without a later recorded end. */
   async wasInterrupted(step: Named): Promise<boolean> {
     const last = (await this.#listStarts(step)).at(-1) ?? 0;
     return last > this.#findEnd(formatStepKey(step.name, step.occurrence, false));

@@ -19,7 +19,7 @@ export interface PendingEvent {
 
 interface TakenEvent extends PendingEvent {
   wait: string | undefined;
-  /** Whether the function has got the event, or a schema has refused it. */
+  /** True once the function has received the event, or a schema has refused it. */
   isSettled: boolean;
 }
 
@@ -133,7 +133,7 @@ export class RunEvents {
     this.#take(sequence, name, false, event?.wait);
   }
 
-  /** Call it when the function gets the event, or when a schema has refused it. */
+  /** Call this when the function gets the event, or when a schema has refused it. */
   settle(sequence: number): void {
     const taken = this.#taken.get(sequence);
     if (taken !== undefined) taken.isSettled = true;
@@ -196,7 +196,7 @@ export class RunEvents {
 
   async #readPage(): Promise<boolean> {
     let count = 0;
-    // No event can appear below a record that was stored before this read.
+    // Sequences only grow, so no new event can come before a record that was already stored at this read.
     const lastSequence = this.#lastSequence();
     // Skips a long range of received events.
     const isLong = ([first, last]: readonly [number, number]) => last > this.#readTo && last - first >= PAGE_EVENTS;
@@ -246,7 +246,7 @@ export function eventTitle(taskId: string, name: string): string {
   return `event ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;
 }
 
-/** Makes the value of the record of an event that a schema has refused. */
+/** Makes the value of the record that shows that a schema has refused an event. */
 export function describeRefusal(error: unknown, redaction: Redaction | undefined): object {
   return { type: "refused", error: redaction?.failure(error) ?? toFailure(error) };
 }

@@ -44,7 +44,7 @@ export interface RunState {
    */
   readonly steps: RecordedTurn | undefined;
   readonly newest: NewestCheckpoint;
-  /** How many attempts in a row have recorded nothing but their starts. */
+  /** How many attempts in a row have recorded only their starts. */
   readonly crashes: number;
   /** The titles of the steps that the last of these attempts has started. */
   readonly running: readonly string[];

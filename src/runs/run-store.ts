@@ -42,7 +42,7 @@ import { NO_STATE } from "./step-values.js";
 
 /** A run's checkpoint to append. */
 export interface RunDraft extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error">, RunMarks {
-  /** If its `generation` is "", the checkpoint begins a new generation, which takes the checkpoint's id. */
+  /** If the note's `generation` is "", the checkpoint begins a new generation, named by the checkpoint's id. */
   readonly note: RunNote;
 }
 
@@ -52,7 +52,7 @@ export interface RunAppend extends Pick<AppendCondition, "expectedSequence" | "n
   readonly lease?: Lease | undefined;
   /** The id of the transient checkpoint that this one replaces. */
   readonly replaces: string | undefined;
-  /** The id of a checkpoint of the task with the same or a similar state. */
+  /** The id of one of the task's checkpoints that has the same or a similar state. */
   readonly resembles: string | undefined;
   readonly records: readonly RecordDraft[];
   /** Whether the draft may be stored already. */
@@ -239,7 +239,7 @@ export class RunStore {
     }
   }
 
-  /** Returns the record of this kind with this sequence. @throws {CheckpointCorruptError} It is damaged. */
+  /** Returns the record of this kind with this sequence. @throws {CheckpointCorruptError} The record is damaged. */
   async recordAt(taskId: string, sequence: number, kind: RecordKind): Promise<LogRecord | RecordHeader | undefined> {
     const range = { afterSequence: sequence - 1, beforeSequence: sequence + 1, kinds: [kind] };
     for await (const record of this.records({ taskId, order: "oldest", ...range })) return record;
@@ -268,7 +268,7 @@ export class RunStore {
     return undefined;
   }
 
-  /** Decodes a record's value. @throws {CheckpointCorruptError} It is damaged. */
+  /** Decodes a record's value. @throws {CheckpointCorruptError} The value is damaged. */
   async readValue(record: LogRecord | RecordHeader): Promise<unknown> {
     return (await this.openValue(record)).state;
   }

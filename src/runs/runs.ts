@@ -235,8 +235,9 @@ export class Runs {
   }
 
   /**
-   * Claims the task. A child run's lease has the same duration as its parent's. By default, a child run waits that long
-   * for its lease: if a runner has died, its lease on the child may expire later than its lease on the parent.
+   * Claims the task. A child run's lease has the same duration as the parent run's. By default, a child run waits for
+   * its lease as long as a lease lasts: a runner that died may have a lease on the child that expires later than its
+   * lease on the parent.
    *
    * @throws {LeaseHeldError} Another runner still has the lease after `waitForLeaseMs`.
    */

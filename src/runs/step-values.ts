@@ -8,7 +8,7 @@ import { isError, PayloadTooLargeError, StateNotSerializableError } from "../con
 import type { ResolvedOptions } from "../manager/options.js";
 import { decodeWithSchema, encodeWithSchema, type StateSchema } from "../manager/schema.js";
 
-/** The most causes of an error that are searched for storable parts. */
+/** How many causes of an error are searched for storable parts. */
 const MAX_CAUSES = 10;
 
 /** A step's name, and its title: `model`, `model 2`. */
@@ -37,12 +37,12 @@ export class StepValues {
     return this.#encode(chunk, () => `A chunk ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
   }
 
-  /** Encodes a result with the schema. @throws {StateInvalidError} The schema refuses it. */
+  /** Encodes a result with the schema. @throws {StateInvalidError} The schema refuses the result. */
   checkResult(title: string, result: unknown, schema: StateSchema): unknown {
     return encodeWithSchema(schema, result, `The schema refuses the result ${this.#ofStep(title)}`);
   }
 
-  /** Decodes a stored result. @throws {StateInvalidError} The schema refuses it. */
+  /** Decodes a stored result. @throws {StateInvalidError} The schema refuses the result. */
   decodeStored(title: string, stored: unknown, schema: StateSchema | undefined): unknown {
     if (schema === undefined) return stored;
     return decodeWithSchema(schema, stored, `The schema refuses the recorded result ${this.#ofStep(title)}`);

@@ -48,8 +48,8 @@ export class StopSignal {
   }
 
   /**
-   * Call it once the run is over and its lease released. If the process is about to end, never resolves: a rejection of
-   * the caller could end the process before other runs have paused.
+   * Call this once the run is over and its lease released. If the process is about to end, never resolves: a rejection
+   * of the caller could end the process before other runs have paused.
    */
   async end(): Promise<void> {
     for (const call of this.#atEnd) call();

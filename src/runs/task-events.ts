@@ -140,7 +140,7 @@ export class TaskEvents {
     if (!(await isMissed()) || !(await isMissed())) return;
     throw new CheckpointConflictError(
       `The wait ${wait} ended before it received the ${eventTitle(taskId, name)}. The event is stored as ${JSON.stringify(id)}, ` +
-        "and no wait receives it. Send it with another id, and without `wait`, for the next wait of the name.",
+        "and no wait receives it. To answer the next wait of this name, send it again with another id and without `wait`.",
     );
   }
 
@@ -177,7 +177,7 @@ export class TaskEvents {
     );
   }
 
-  /** Whether the event of this header has the value, or has lost its value. */
+  /** True if the event of this header has this value. Also true if the event has lost its value. */
   async #isValue({ taskId, sequence }: LogRecord | RecordHeader, value: EncodedState): Promise<boolean> {
     const sent = await this.#readValue(taskId, sequence, "event");
     if (sent === undefined) return true;

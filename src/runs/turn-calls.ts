@@ -38,7 +38,7 @@ export interface NamedStep {
 interface FailedStep {
   readonly name: string;
   readonly occurrence: number;
-  /** Of its record. */
+  /** The sequence of the step's record. */
   readonly sequence: number;
   /** Whether the step is recorded as interrupted. Such a step isn't tried again by the next run. */
   readonly isInterrupted: boolean;
@@ -46,7 +46,7 @@ interface FailedStep {
 
 /** A call whose result is stored. */
 interface StoredCall {
-  /** Of its record. */
+  /** The sequence of the record with the result. */
   readonly sequence: number;
   /** Passes the result to the caller. Returns a promise if that takes time. The promise never rejects. */
   proceed(): Promise<void> | void;
@@ -118,7 +118,7 @@ export class TurnCalls {
     return step === undefined ? this.#afterStored(call) : this.inOrder(step.sequence, () => this.#load(call, step));
   }
 
-  /** Call it when the step or wait has ended. */
+  /** Call this when the step or wait has ended. */
   end({ name, isWait }: NamedStep): void {
     this.#names.delete(name);
     this.waitsUnderWay -= Number(isWait);

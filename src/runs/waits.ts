@@ -74,7 +74,7 @@ export class Waits {
     throw await this.#recordAbort(step, wait, signal?.reason);
   }
 
-  /** Ends the waits under way without recording their ends. Call it once the run's function has ended. */
+  /** Ends the waits under way without recording their ends. Call this once the run's function has ended. */
   end(): void {
     this.#cancelSuspension?.();
     this.#over.abort();
@@ -85,7 +85,7 @@ export class Waits {
     return this.#over.signal.aborted && error === this.#over.signal.reason;
   }
 
-  /** Call it when a call of the turn has ended. If nothing but waits is under way for a while, the run is suspended. */
+  /** Call this after each of the turn's calls. Suspends the run once it has only waited for a while. */
   suspendSoon(): void {
     const { store, suspend, stop } = this.#parts;
     if (suspend === undefined) return;

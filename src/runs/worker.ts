@@ -29,8 +29,8 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChan
   /**
    * A task is recorded as failed after this many attempts in a row that ended without a save: each was killed, lost its
    * lease, or met a storage error. An attempt that paused doesn't count, nor does one that was killed after it was
-   * asked to pause. After half of these attempts, the worker takes no other task until this one has recorded a step or
-   * ended, since a task that crashes its worker also ends the other runs there. Default 5.
+   * asked to pause. After more than half of these attempts, the worker takes no other task until this one has recorded
+   * a step or ended, since a task that crashes its worker also ends the other runs there. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when the signal aborts: the runs under way are paused, and their tasks are released. */
@@ -50,7 +50,7 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChan
 }
 
 const DEFAULT_MAX_ATTEMPTS = 5;
-/** The most tasks in one claim. Leaves some to other workers. */
+/** A claim takes at most this many tasks, which leaves some to other workers. */
 const MAX_CLAIMED = 16;
 /** The longest pause between two claims. A task may become due by its time, or because its runner died. */
 const POLL_MS = 250;
@@ -221,8 +221,8 @@ export class Worker {
   }
 
   /**
-   * Call it when the task has recorded something or has ended. If it was the poison task, the worker takes other tasks
-   * again.
+   * Call this when the task has recorded something or has ended. If it was the poison task, the worker takes other
+   * tasks again.
    */
   #noteProgress(taskId: string): void {
     if (this.#poisonTask === taskId) this.#poisonTask = undefined;

@@ -12,7 +12,7 @@ export class WriteQueue {
   run<Result>(write: () => Promise<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
       const begin = () => write().then(resolve, reject);
-      // The previous write begins this one. It is bound, so that it runs in the asynchronous context of its own caller.
+      // The previous write begins this one. `bind` lets this one run in the asynchronous context of its own caller.
       this.#waiting.push(this.#isWriting ? AsyncResource.bind(begin) : begin);
       if (this.#isWriting) return;
       this.#isWriting = true;
@@ -24,7 +24,7 @@ export class WriteQueue {
    * Begins the next write once the callbacks of all settled promises have run, so that their records join the write.
    */
   #beginSoon(): void {
-    // A tick alone may run before the callbacks of promises.
+    // nextTick() may run before the callbacks of promises, so a promise comes first.
     void NOW.then(() => process.nextTick(() => this.#beginNext()));
   }
 

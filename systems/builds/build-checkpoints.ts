@@ -12,7 +12,7 @@ import type { BuildCheckpointsOptions } from "./options.js";
 
 /**
  * The functions that `createBuildCheckpoints` returns. They are synchronous, and none of them needs `this`. If another
- * process has locked the database, they block this process until it is free, for at most `busyTimeoutMs`.
+ * process has locked the database, they block this process until the lock is free, for at most `busyTimeoutMs`.
  *
  * If the file, its folder or the database fails, each function throws a `StorageError`; earlier checkpoints are intact.
  * If a stored value can't be read, they throw a `CheckpointCorruptError`; if the database belongs to another program,
@@ -50,12 +50,12 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    */
   getLatestCheckpoint(buildId: string): Checkpoint<Task> | null;
   /**
-   * Saves the result of `getState` at intervals, if it differs from the build's newest checkpoint. Its timer doesn't
+   * Saves the result of `getState` at intervals, if it differs from the build's newest checkpoint. The timer doesn't
    * keep the process alive. A failure is logged as an error, never thrown, and the next interval tries again.
    *
    * @param getState - Returns the build's progress now, or `undefined` if there is nothing to save yet. Synchronous.
    * @param intervalMs - Milliseconds from one save to the next, from 1. Default 30,000.
-   * @returns A function that stops the auto-save. It doesn't save a last time.
+   * @returns A function that stops the auto-save, without a last save.
    * @throws {TypeError | RangeError} An argument is wrong.
    */
   startAutoSave(buildId: string, getState: () => BuildProgress<SavedTask> | undefined, intervalMs?: number): () => void;

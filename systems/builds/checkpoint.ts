@@ -3,8 +3,8 @@ export interface Checkpoint<Task = unknown> {
   id: string;
   buildId: string;
   /**
-   * When it was saved, in UTC and in SQLite's form: `2026-11-22 01:02:03`. Never before an earlier checkpoint of the
-   * build, even if the clock was set back. To get a `Date`: `new Date(`${timestamp}Z`)`.
+   * When the checkpoint was saved, in UTC and in SQLite's form: `2026-11-22 01:02:03`. Never before the time of an
+   * earlier checkpoint of the build, even if the clock was set back. To get a `Date`: `new Date(`${timestamp}Z`)`.
    */
   timestamp: string;
   tasks: Task[];

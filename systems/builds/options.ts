@@ -8,7 +8,7 @@ import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/re
 import type { StateSchema } from "../../src/manager/schema.js";
 
 export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchema> {
-  /** The database file. The first save creates it and its folder, for their owner alone (0600, 0700). */
+  /** The database file. The first save creates it and its folder, readable only by the owner (0600, 0700). */
   readonly path: string;
   /**
    * Which of a build's checkpoints are kept after each save. Default `{ keepLast: 50 }`. The build's newest checkpoint
@@ -17,7 +17,7 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
   readonly retention?: RetentionPolicy | undefined;
   /** Checks each task on save and on load: Zod, or any synchronous Standard Schema. It types the tasks. */
   readonly taskSchema?: Schema | undefined;
-  /** The most bytes of JSON for the tasks of one save, and as many for its metadata. Default 64 MiB. */
+  /** The size limit of a save's tasks as JSON; its metadata has the same limit. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;
   /** How long a call waits for another process's lock, in milliseconds. Default 5,000. */
   readonly busyTimeoutMs?: number | undefined;

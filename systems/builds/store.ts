@@ -180,7 +180,7 @@ export class BuildStore {
 
   /**
    * `{buildId}-{milliseconds}`. If that id is taken, the next millisecond is tried, until an id is free. Runs in the
-   * transaction, so nobody takes the id meanwhile.
+   * transaction, so no other process takes the id meanwhile.
    */
   #newId(buildId: string, nowMs: number): string {
     this.#lastNumber = Math.max(Math.floor(nowMs), this.#lastNumber + 1);

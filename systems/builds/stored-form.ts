@@ -12,7 +12,7 @@ export interface Encoding {
   readonly maxPayloadBytes: number;
 }
 
-/** A checkpoint as its row will hold it. Its values were read once, synchronously. */
+/** A checkpoint as its row will hold it. The caller's values were read once, synchronously. */
 export interface BuildDraft {
   /** If undefined, the store makes a unique one. */
   readonly id: string | undefined;
@@ -48,7 +48,7 @@ export function toBuildDraft(
     );
   }
   checkPhase(progress.currentPhase);
-  // Null counts as missing: the spec's own program stores null, too.
+  // Null counts as missing, because the spec's own program also stores null.
   const metadata: unknown = progress.metadata ?? undefined;
   if (metadata !== undefined && (typeof metadata !== "object" || Array.isArray(metadata))) {
     throw new TypeError("A checkpoint's metadata must be an object.");

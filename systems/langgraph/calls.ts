@@ -5,7 +5,7 @@ import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { readMetadata } from "./records.js";
 import { checkpointsPrefix } from "./task-ids.js";
 
-/** The history of one call of a subgraph. */
+/** The history of one subgraph call. */
 export interface CalledTask {
   readonly taskId: string;
   readonly checkpoints: readonly CheckpointSummary[];

@@ -24,7 +24,7 @@ export interface CopyOptions extends Pick<MakePayloadOptions, "transforms"> {
 /** A stored checkpoint, or a record with writes. */
 type StoredItem = StoredCheckpoint | LogRecord;
 
-/** A task to copy: all it has, or what `isCopied` accepts. */
+/** A task to copy: all its items, or those that `isCopied` accepts. */
 interface CopiedTask {
   readonly taskId: string;
   readonly isCopied?: (item: StoredItem) => boolean;
@@ -95,8 +95,8 @@ async function listTasks(storage: StorageAdapter, threadId: string, graph: strin
 }
 
 /**
- * The tasks with what belongs to checkpoints older than `end`, and with `end` itself. The writes on top of `end`, and the
- * subgraphs that were called from it, are left out.
+ * The tasks to copy, each with `end` and the items that belong to older checkpoints. The writes on top of `end`, and
+ * the subgraphs that were called from `end`, are left out.
  */
 async function listOlder(
   storage: StorageAdapter,
@@ -220,7 +220,7 @@ async function removeUnlessChanged(storage: StorageAdapter, taskId: string, expe
   try {
     await storage.remove(taskId, "all", { expectedSequence });
   } catch (error) {
-    // Another program writes to this task, so its records stay.
+    // Another program has written to this task since, so its records are kept.
     if (!(error instanceof CheckpointConflictError)) throw error;
   }
 }

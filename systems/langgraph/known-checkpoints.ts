@@ -8,9 +8,9 @@ export interface WholeCheckpoint extends SerializedState {
   readonly versions: Readonly<ChannelVersions>;
   /** By channel: the id of the checkpoint that stores its value. */
   readonly holders: ReadonlyMap<string, string>;
-  /** How many ancestors its DeltaChannels need. */
+  /** How many ancestors the checkpoint's DeltaChannels need. */
   readonly ancestors: number;
-  /** The writes on top of it come after this sequence. */
+  /** The checkpoint's writes come after this sequence. */
   readonly writesAfter: number;
   readonly stateVersion: number;
 }
@@ -21,7 +21,7 @@ export interface ThreadEnd {
   readonly sequence: number | undefined;
   /** The id of the checkpoint that was put last; empty if there is none. */
   readonly newestId: string;
-  /** The highest checkpoint id, which `list` gives first; empty if there is none. */
+  /** The highest checkpoint id, which `list` returns first; empty if there is none. */
   readonly highestId: string;
 }
 
@@ -36,7 +36,7 @@ export interface KnownCheckpoint {
   readonly checkpoint: WholeCheckpoint | undefined;
 }
 
-/** The most that all kept checkpoints may take, in characters and bytes. */
+/** The size limit of all kept checkpoints together, in characters and bytes. */
 const MOST = 16 * 1024 * 1024;
 /** The assumed size of a checkpoint without its values. */
 const SIZE_OF_REST = 1000;
@@ -83,7 +83,7 @@ export class KnownCheckpoints {
     if (ofTask.size === 0) this.#byTask.delete(taskId);
   }
 
-  /** Forgets a thread's checkpoints, but keeps where the thread ended, so that a run of the deleted thread is refused. */
+  /** Forgets a thread's checkpoints, but not where the thread ended, so that a run of a deleted thread is refused. */
   clear(taskPrefix: string): void {
     for (const [taskId, checkpoints] of [...this.#byTask]) {
       if (!taskId.startsWith(taskPrefix)) continue;

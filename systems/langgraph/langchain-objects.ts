@@ -116,7 +116,7 @@ function isOfLangGraph(value: object): value is { readonly lg_name: unknown; toJ
   return "lg_name" in value && hasJson(value);
 }
 
-/** LangChain's class Document is recognized by its properties alone. */
+/** LangChain's class Document is recognized only by its properties. */
 function isDocument(value: object): boolean {
   return (
     "pageContent" in value && "metadata" in value && Object.keys(value).every((key) => DOCUMENT_KEYS.includes(key))

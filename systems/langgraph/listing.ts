@@ -33,8 +33,8 @@ export async function* listed(
   /** The summaries of threads that use a DeltaChannel. */
   const summaries = new Map<Thread, KnownSummaries>();
   let last: Thread | undefined;
-  // The records that the previous checkpoint (of thread `last`) was made of. The next checkpoint needs mostly the same
-  // records.
+  // The records that the previous checkpoint (of thread `last`) was made of. The next checkpoint usually needs most of
+  // them.
   const near = new Map<string, SavedCheckpoint>();
   let wanted = limit;
   if (wanted <= 0) return;
@@ -61,7 +61,7 @@ export async function* listed(
     const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near, index));
     if (tuple === undefined) continue;
     // A replay lists a subgraph's checkpoints to find the one to continue from. Other runs may have continued from that
-    // one since, so listing it must not count as a run's reading.
+    // one since, so the replay must not count as a run that has read it.
     if (thread.namespace !== "") reader.known.delete(taskId, summary.id);
     yield tuple;
     wanted -= 1;

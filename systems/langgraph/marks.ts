@@ -33,7 +33,7 @@ export function marked(json: string, channels: readonly (readonly [channel: stri
 /**
  * Puts the channels' values back in place of the marks.
  *
- * @param jsonOf - Gives a channel's JSON in the checkpoint that the writes are on top of.
+ * @param jsonOf - Returns a channel's JSON in the checkpoint that the writes are on top of.
  * @throws {CheckpointCorruptError} The checkpoint has another value now.
  */
 export function unmarked<Whole extends MarkedWritesRecord>(
@@ -63,13 +63,13 @@ function whole(
   return { channel, index, value: "tagged" in marked ? { tagged: value } : { json: value } };
 }
 
-/** For a list, its items' JSON without the brackets; any other JSON as it is. */
+/** Removes the brackets of a list's JSON. Returns any other JSON unchanged. */
 function unwrap(json: string): string {
   return json.startsWith("[") ? json.slice(1, -1) : json;
 }
 
 /**
- * Whether `text` is unchanged after parsing and encoding. It isn't if a mark cuts a value in two: `1,2` (the items of
+ * Whether `text` is unchanged after parsing and encoding. False if a mark cuts a value in two: `1,2` (the items of
  * [1, 2]) also begins `1,23`.
  */
 function isStable(text: string): boolean {

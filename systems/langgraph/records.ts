@@ -39,11 +39,11 @@ export interface RecordMetadata {
   readonly holders?: Readonly<Record<string, string>>;
   /** The thread's highest checkpoint id when this record was stored; absent if that is the record's own id. */
   readonly highest?: string;
-  /** How many ancestors its DeltaChannels need. */
+  /** How many ancestors the checkpoint's DeltaChannels need. */
   readonly ancestors?: number;
   /** In the history of a subgraph's call: the id of the checkpoint that it was called from. */
   readonly caller?: string;
-  /** The first of its writes comes after this sequence. Absent if all of them come after the checkpoint itself. */
+  /** The checkpoint's writes come after this sequence. Absent if all of them come after the checkpoint itself. */
   readonly writesAfter?: number;
 }
 
@@ -78,8 +78,8 @@ export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metada
 }
 
 /**
- * The ids of the checkpoints that store its values, of the ancestors that its DeltaChannels need, and of the
- * checkpoints that store those ancestors' values.
+ * Returns the ids that a checkpoint depends on: the checkpoints that store its channel values, the ancestors that its
+ * DeltaChannels need, and the checkpoints that store those ancestors' values.
  */
 export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): string[] {
   const { holders = {}, ancestors = 0 } = readMetadata(checkpoint);

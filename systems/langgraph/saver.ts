@@ -207,7 +207,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     });
     for (const channel of ownValues.keys()) holders.set(channel, id);
     // This run's next put has the new checkpoint as its parent, so the old parent is forgotten. The empty parent stays
-    // known, because other runs may begin the thread, too.
+    // known, because other runs may also begin the thread.
     if (parentId !== "") this.#reader.known.delete(taskId, parentId);
     const whole = {
       ...state,

@@ -111,7 +111,7 @@ function lossIn(text: string, value: unknown): string | undefined {
   return text.includes('"[Circular]"') && hasCycle(value) ? "a value with a cycle" : undefined;
 }
 
-/** LangGraph's serializer gives this text in place of a whole value that holds a BigInt. */
+/** LangGraph's serializer writes this text in place of a whole value that contains a BigInt. */
 const UNABLE = JSON.stringify("[unable to serialize, circular reference is too complex to analyze]");
 
 function hasCycle(value: unknown): boolean {

@@ -8,7 +8,7 @@ export interface Thread {
 }
 
 const ROOT = "langgraph/";
-/** The most characters of a name within a task id. Two names of this length and the rest fit. */
+/** How long a name within a task id may be, in characters. Two names of this length and the rest fit. */
 const LONGEST_PART = 200;
 
 /** The prefix of all task ids of a thread. No other task id has it. */
@@ -74,7 +74,7 @@ export function listLongNames({ threadId, namespace }: Thread): {
   };
 }
 
-/** Escaped, so that it has no slash. A long name becomes its hash. */
+/** Escapes the name, so that it has no slash. A long name is replaced by its hash. */
 function toPart(name: string): string {
   const part = escaped(name);
   return part.length <= LONGEST_PART ? part : `${HASHED}${hash("sha256", name, "base64url")}`;

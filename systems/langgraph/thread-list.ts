@@ -17,7 +17,7 @@ export interface ThreadsQuery {
   readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
   /** Only threads that no program has written to since then. */
   readonly idleSince?: Date | undefined;
-  /** The most threads to return, most recently written first. Default: all. */
+  /** Returns at most this many threads, the most recently written ones. Default: all. */
   readonly limit?: number | undefined;
 }
 
@@ -28,22 +28,22 @@ export type DeleteThreadsQuery = Omit<ThreadsQuery, "limit">;
 export interface ThreadSummary {
   readonly id: string;
   /**
-   * `paused`: it waits for an answer. `failed`: a node threw. `running`: it isn't done; a run may be under way, was
-   * killed, or stopped at a breakpoint. `completed`: the graph reached its end.
+   * `paused`: the thread waits for an answer. `failed`: a node threw. `running`: the graph hasn't reached its end. A
+   * run may be under way, was killed, or stopped at a breakpoint. `completed`: the graph reached its end.
    */
   readonly status: CheckpointStatus;
-  /** How many checkpoints it has, including its subgraphs'. */
+  /** How many checkpoints the thread has, including those of its subgraphs. */
   readonly checkpoints: number;
   /**
-   * The bytes of its checkpoints and pending writes. A database stores only the changes between them, so the file may
-   * be far smaller.
+   * The bytes of the thread's checkpoints and pending writes. A database stores only the changes between checkpoints,
+   * so its file may be far smaller.
    */
   readonly bytes: number;
   /** Who made the graph's newest checkpoint: `input`, `loop`, `update` or `fork`. */
   readonly stage?: string | undefined;
   /** The time of the last write, in ISO 8601 UTC. */
   readonly writtenAt: string;
-  /** The values of the interrupts that it waits for. One that can't be read is left out, and logged. */
+  /** The values of the interrupts that the thread waits for. A value that can't be read is left out, and logged. */
   readonly asks: readonly unknown[];
 }
 
@@ -51,7 +51,7 @@ export interface ThreadSummary {
 export interface DeletedThreads {
   /** How many threads were deleted. */
   readonly threads: number;
-  /** How many checkpoints they had, including their subgraphs'. */
+  /** How many checkpoints the deleted threads had, including those of their subgraphs. */
   readonly checkpoints: number;
   /** Threads that matched the query but were kept: a program wrote to them meanwhile, or a runner holds their lease. */
   readonly kept: readonly string[];
@@ -91,7 +91,7 @@ export class ThreadList {
     const resolvedQuery = resolved("DeleteThreadsQuery", query, DELETE_KEYS);
     if (resolvedQuery.status === undefined && resolvedQuery.idleSince === undefined) {
       throw new TypeError(
-        "Pass deleteThreads a status or idleSince: without one it would delete running threads, too. Nothing was deleted.",
+        "Pass deleteThreads a status or idleSince: without either, it would also delete running threads. Nothing was deleted.",
       );
     }
     const total = { threads: 0, checkpoints: 0 };

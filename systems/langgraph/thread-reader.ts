@@ -74,7 +74,7 @@ export class ThreadReader {
     const taskId = checkpointsTask(thread);
     const known = this.known.last(taskId);
     const whole = known?.checkpoint?.values.size === known?.checkpoint?.holders.size ? known?.checkpoint : undefined;
-    // All three are asked at once, because each may take a trip to a server.
+    // The three reads run at once, because each may be a round trip to a server.
     const [end, last, writes] = await Promise.all([
       this.end(taskId),
       whole === undefined ? this.#manager.latest(taskId) : undefined,
@@ -204,7 +204,7 @@ export class ThreadReader {
     return { ...withoutOthersValues(saved), values };
   }
 
-  /** A checkpoint that `put` builds on, as if the thread ended with it; `undefined` if it isn't there. */
+  /** A checkpoint that `put` builds on, as if the thread ended with it; `undefined` if there is no such checkpoint. */
   async parent(taskId: string, id: string): Promise<KnownCheckpoint | undefined> {
     const saved = await this.find(taskId, id);
     if (saved === undefined) return undefined;
@@ -306,6 +306,6 @@ function lostPart({ taskId, id }: Pick<CheckpointSummary, "taskId" | "id">, hold
   const part = holder === undefined ? "its history" : `a value stored in checkpoint ${holder}`;
   return new CheckpointCorruptError(
     `Checkpoint ${id} of task ${JSON.stringify(taskId)} has lost ${part}: pruning removed it, or it is damaged. ` +
-      "Nothing was changed; list() gives the intact checkpoints.",
+      "Nothing was changed; list() returns the intact checkpoints.",
   );
 }

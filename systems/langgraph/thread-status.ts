@@ -1,7 +1,7 @@
 import type { CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CHANNELS, type MarkedWritesRecord, type StoredValue } from "./records.js";
 
-/** The status that a checkpoint's writes give its thread; none if they don't decide it. */
+/** The thread's status according to a checkpoint's writes; none if the writes don't decide the status. */
 export interface WritesStatus {
   readonly status?: CheckpointStatus;
   /** The first error of a node, if one has failed. */

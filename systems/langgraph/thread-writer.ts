@@ -51,8 +51,8 @@ export class ThreadWriter {
       const highestId = end.highestId > id ? end.highestId : id;
       const name = nameCheckpoint(taskId, id);
       const early = this.#early.get(name);
-      // If those writes failed, later ones may have any sequence. Without early ones there is no `await`, so that writes
-      // that are put from now on come after the checkpoint.
+      // If those writes failed, later ones may have any sequence. Without early writes, don't await: writes that are
+      // put from now on must come after the checkpoint.
       const first = early === undefined ? undefined : await early.catch(() => 1);
       const draft = {
         ...{ taskId, id, stage, status },
@@ -81,7 +81,7 @@ export class ThreadWriter {
   /**
    * Appends the writes of a node to the thread's log.
    *
-   * @param id - Of the checkpoint that they are on top of.
+   * @param id - The id of the checkpoint that the writes are on top of.
    */
   async appendWrites(thread: Thread, id: string, writes: Omit<SerializedWrites, "stateVersion">): Promise<void> {
     const { storage, reader, stateVersion } = this.#options;
@@ -93,7 +93,7 @@ export class ThreadWriter {
     const name = nameCheckpoint(taskId, id);
     if (reader.known.get(taskId, id) === undefined && !this.#early.has(name)) {
       this.#early.set(name, stored);
-      // Those of checkpoints that were stored long ago stay, because they aren't known any more.
+      // A checkpoint that was stored long ago isn't known any more, so its writes would stay here: drop the oldest.
       for (const oldest of [...this.#early.keys()].slice(0, -MAX_EARLY)) this.#early.delete(oldest);
     }
     await stored;
@@ -133,7 +133,7 @@ export class ThreadWriter {
   }
 }
 
-/** The most checkpoints whose first writes are remembered. A run is at most a few checkpoints ahead of its storage. */
+/** How many checkpoints' first writes are remembered. A run is at most a few checkpoints ahead of its storage. */
 const MAX_EARLY = 1_000;
 
 /** A checkpoint's name among those of all threads. */

@@ -31,7 +31,7 @@ export interface FoundThread {
   readonly stage?: string | undefined;
   /** The time of the last write, in ISO 8601 UTC. */
   readonly writtenAt: string;
-  /** How many checkpoints it has, including its subgraphs'. */
+  /** How many checkpoints the thread has, including those of its subgraphs. */
   readonly checkpoints: number;
   /** All tasks that hold the thread's records; the graph's own comes first. */
   readonly tasks: readonly ThreadTask[];
@@ -41,7 +41,7 @@ export interface FoundThread {
 
 /** A task of a thread. */
 export interface ThreadTask extends ExpectedTask {
-  /** The sequence of its last checkpoint or record. */
+  /** The sequence of the task's last checkpoint or record. */
   readonly lastSequence: number;
 }
 
@@ -82,7 +82,7 @@ export async function* threadBatches(
 }
 
 /**
- * How many bytes the thread's records have. A database stores only the changes between them, so the file may be far
+ * How many bytes the thread's records have. A database stores only the changes between records, so its file may be far
  * smaller.
  */
 export async function countBytes({ storage, damaged }: ThreadsSource, { tasks }: FoundThread): Promise<number> {

@@ -85,9 +85,7 @@ export class CheckpointRepository {
   async save(checkpoint: OneshotCheckpoint): Promise<void> {
     if (typeof checkpoint !== "object" || checkpoint === null) throw new TypeError("A checkpoint must be an object.");
     if ("feature_id" in checkpoint) {
-      throw new TypeError(
-        "A checkpoint has featureId, and only its file has feature_id. The other fields follow the same rule.",
-      );
+      throw new TypeError("A checkpoint's fields are in camel case, such as featureId; only its file has feature_id.");
     }
     checkFeatureId("A checkpoint's featureId", checkpoint.featureId);
     await this.#checkpoints.save(checkpoint);

@@ -271,9 +271,9 @@ function parseFeature(bytes: Uint8Array, featureId: string): StoredFeature {
 const REQUIRED_KEYS = OneshotFileSchema.omit({ waymark: true }).keyof().options;
 
 /**
- * Whether damaged bytes were a feature's checkpoint, so that they may be set aside or removed. Only Waymark writes a
- * `waymark` key. JSON that is cut short may have lost it, so such a text counts by its beginning, which is the same in
- * the spec's own program.
+ * Whether damaged bytes were a feature's checkpoint. If they were, they may be set aside or removed. Only Waymark
+ * writes a `waymark` key. JSON that is cut short may have lost this key, so it is judged by its beginning, which is the
+ * same in the spec's own program.
  */
 function isOurs(bytes: Uint8Array, featureId: string): boolean {
   try {

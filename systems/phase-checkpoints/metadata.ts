@@ -2,7 +2,7 @@ import { decodeJson, encodeJson } from "../../src/codec/json.js";
 import { toFailure } from "../../src/contract/checkpoint.js";
 import { isRecord, UnreadableError } from "../json-object.js";
 
-/** The most bytes that a checkpoint's metadata may take. */
+/** The size limit of a checkpoint's metadata. */
 const MAX_METADATA_BYTES = 64 * 1024 * 1024;
 
 /** A checkpoint's metadata in its file. */
@@ -16,18 +16,18 @@ export interface StoredMetadata {
 /**
  * Reads the metadata at once, so the caller may change it afterwards.
  *
- * @throws {StateNotSerializableError} A value in it has no stored form: a function, a cycle.
- * @throws {PayloadTooLargeError} It takes more than 64 MiB.
+ * @throws {StateNotSerializableError} A value in the metadata has no stored form: a function, a cycle.
+ * @throws {PayloadTooLargeError} The metadata takes more than 64 MiB.
  */
 export function encodeMetadata(metadata: Readonly<Record<string, unknown>>): StoredMetadata {
-  // Wrapped under its key, so that errors say `$.metadata.onDone`.
+  // The metadata is encoded under the key `metadata`, so that errors say `$.metadata.onDone`.
   const { encoding, text } = encodeJson({ metadata }, MAX_METADATA_BYTES);
   const { metadata: stored }: { readonly metadata: unknown } = JSON.parse(text);
   return encoding === "json" ? { plain: stored } : { plain: toPlain(decode(stored)), tagged: stored };
 }
 
 /**
- * A file's metadata. If the plain form doesn't match the tagged one, somebody has edited the plain form: then the plain
+ * A file's metadata. If the plain form doesn't match the tagged one, a person has edited the plain form: then the plain
  * form counts.
  *
  * @throws {UnreadableError} The tagged form is damaged.

@@ -22,12 +22,12 @@ export interface CheckpointOptions {
   readonly sessionId?: string | undefined;
   /**
    * Called for each checkpoint that was created or completed. Default: appends a line of JSON to a file beside the
-   * checkpoints' folder, named after it: `~/.pai/checkpoints.events.jsonl`.
+   * checkpoints' folder, named after the folder: `~/.pai/checkpoints.events.jsonl`.
    */
   readonly logEvent?: LogPhaseCheckpointEvent | undefined;
   /**
-   * The folder of the event log of the spec's program (its F-008). Events go to `events-2026-02-01.jsonl` in it, a file
-   * per UTC day, in that program's form. Ignored if `logEvent` is given.
+   * The folder in which the spec's program has its event log (F-008 there). Events go to a file per UTC day, such as
+   * `events-2026-02-01.jsonl`, in that program's form. Ignored if `logEvent` is given.
    */
   readonly eventsDir?: string | undefined;
   /** Called for each checkpoint file that can't be read. Such files are skipped and left as they are. */
@@ -91,7 +91,7 @@ export function resolveCheckpointOptions(
   const checkpointsDir = resolveCheckpointsDir(options.checkpointsDir);
   const beside = dirname(checkpointsDir);
   const logger = safeLogger(chosenLogger);
-  // Its callers rely on functions that never throw, so a misspelling can't be an error here.
+  // Callers rely on functions that never throw, so a misspelled option can't be an error here.
   const known: readonly string[] = [...OPTION_KEYS, ...more];
   const unknown = Object.keys(options).filter((key) => !known.includes(key));
   if (unknown.length > 0) {

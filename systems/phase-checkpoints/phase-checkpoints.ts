@@ -13,12 +13,12 @@ import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
 import { clearCheckpointRef, setCheckpointRef } from "./seed.js";
 import { CheckpointFolder, type StoredCheckpointFile } from "./storage.js";
 
-/** The answer of `createCheckpoint`: the id and the file's name, or the error. */
+/** The result of `createCheckpoint`: the id and the file's name, or the error. */
 export type CheckpointResult =
   | { readonly ok: true; readonly checkpointId: string; readonly file: string }
   | { readonly ok: false; readonly error: string };
 
-/** The answer of `completeCheckpoint`. */
+/** The result of `completeCheckpoint`. */
 export type CompletionResult = { readonly ok: true } | { readonly ok: false; readonly error: string };
 
 export interface ListCheckpointsOptions extends CheckpointOptions {
@@ -26,14 +26,14 @@ export interface ListCheckpointsOptions extends CheckpointOptions {
   readonly completed?: boolean | undefined;
 }
 
-/** The answer of `cleanupCheckpoints`. */
+/** The result of `cleanupCheckpoints`. */
 export type CleanupAnswer =
   | { readonly deleted: number }
   /** The call failed. Checkpoints deleted before that are gone, the others intact. */
   | { readonly deleted: number; readonly ok: false; readonly error: string };
 
 export interface CompleteCheckpointOptions extends CheckpointOptions {
-  /** Completes the session's older checkpoints, too, so that none is offered for a resume. Default false. */
+  /** Also completes the session's older checkpoints, so that none is offered for a resume. Default false. */
   readonly withEarlier?: boolean | undefined;
 }
 
@@ -221,7 +221,7 @@ function orElse<Answer>(otherwise: Answer, name: string, options: unknown, read:
   try {
     return read();
   } catch (error) {
-    readLogger(options).error({ error }, `${name} failed and gave ${JSON.stringify(otherwise)}`);
+    readLogger(options).error({ error }, `${name} failed and returned ${JSON.stringify(otherwise)}`);
     return otherwise;
   }
 }

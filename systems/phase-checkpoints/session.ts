@@ -1,7 +1,7 @@
 import type { CheckpointOptions } from "./options.js";
 import { cleanupCheckpoints, detectIncompleteCheckpoint } from "./phase-checkpoints.js";
 
-/** The answer of `sessionEndCleanup`. */
+/** The result of `sessionEndCleanup`. */
 export type CleanupResult =
   | { readonly ok: true; readonly deleted: number }
   | { readonly ok: false; readonly error: string };

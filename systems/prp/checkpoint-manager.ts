@@ -211,7 +211,7 @@ function parseTaskId(checkpointId: string): string {
   const taskId = taskOfCheckpointId(checkpointId);
   if (taskId !== undefined) return taskId;
   throw new CheckpointNotFoundError(
-    `There is no checkpoint ${JSON.stringify(checkpointId)}: an id is {taskId}_{timestamp}_{stage} and a unique end.`,
+    `There is no checkpoint ${JSON.stringify(checkpointId)}: an id has the form {taskId}_{timestamp}_{stage} with a unique end.`,
     { taskId: "", id: checkpointId },
   );
 }

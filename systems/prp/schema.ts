@@ -89,7 +89,7 @@ export const CheckpointExecutionStateSchema = z.object({
   /** The PRP's file; empty if the PRP was passed as an object. */
   prpPath: z.string(),
   stage: PrpStageSchema,
-  /** The coder's whole output, bounded, or its reply as JSON. */
+  /** The coder's output as text, or its answer as JSON. If it is too long, the middle is cut out. */
   coderResponse: z.string().optional(),
   coderResult: CoderResultSchema.optional(),
   /** The results of the gates that ran on the current response. */

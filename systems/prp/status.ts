@@ -7,7 +7,7 @@ import { isBeingRun } from "../run-lock.js";
 import type { CheckpointExecutionState, PrpStage, WorkProgress } from "./schema.js";
 import { SessionCheckpoints } from "./storage.js";
 
-/** The position of a task of a session, from its newest checkpoint. */
+/** The position of one of a session's tasks, from the task's newest checkpoint. */
 export interface PrpTaskStatus {
   readonly taskId: string;
   /** The PRP's file; empty if the PRP was passed as an object. */
@@ -53,7 +53,7 @@ export interface PrpSessionStatus {
 }
 
 /**
- * Returns the position of each task of a session. Changes nothing, and may be called while tasks are executed.
+ * Returns the position of each of a session's tasks. Changes nothing, and may be called while tasks are executed.
  *
  * @param sessionPath - The session's folder. If it doesn't exist, there are no tasks.
  * @throws {StorageError} A folder or a file can't be read.

@@ -152,7 +152,7 @@ class TaskHistory {
     return granted.sort((a, b) => a.token - b.token);
   }
 
-  /** Checks that tokens ascend, and that each lease ended before the next one began, unless that was taken by force. */
+  /** Checks that tokens ascend, and that each lease ended before the next one began, unless the next one was forced. */
   #checkHolders(claims: readonly Claim[]): void {
     const renewals = groupByToken(this.#select("renew"));
     const releases = groupByToken(this.#select("release"));

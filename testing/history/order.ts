@@ -1,7 +1,7 @@
 /** Something that happened at one moment between `beginMs` and `endMs`. */
 export interface Moment {
   readonly beginMs: number;
-  /** Infinity if it may have happened at any time after `beginMs`. */
+  /** Infinity if there is no upper limit: any time after `beginMs` is possible. */
   readonly endMs: number;
 }
 

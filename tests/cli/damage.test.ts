@@ -144,7 +144,7 @@ describe("waymark delete", () => {
     expect((await whole.run("delete", "t", "--yes")).code).toBe(3);
   });
 
-  it("finds intact checkpoints next to one without an id, and reports that this one can't be removed alone", async () => {
+  it("finds intact checkpoints next to one without an id, and reports that this one can't be removed by itself", async () => {
     const { cwd, run, manager } = await newPlace("tasks:store");
     for (let n = 1; n <= 3; n++) await manager.save("t", n);
     await manager.close();
@@ -155,7 +155,7 @@ describe("waymark delete", () => {
     const refused = await run("delete", "t", "@2", "--yes");
     expect([refused.code, refused.stdout]).toEqual([5, ""]);
     expect(refused.stderr).toMatch(
-      /@2 .* can't be removed alone: .*checkpoints\.json \(line 3\).*removes the whole task/,
+      /@2 .* can't be removed by itself: .*checkpoints\.json \(line 3\).*removes the whole task/,
     );
     expect((await run("delete", "t", "@3", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
   });

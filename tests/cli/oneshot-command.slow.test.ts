@@ -421,7 +421,7 @@ describe("waymark oneshot", () => {
     );
     const { code, stdout, stderr } = await oneshot("F01", "--resume");
     expect(stderr).toMatch(
-      /^warning: .*"F01" names completed workstreams that the plan doesn't have: "a ", "00-009-01"\. They aren't counted.*\n$/,
+      /^warning: .*"F01" lists completed workstreams that aren't in the plan: "a ", "00-009-01"\. They are ignored.*\n$/,
     );
     expect(stdout).toContain("F01: resumed, 0 of 2 workstreams completed\n");
     expect([code, stdout]).toEqual([1, expect.stringContaining("\nCompleted: 1 of 2 workstreams; failed: 1. Fix it")]);

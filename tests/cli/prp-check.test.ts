@@ -31,7 +31,7 @@ Level 1.5: A look at it (line 17)
   skipped: it has no command: a person checks it
 
 Level 2: Python (line 21)
-  skipped: it has python alone, which no shell runs
+  skipped: it only has python, which no shell runs
   not run, line 24: a block of python (other language)
 
 Level 3: Two shells (line 27)
@@ -214,7 +214,7 @@ describe("waymark prp run", () => {
       0,
       [
         "warning: Level 1, line 10: rm -r: its effect outlasts the gate",
-        "warning: Level 2, line 14: it is skipped: it has python alone, which no shell runs",
+        "warning: Level 2, line 14: it is skipped: it only has python, which no shell runs",
         "warning: Level 3, line 27: a block of powershell isn't run",
       ],
     ]);

@@ -408,9 +408,9 @@ describe("waymark cancel and retry", () => {
     for (const taskId of ["p/1", "p/2"]) await expect(outer(taskId)).rejects.toThrow("no room");
     expect((await run("show", "p/1")).stdout).toMatch(/^retry +waymark retry p\/1$/m);
     expect((await run("show", "p/1/sub")).stdout).not.toMatch(/^retry /m);
-    const reason = "began within another run, which continues it once it runs again; no worker takes it.";
+    const reason = "began within another run: no worker takes a child run, only its parent run continues it.";
     expect((await run("retry", "p/1/sub")).stdout).toBe(
-      `Put back 1 task. It ${reason} If that run also failed, put its task back as well.\n`,
+      `Put back 1 task. It ${reason} If the parent run also failed, put its task back as well.\n`,
     );
     expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${reason}\n`);
     expect(await manager.queue({ prefix: "p/" })).toMatchObject({ tasks: 2 });

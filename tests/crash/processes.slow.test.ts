@@ -18,7 +18,7 @@ import { STORES, type StoreKind } from "./operations.js";
 const PROCESSES = 8;
 const VICTIMS = 2;
 const KILLS = 30;
-/** The most acknowledgements between two kills. It is small, so that kills meet different calls. */
+/** At most this many acknowledgements come between two kills: few, so that kills meet different calls. */
 const MOST_BETWEEN = 25;
 /** A real disk: in memory, the writers would save ten thousand times before the next process has started. */
 const DISK = "/var/tmp";

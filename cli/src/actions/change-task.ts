@@ -276,7 +276,7 @@ async function findOne(session: QuerySession, taskId: string, word: string): Pro
       if (!isCorrupt(found)) return 0;
       throw new CommandError(
         ExitCode.damaged,
-        `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can't be removed alone: ` +
+        `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can't be removed by itself: ` +
           `${found.reason} (${found.location}). It was left untouched. "waymark repair" moves it to quarantine; without an ID, "waymark delete" removes the whole task.`,
         { cause: found.cause },
       );

@@ -24,7 +24,7 @@ export interface NewEvent {
   readonly value?: unknown;
   readonly id?: string | undefined;
   readonly by?: string | undefined;
-  /** The key of the wait that it answers, or the beginning of the key. Default: the next wait of the name. */
+  /** The key of the wait to answer, or the beginning of the key. Default: the next wait with the event's name. */
   readonly wait?: string | undefined;
   /** Sends the event even if nothing may ever receive it. */
   readonly force?: boolean | undefined;

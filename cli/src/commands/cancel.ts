@@ -13,8 +13,8 @@ export const cancel: CommandFile = {
       .command("cancel")
       .summary("end a run for good")
       .description(
-        "Takes tasks from their runners, and records them as failed. Later writes of these runners are refused. " +
-          "The checkpoints stay. To run a cancelled task again, run it with restart: true, or delete it (waymark delete, also by --prefix) and enqueue it again.",
+        "Takes tasks from their runners, refuses these runners' later writes, and records the tasks as failed. " +
+          "Checkpoints are kept. To run a cancelled task again, run it with restart: true, or delete it (waymark delete, --prefix for many) and enqueue it again.",
       )
       .argument("[task]")
       .option("--prefix <text>", "all incomplete tasks whose id begins with this")

@@ -12,8 +12,8 @@ export const deleteCommand: CommandFile = {
       .command("delete")
       .summary("remove checkpoints")
       .description(
-        "Removes a task with all its checkpoints, or one checkpoint, damaged or not, or all tasks of a prefix. ID is an id, @7 or @latest. " +
-          "A thread of LangGraph is only removed as a whole. This can't be undone.",
+        "Removes a task with all its checkpoints, all tasks with a prefix, or one checkpoint, even a damaged one. ID is an id, @7 or @latest. " +
+          "A LangGraph thread can only be removed as a whole. This can't be undone.",
       )
       .argument("[task]")
       .argument("[id]")

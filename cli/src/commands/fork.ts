@@ -13,8 +13,8 @@ export const fork: CommandFile = {
       .description(
         "Begins a new task with a checkpoint's state, stage, label and metadata. ID is an id, @7 or @latest. " +
           "If @7 is a step (list --timeline shows the numbers), the new task has the turn's state and the results up to that step. " +
-          "The new task must have no checkpoint yet. For a thread of LangGraph, it begins a new thread with the " +
-          "history up to that checkpoint. A fork of the newest checkpoint also has its open questions. If a worker's " +
+          "The new task must have no checkpoint yet. A fork of a LangGraph thread has the history up to that " +
+          "checkpoint; a fork of its newest checkpoint also has the open questions. If a worker's " +
           "prefix covers the new task, the worker begins it at once; a fork of a completed run runs every step again, " +
           "with new keys.",
       )

@@ -21,7 +21,7 @@ export const oneshot: CommandFile = {
     const command = program
       .command("oneshot")
       .summary("run a feature's plan")
-      .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill: --resume.")
+      .description("Runs a plan's workstreams; --resume continues after Ctrl-C, failure or kill.")
       .usage("[run] <feature> [options]")
       // With a `help` subcommand, no feature could be named help.
       .helpCommand(false);
@@ -44,7 +44,7 @@ export const oneshot: CommandFile = {
       .action(async ({ json = false, dir }) =>
         (await import("../oneshot/features.js")).printFeatures(cli, { json, dir }),
       );
-    // Users mostly omit `run`, so its argument is completed here too, and `waymark oneshot --help` shows its options.
+    // Users usually omit `run`, so its argument is completed here too, and `waymark oneshot --help` shows its options.
     command.argument("[feature]");
     command.configureHelp({
       // Omits --help, which the user has just used, so that the help fits a screen.
@@ -60,7 +60,7 @@ export const oneshot: CommandFile = {
 function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, cli: Cli) {
   return oneshot
     .command("run", { isDefault: true })
-    .summary("the same; for a feature named run, status or list")
+    .summary("like waymark oneshot <feature>")
     .description(
       "The same as waymark oneshot <feature>, whose help shows more. `run` is needed only for a feature that is named run, " +
         "status or list.",
@@ -72,7 +72,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     .option("--command <template>", "run this for each: '… $WS …' or '… $WS_FILE …'")
     .addOption(new Option("--check", "only say what would run").conflicts(["resume", "restart", "json"]))
     .addOption(new Option("--resume", "continue from the feature's checkpoint").conflicts("restart"))
-    .option("--restart", "start over, whatever the checkpoint says")
+    .option("--restart", "ignore the checkpoint and start over")
     .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
     .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
     .option("--force", "also resume from an older checkpoint")

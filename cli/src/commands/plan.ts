@@ -61,7 +61,7 @@ function registerRun(command: PlanCommand, cli: Cli): void {
     .summary("run a plan's open items, or resume")
     .description(
       "Runs a plan's open items one after the other: the coder, the gates, fixes until the gates pass, then the item's done-mark. " +
-        "After Ctrl-C, a failure or a kill, the same command continues. It is a run in --storage, or else in " +
+        "After Ctrl-C, a failure or a kill, the same command continues. The run is recorded in --storage, by default " +
         ".waymark/checkpoints.db: waymark resume, show and ui show it.",
     )
     .argument("<plan>", "a file; or a folder with one plan")
@@ -77,8 +77,8 @@ function registerRun(command: PlanCommand, cli: Cli): void {
     .option("--jobs <n>", "n parallel items at once, with --worktrees; default: 1", countArgument(1))
     .option("--worktrees", "a git worktree for each parallel item; needs --commit")
     .option("--max-usd <n>", "pause once the coder has reported this cost", amountArgument)
-    .option("--max-tokens <n>", "the same for tokens", countArgument(1))
-    .option("--max-minutes <n>", "the same for the coder's time", amountArgument)
+    .option("--max-tokens <n>", "pause once the coder has used this many tokens", countArgument(1))
+    .option("--max-minutes <n>", "pause once the coder has worked this many minutes", amountArgument)
     .option("--gate-timeout <time>", "for each gate; default: 30m", durationArgument)
     .option("--coder-timeout <time>", "default: none", durationArgument)
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')

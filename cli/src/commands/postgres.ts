@@ -12,7 +12,7 @@ export const postgres: CommandFile = {
       .description("For a PostgreSQL database whose tables an administrator makes by hand.");
     command
       .command("ddl")
-      .description("Prints the SQL that makes the tables. It may be applied again.")
+      .description("Prints the SQL that creates the tables. Applying it again is safe.")
       .option("--schema <name>", "the schema of the tables", "waymark")
       .action(async ({ schema }) => {
         await cli.output.line(postgresDdl(schema).trimEnd());

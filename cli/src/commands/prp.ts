@@ -23,7 +23,7 @@ export const prp: CommandFile = {
       .command("prp")
       .summary("check PRPs, run them")
       .description(
-        "Says what a PRP would run, runs it with a coder and its validation gates, and shows the state of a session's PRPs.",
+        "Shows what a PRP would run, runs it with a coder and its validation gates, and shows the state of a session's PRPs.",
       );
     registerCheck(command, cli);
     registerRun(command, cli);
@@ -42,8 +42,8 @@ function registerCheck(command: PrpCommand, cli: Cli): void {
     .command("check")
     .summary("what PRPs would run, with warnings")
     .description(
-      "Says what PRPs would run, and runs nothing. Shows each gate with its statements or why it is skipped, and warnings with " +
-        "their lines. For a folder, it sums up the PRPs in it and below, without hidden folders and node_modules. " +
+      "Shows what PRPs would run, and runs nothing: each gate with its statements or why it is skipped, and warnings with " +
+        "their lines. For a folder, it sums up the PRPs in the folder and below, without hidden folders and node_modules. " +
         "The exit code is 1 if a PRP can't be run.",
     )
     .argument("<prp...>", "Markdown or JSON; or folders")
@@ -71,7 +71,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .requiredOption("--coder <cmd>", "claude, codex, or a command for sh that reads its prompt on stdin")
     .option("--session <dir>", "where the checkpoints are, below artifacts/", ".")
     .addOption(new Option("--resume", "continue from the PRP's checkpoint").conflicts("restart"))
-    .option("--restart", "start over, whatever the checkpoint says")
+    .option("--restart", "ignore the checkpoint and start over")
     .option("--task <id>", "default: the PRP's own id, else its path from --session")
     .option("--section <heading>", SECTION)
     .option("--skip <levels>", SKIP, levelsArgument)

@@ -14,7 +14,7 @@ export const rekey: CommandFile = {
       .command("rekey")
       .summary("move to the current key")
       .description(
-        "Rewrites checkpoints that the configured transforms would store in another way today: those under an old key, " +
+        "Rewrites checkpoints that aren't stored as the configured transforms store them now: those under an old key, " +
           "or unencrypted ones. Programs may keep saving. After Ctrl-C or a kill, run it again: it continues from there.",
       )
       .option("--prefix <text>", "only tasks whose id begins with this")

@@ -14,8 +14,8 @@ export const retry: CommandFile = {
       .summary("put failed tasks back")
       .description(
         "Puts failed tasks back, so that a worker, or the next run, continues them. The step that failed is tried again. " +
-          "The task of a child run waits for its parent run. " +
-          "Cancelled tasks stay as they are.",
+          "A child run waits until its parent run continues it. " +
+          "Cancelled tasks stay cancelled.",
       )
       .argument("[task]")
       .option("--prefix <text>", "all failed tasks whose id begins with this")
@@ -39,6 +39,6 @@ function putBackText({ retried, children }: PutBack, isOne: boolean): string {
   const back = `Put back ${counted(retried, "task")}.`;
   if (children === 0) return back;
   const which = retried === 1 ? "It" : children === retried ? "Each of them" : `${countText(children)} of them`;
-  const reason = "began within another run, which continues it once it runs again; no worker takes it.";
-  return `${back} ${which} ${reason}${isOne ? " If that run also failed, put its task back as well." : ""}`;
+  const reason = "began within another run: no worker takes a child run, only its parent run continues it.";
+  return `${back} ${which} ${reason}${isOne ? " If the parent run also failed, put its task back as well." : ""}`;
 }

@@ -11,7 +11,7 @@ export const rewind: CommandFile = {
       .summary("return to an old state")
       .description(
         "Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, from which the task " +
-          "continues. ID is an id or @7. If @7 is a step, its turn begins again with the results up to that step. Nothing is removed. If a program runs the task without a lease, stop it first: its next save would follow the rewind. " +
+          "continues. ID is an id or @7. If @7 is a step, its turn begins again with the results up to that step. Nothing is removed. If a program runs the task without a lease, stop it first, or its next save replaces the old state again. " +
           "If a worker's prefix covers the task, the worker continues it at once; a rewind to a completed run runs every " +
           "step again, with new keys.",
       )

@@ -21,7 +21,10 @@ export const send: CommandFile = {
       .argument("[value]", "as JSON; default: none", jsonArgument(`waymark send build-42 approve '"yes"'`))
       .option("--id <id>", "an event sent again with this id counts once; default: a new id")
       .option("--by <name>", "who sends it; default: user@host")
-      .option("--wait <key>", "only for this wait, as waymark show prints it; default: the next of the name")
+      .option(
+        "--wait <key>",
+        "answer only the wait with this key, as waymark show prints it; default: the next of the name",
+      )
       .option("--force", "send even if the task is completed or cancelled, or the wait is over")
       .option("--json", "for programs: the event's id, and whether the run waited for it")
       .action((task, name, value, { by = sender(), json, ...options }) =>

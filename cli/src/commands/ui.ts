@@ -12,7 +12,7 @@ export const ui: CommandFile = {
       .command("ui")
       .summary("all of it, in a browser")
       .description(
-        "Serves a page on this machine alone: tasks, timelines, states, diffs, retention and damage, as they change. " +
+        "Serves a page to this machine only: tasks, timelines, states, diffs, retention and damage, as they change. " +
           "It prints the page's URL, which has a token, and opens it. Ctrl-C ends it. Without --write, it changes nothing.",
       )
       .option("--port <n>", "default: any free port", portArgument)

@@ -119,7 +119,7 @@ export async function* describedTasks(
       continue;
     }
     const status = threadStatus(newest, interrupts);
-    // Without its key, it isn't known whether a thread waits, so it counts as interrupted.
+    // Without the key, it isn't known whether an encrypted thread waits, so the thread counts as interrupted.
     const isSelected = query.now?.status.includes(status === "unknown" ? "interrupted" : status) !== false;
     if (isSelected) yield { ...task, newest, thread: { ...thread, interrupts } };
   }

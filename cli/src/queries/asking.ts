@@ -32,7 +32,7 @@ export async function findAsking(
   return waitsFor.some((name) => !answered.includes(name)) ? described : undefined;
 }
 
-/** Whether the task may wait for an event: a wait is in the newest checkpoint, or may have begun since. */
+/** True if the task may wait for an event: its newest checkpoint has a wait, or one may have begun since. */
 function mayWait({ taskId, newest, last }: FoundTask, held: ReadonlySet<string>): boolean {
   if (held.has(taskId) || last?.kind === "mark" || last?.kind === "event") return true;
   return (readWaits(newest)?.waitsFor.length ?? 0) > 0;

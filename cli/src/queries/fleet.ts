@@ -20,8 +20,8 @@ export interface FleetQuery {
 /** An overview of the tasks: which are being run, and how many are due. */
 export interface Fleet {
   /**
-   * First the tasks that are being run, the longest without a save first. Then, of the last saved other tasks, those
-   * that are due, the longest due first, and the rest, last saved first.
+   * First the tasks that are being run; among them, the longest without a save comes first. Then the other tasks that
+   * were saved last: those that are due (the longest due first), then the rest (the last saved first).
    */
   readonly tasks: readonly ListedTask[];
   /** How many tasks are being run now. */

@@ -30,7 +30,7 @@ export interface TimedStep {
 /** A step with its place in the task. */
 export interface RunStep {
   readonly step: StepRecord;
-  /** The sequence of its record. */
+  /** The sequence of the step's record. */
   readonly sequence: number;
   readonly run: Pick<RunRecord, "generation" | "attempt" | "turn">;
   /** The first checkpoint after the step or, if there is none, the newest one. */

@@ -57,9 +57,7 @@ export interface RunnerInfo {
   readonly host?: string;
   readonly pid?: number;
   readonly token: number;
-  /**
-   * If `held`, when the lease expires unless it is renewed. If not, when the lease ended or the holder was last seen.
-   */
+  /** `held`: when the lease will expire unless renewed. Otherwise: when the lease ended or the holder was last seen. */
   readonly at: string;
 }
 

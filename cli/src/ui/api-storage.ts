@@ -76,7 +76,7 @@ export type VerifyMessage =
 
 export interface Finding extends DamageInfo {
   readonly kind: "damaged" | "leftover" | "refused" | "merged";
-  /** When it was saved or last written, if known. */
+  /** When the damaged item was saved, or the leftover last written; missing if unknown. */
   readonly at?: string;
 }
 

@@ -107,7 +107,7 @@ export async function answerRetention(
     if (taskId !== undefined) checkpoints = plannedRows(plan);
   }
   const { records, warnings } = session.damage;
-  // No command line can name the tasks of a choice.
+  // A command line can't list arbitrarily chosen tasks, so no commands are offered.
   const isChoice = taskIds !== undefined && taskId === undefined;
   const commands: readonly Command[] = isChoice ? [] : commandsFor(session).ofPolicy(policy, taskId);
   const answer = {

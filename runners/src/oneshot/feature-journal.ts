@@ -19,7 +19,7 @@ export interface JournalStart {
 export type WorkstreamState = "running" | "completed" | "failed" | "stopped";
 
 /**
- * The journal of one run of a feature. It writes an entry only if its previous entry is still the newest. If another
+ * The journal of a feature's run. It writes an entry only if its previous entry is still the newest. If another
  * run or program writes, this run stops before it does anything else.
  */
 export class FeatureJournal {

@@ -35,7 +35,7 @@ export interface OneshotOptions {
   readonly agentId?: string | undefined;
   /** The time between SIGTERM and SIGKILL for a process group, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
-  /** How many of its last output lines a workstream's failure contains; 0 or more. Default 20. */
+  /** How many of a workstream's last output lines its failure contains; 0 or more. Default 20. */
   readonly tailLines?: number | undefined;
   /** Pauses the run: ends the running commands, saves `paused`, and rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;

@@ -241,7 +241,7 @@ function waitText(feature: string): string {
 function unplannedText(feature: string, { unplanned }: FeatureJournal): string {
   const ids = unplanned.map((id) => JSON.stringify(id)).join(", ");
   return (
-    `The checkpoint of feature ${JSON.stringify(feature)} names completed workstreams that the plan doesn't have: ${ids}. They aren't counted. ` +
+    `The checkpoint of feature ${JSON.stringify(feature)} lists completed workstreams that aren't in the plan: ${ids}. They are ignored. ` +
     "If an id was misspelled, its workstream runs again."
   );
 }

@@ -28,7 +28,7 @@ export function findChecks(lines: readonly string[]): NamedChecks {
   return { gates: [...gates], checks: [...checks] };
 }
 
-/** Returns the commands that must succeed for an item: the commands that it names, then the common ones. */
+/** Returns the commands that must succeed for an item: the commands that the item names, then the common ones. */
 export function gatesFor(
   item: PlanItem,
   common: readonly string[],
@@ -85,7 +85,7 @@ function isAsserted(line: string): boolean {
   return PASSES.test(line) || /^`[^`]+`$/.test(line) || (ASSERTS.test(line) && !WORK.test(line));
 }
 
-/** Whether a text is a command that checks something, can be run unchanged, and ends by itself. */
+/** True if a text is a command that checks something, runs unchanged, and ends by itself. */
 function isCheck(command: string): boolean {
   if (!PROGRAM.test(command) || !CHECKS.test(command) || OTHER.test(command)) return false;
   return inspectGate({ command, lines: [] }).findings.every(({ kind }) => kind !== "error");

@@ -233,11 +233,11 @@ export class ItemRun {
     const files = await this.#run.step(`${id} rebase`, ({ signal }) => worktrees.move(place, commit, onto, signal));
     work.base = onto;
     if (files.length === 0) {
-      this.#say(`${id}: the gates run again, on top of what was done meanwhile`);
+      this.#say(`${id}: the gates run again, on top of the items that were finished meanwhile`);
       return "again";
     }
-    this.#say(`${id}: in conflict with what was done meanwhile: ${files.join(", ")}`);
-    work.failure = `Your changes are in conflict with those of other items, which were done meanwhile, in: ${files.join(", ")}. Yours were taken back, and the files now have those of the others. Do the item again.`;
+    this.#say(`${id}: conflicts with items that were finished meanwhile, in: ${files.join(", ")}`);
+    work.failure = `Your changes conflict with those of other items, which were finished meanwhile, in: ${files.join(", ")}. Your changes were undone, and the files now have those of the others. Do the item again.`;
     return "conflict";
   }
 

@@ -7,7 +7,7 @@ export interface CoderCall {
   readonly error?: string;
   /** When the usage limit ends, in ISO 8601; empty if the coder named no time. */
   readonly limitedUntil?: string;
-  /** Set if the coder wasn't called: what showed that the item was already finished, but not recorded. */
+  /** How it was found that the item was already finished, but not recorded. Set if the coder wasn't called. */
   readonly adopted?: string;
   readonly session?: string;
   readonly costUsd?: number;

@@ -11,7 +11,7 @@ export interface Commit {
   readonly subject: string;
 }
 
-/** Returns the first line of the message of an item's commit. */
+/** Returns the first line of an item's commit message. */
 export function commitSubject({ id, title }: Pick<PlanItem, "id" | "title">): string {
   const subject = /\d/.test(id) ? `${id}: ${title}` : title;
   return subject.length > 100 ? `${subject.slice(0, 99)}…` : subject;

@@ -16,7 +16,7 @@ export interface CommandLine {
   /** Whether the command ends and fails at its first failing line. Default false. */
   readonly strict?: boolean | undefined;
   /**
-   * Returns the name of a statement of the command, so that a failure or a timeout can name the statement that ran. At
+   * Returns the name of one of the command's statements, so that a failure or a timeout can name the one that ran. At
    * the beginning of each statement, the command must write the statement's number and a line break to file descriptor
    * 9.
    */

@@ -47,8 +47,8 @@ export interface ExecuteOptions extends PrpReading {
    */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Starts from the beginning and ignores the checkpoints. If their file can't be written, it is set aside. Default
-   * false.
+   * Ignores the checkpoints and starts from the beginning. A checkpoint file too damaged to be written is renamed.
+   * Default false.
    */
   readonly restart?: boolean | undefined;
   /** True: a checkpoint must exist. False: no unfinished work may exist. Default: resumes if there is a checkpoint. */

@@ -264,5 +264,5 @@ async function readText(path: string): Promise<string> {
     .replaceAll("\r\n", "\n");
 }
 
-/** Five times the size of a long PRP. Reading a text of this size takes a few seconds at most, whatever it contains. */
+/** Five times the size of a long PRP. Reading any text of this size takes a few seconds at most. */
 const MAX_BYTES = 512 * 1024;

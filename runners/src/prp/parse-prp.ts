@@ -140,7 +140,7 @@ function toGate({ number, title, line, items }: Level): ParsedGate {
   const whyNone =
     languages.length === 0
       ? "it has no command: a person checks it"
-      : `it has ${languages.join(" and ")} alone, which no shell runs`;
+      : `it only has ${languages.join(" and ")}, which no shell runs`;
   return {
     level: number,
     description: title,

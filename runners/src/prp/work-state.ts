@@ -32,7 +32,7 @@ export async function readWorkState({ cwd, sessionPath, prpPath, signal }: WorkF
     const isWork = (path: string) => path !== prp && !OWN_FILE.test(relative(artifacts, path));
     const root = await findRoot(folder, signal);
     if (folder !== root && (await isIgnored(folder, signal)))
-      return { whyUnknown: `git, which is asked ${TO_TELL}, ignores its folder` };
+      return { whyUnknown: `git ignores its folder, so nothing is there ${TO_TELL}` };
     const digest = await digestRepository(root, { isWork, signal, size: { files: 0, bytes: 0 } });
     // A gate's result only holds for the folder where the gate ran.
     return { digest: digestText([relative(root, folder), digest]) };

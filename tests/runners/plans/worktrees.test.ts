@@ -46,7 +46,7 @@ describe("parallel items with --worktrees", () => {
     const calls = await project.lines("calls");
     expect(calls).toHaveLength(4);
     const again = calls[2]?.slice(0, 4) ?? "";
-    expect(await project.read(`prompt-${again}-2`)).toContain("meanwhile, in: out/shared. Yours were taken back");
+    expect(await project.read(`prompt-${again}-2`)).toContain("meanwhile, in: out/shared. Your changes were undone");
     expect(await project.read("out/shared")).toBe(`${again}\n`);
   });
 
@@ -54,7 +54,7 @@ describe("parallel items with --worktrees", () => {
     const { project, run } = await parallelProject({ T001: ["clash"], T002: ["clash"] });
     await expect(run({ maxFixes: 0 })).rejects.toMatchObject({
       code: "ITEM_FAILED",
-      message: expect.stringMatching(/in conflict with those of other items.*out\/shared.*\.waymark\/worktrees\//s),
+      message: expect.stringMatching(/conflict with those of other items.*out\/shared.*\.waymark\/worktrees\//s),
     });
     expect(await project.git("status", "--porcelain")).toBe("");
     expect((await project.git("worktree", "list")).split("\n")).toHaveLength(2);

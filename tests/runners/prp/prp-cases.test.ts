@@ -64,6 +64,6 @@ describe("shortened PRPs from people", () => {
 
   it("python's second level is named as one that can't be run", async () => {
     const { gates } = await checkPrp(caseFile("python"));
-    expect(gates[1]).toMatchObject({ level: 2, skipped: "it has python alone, which no shell runs" });
+    expect(gates[1]).toMatchObject({ level: 2, skipped: "it only has python, which no shell runs" });
   });
 });

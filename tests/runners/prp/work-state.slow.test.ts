@@ -168,7 +168,7 @@ describe("the state of the work", () => {
     ],
     [
       "git ignores the folder",
-      "git, which is asked to tell whether the work has changed, ignores its folder",
+      "git ignores its folder, so nothing is there to tell whether the work has changed",
       (repository) => repository.write(".git/info/exclude", "src/\n!src/a\n"),
     ],
     [

@@ -222,9 +222,9 @@ describe("a folder that can't be used", () => {
       const message = expect.stringMatching(/ENOTDIR at .*checkpoints/);
       expect(logger.lines.slice(before)).toMatchObject(
         [
-          "listCheckpoints failed and gave []",
-          "loadCheckpoint failed and gave null",
-          "detectIncompleteCheckpoint failed and gave null",
+          "listCheckpoints failed and returned []",
+          "loadCheckpoint failed and returned null",
+          "detectIncompleteCheckpoint failed and returned null",
         ].map((said) => ({ level: "error", message: said, details: { error: { message } } })),
       );
       expect(await cleanupCheckpoints(30, here)).toEqual({ deleted: 0, ok: false, error: message });

@@ -153,7 +153,9 @@ it("reports a step with atMostOnce that a stop interrupted, and whether the func
     expect(problems, text).toEqual([]);
     expect(interrupted).toEqual([{ step: "tag", stops: 2, isCaught }]);
     expect(text).toMatch(
-      isCaught ? /tag {2}after 2 stops: the function catches it/ : /ends with a StepInterruptedError/,
+      isCaught
+        ? /tag {2}after 2 stops: the function catches the StepInterruptedError/
+        : /ends with a StepInterruptedError/,
     );
   }
 });

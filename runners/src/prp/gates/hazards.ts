@@ -55,7 +55,7 @@ function statementWarnings({ command: gate }: Gate, statement: Statement, expect
     warnings.push(`the gate fails if the search finds nothing, which is expected here; write \`! ${oneLine(search)}\``);
   }
   if ((expected.nothing || name === "gofmt") && listsOnly([name, ...args])) {
-    warnings.push(`${name} succeeds whatever it lists; write \`test -z "$(${oneLine(text)})"\``);
+    warnings.push(`${name} always succeeds, no matter what it lists; write \`test -z "$(${oneLine(text)})"\``);
   }
   if (expected.output && /^curl\b(?!.*(?: -\w*f|--fail|\| *(?:grep|rg|jq -e|diff)))/.test(text)) {
     warnings.push("nothing compares its output with what the comment expects; write `… | grep -q …`");
@@ -70,7 +70,7 @@ function warnInside({ command, nodes, parsed, outcomes, scripts }: Gate, warn: W
       const counter = outcomes.assignedIn(node)[0];
       const message =
         counter === undefined
-          ? "it always succeeds, even if its check fails; end the branch of the failure with `exit 1`, in braces"
+          ? "it always succeeds, even if its check fails; end the branch that handles the failure with `exit 1`, in braces"
           : `nothing reads \`${counter}\`, so this always succeeds, even if its check fails; end the gate with a test of that variable`;
       warn(node, message);
       return;
@@ -106,7 +106,7 @@ const WAITS =
 const INSTRUCTS =
   /^(?:echo|printf)\s+(?:-\w+\s+)*["']?[^\p{L}]*(?:manual(?:ly)?\b|by hand\b|please\b|(?:open|visit|navigate|browse|go to|click|press|make sure|look at)\b.|(?:check|verify|confirm|ensure) (?:that|the|in|if)\b)/iu;
 
-/** Whether a gate only prints, and writes files from its own text. */
+/** True if a gate does nothing except print text and write its own text to files. */
 function onlyWrites({ parsed, outcomes }: Gate): boolean {
   let hasText = false;
   const isWriting = ({ command }: Statement): boolean => {
@@ -221,7 +221,7 @@ function hasWork(node: SyntaxNode): boolean {
 const READING =
   /^(?:(?:date|pwd|basename|dirname|whoami|hostname|uname|nproc|cat|head|tail|wc|ls|du|df|stat|tput|grep|egrep|fgrep|rg|sort|uniq|cut|tr|sed|awk|jq|find|echo|printf|expr|bc|seq|id|which|command|realpath|readlink|env|ps|xargs|true|test|\[)(?: |$)|git (?:rev-parse|describe|log|branch|config|status|diff|ls-files|show|tag)\b|\S+ (?:--version|version|-[vV])$)/;
 
-/** Whether a command only lists, and succeeds for any result. */
+/** True if a command only lists or prints, and always succeeds. */
 function listsOnly([name = "", ...args]: readonly string[]): boolean {
   if (name === "gofmt" || name === "goimports") return args.some((arg) => /^-\w*l/.test(arg));
   if (name === "find") return true;

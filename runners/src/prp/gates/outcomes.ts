@@ -72,7 +72,7 @@ export class Outcomes {
     return !(SILENT.has(name) || prints(command));
   }
 
-  /** Whether a statement checks something, but succeeds for any result, and no later test reads what it counts. */
+  /** True if a statement checks something but always succeeds, and no later test reads the variables that it sets. */
   ignoresItsCheck(statement: Statement): boolean {
     if (statement.background === true || this.canFail(statement)) return false;
     // A loop with a break waits for something.

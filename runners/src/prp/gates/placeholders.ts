@@ -51,7 +51,7 @@ export function findPlaceholders(command: string, nodes: readonly SyntaxNode[]):
   return found;
 }
 
-/** Returns a function that tells whether a position is in one of the ranges. Call it with ascending positions. */
+/** Returns a function that tells whether a position is in one of the ranges. Call this with ascending positions. */
 function makeRangeTest(ranges: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
   const inOrder = ranges.toSorted(([a], [b]) => a - b);
   let [next, end] = [0, 0];

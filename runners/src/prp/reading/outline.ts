@@ -63,7 +63,7 @@ export function parseOutline(markdown: string): OutlineItem[] | undefined {
       case "heading_open":
         items.push({ kind: "heading", depth: Number(token.tag.slice(1)), text: readText(tokens[index + 1]), line });
         break;
-      // Four spaces also make a code block, but mostly by accident, so only fenced blocks count.
+      // Four spaces also make a code block, but usually by accident, so only fenced blocks count.
       case "fence":
         items.push({
           kind: "code",

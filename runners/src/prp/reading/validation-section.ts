@@ -93,7 +93,7 @@ export function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">)
   return VALIDATION.test(plain(text)) && (number === undefined || (depth < BOLD_DEPTH && !number.isNamed));
 }
 
-/** Whether a text's only title heads the whole text, and its parts are not levels: "PRP: email validation". */
+/** True if the section is the whole text under its only title, "PRP: email validation", so its parts aren't levels. */
 function isWholeText({ heading, items }: Section): boolean {
   if (heading.depth > 1) return false;
   // Bold lines and list items don't count.

@@ -70,7 +70,7 @@ describe("a damaged row", () => {
 
 describe("a task's row", () => {
   it.each([
-    ["DELETE FROM waymark_tasks", /its row, which holds its numbering, is missing/],
+    ["DELETE FROM waymark_tasks", /the task's row, which has the numbering, is missing/],
     ["UPDATE waymark_tasks SET count = 5", /its row shows 5 checkpoints.*there are 3/],
     ["DELETE FROM waymark_checkpoints WHERE sequence = 2", /its row shows 3 checkpoints.*there are 2/],
     ["UPDATE waymark_tasks SET newest_sequence = 2", /the newest 2,.*the newest 3,/],
@@ -100,7 +100,7 @@ describe("a task's row", () => {
     ],
     ["running", "UPDATE waymark_tasks SET due_at = NULL", /it isn't due; by its newest checkpoint, it is due at 2026-/],
     ["failed", "UPDATE waymark_tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it isn't due/],
-    ["paused", "DELETE FROM waymark_tasks", /its row, which holds its numbering, is missing/],
+    ["paused", "DELETE FROM waymark_tasks", /the task's row, which has the numbering, is missing/],
   ] as const)("that doesn't tell when a %s task is due is found and rebuilt: %s", async (status, sql, reason) => {
     const { adapter, other, found } = await populated();
     const createdAt = "2026-01-02T03:04:05.678Z";

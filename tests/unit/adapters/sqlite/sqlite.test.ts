@@ -209,7 +209,7 @@ describe("long lists", () => {
     expect(bodies).toEqual([...drafts("small", 300).map(({ id }) => id), "l1", "l2", "l3", "l4", "l5"]);
   });
 
-  it("are read in parts, without gap or overlap, while others write", async () => {
+  it("are read in parts, without gaps or overlaps, while others write", async () => {
     const { adapter, path } = await newStore({ durability: "normal" });
     for (const one of drafts("t", 700)) await adapter.append(one);
     const writer = openAdapter({ path });
