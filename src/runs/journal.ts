@@ -347,7 +347,7 @@ export class RunJournal {
         if (failures === 0)
           this.#store.options.logger.warn(
             { taskId, error },
-            `A write of task ${JSON.stringify(taskId)} failed. It is tried again while the lease lasts: ${error.message}`,
+            `A write of task ${JSON.stringify(taskId)} failed, and is tried again while its lease lasts`,
           );
         const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures, MAX_PAUSE_MS);
         await pause(this.#store.options.runtime, ms, signal);
