@@ -64,7 +64,7 @@ export async function viewViolations(
   const hasFailed = newest.status === "failed" && newest.error?.code !== "RUN_CANCELLED";
   if (hasFailed && threw?.is === "threw" && threw.titles.length > 0 && (!failed || !thrown.includes(failed)))
     violations.push(`${task} is shown to have failed in ${failed}, and threw the errors of ${threw.titles}`);
-  const ended = steps.find(({ step }) => failed !== undefined && stepTitle(step.name, step.occurrence) === failed);
+  const ended = steps.findLast((one) => titleOf(one) === failed);
   const lengthOf = (step: Pick<ViewedStep["step"], "attempts" | "durationMs"> | undefined) =>
     `${step?.attempts ?? 1} attempts in ${step?.durationMs ?? 0} ms`;
   if (hasFailed && ended?.step.status === "failed" && lengthOf(run.failedStep) !== lengthOf(ended.step))
