@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import fc from "fast-check";
 import { openStorage } from "waymark/adapters";
+import { draft } from "../unit/adapters/files/drafts.js";
 import { cases } from "./cases.js";
 import { leaseCases, leaseViolations } from "./leases.js";
 import { violationsOf } from "./lives.js";
@@ -20,7 +21,11 @@ export async function tryPrograms(
   let opened = 0;
   const check = fc.asyncProperty(cases, async (one) => {
     const storage = stores && openStorage(`${stores.kind}:${join(stores.folder, `store-${++opened}`)}`);
-    assertNone(await violationsOf(one, storage).finally(() => storage?.close()));
+    assertNone(await violationsOf(one, storage));
+    // A close waits for the calls under way.
+    const late = storage?.append(draft("late", "a"));
+    await storage?.close();
+    await late;
   });
   const settings = { numRuns, seed, endOnFailure: true };
   if (stores === undefined) {
