@@ -167,6 +167,15 @@ it("show lists the steps of the turn, and which of them came from storage", asyn
   });
 });
 
+it("show counts the steps before the last 20 of a turn", async () => {
+  const { manager, run } = await newPlace();
+  await manager.run("t", async (its) => {
+    for (let n = 1; n <= 20; n++) await its.step(`fetch ${n}`, () => n);
+    await its.save(1);
+    expect((await run("show", "t")).stdout).toMatch(/^steps +1 earlier; --timeline lists all\n +fetch 2 · /m);
+  });
+});
+
 it("show prints a run's result, shortened, and the metadata of the user alone", async () => {
   const { manager, run } = await newPlace();
   const result = "x".repeat(500);
