@@ -170,7 +170,7 @@ function addStack(block: BlockPrinter, error: unknown): void {
 }
 
 function runByText({ holder, remainingMs }: HeldLease): string {
-  return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
+  return `${holderText(holder)}; its lease ends in ${secondsText(remainingMs)} unless renewed`;
 }
 
 /** Returns a line for each of a turn's last steps. If there are more, the first line counts them. */
