@@ -8,6 +8,7 @@ import {
   type StoredTask,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
+import { checkNoStorageUrl } from "../../src/contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -181,6 +182,7 @@ export abstract class FolderStore implements StorageAdapter {
     if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);
     }
+    checkNoStorageUrl(`The path of the ${name} adapter`, path);
     if (typeof lockTimeoutMs !== "number" || !(lockTimeoutMs >= 0)) {
       throw new RangeError(`lockTimeoutMs must be a number of milliseconds from 0; it is ${String(lockTimeoutMs)}.`);
     }

@@ -22,7 +22,9 @@ export function isDamaged(error: unknown): boolean {
  */
 export function driverFailure(cause: unknown, name: string): StorageError {
   const { version, platform, arch } = process;
-  const [reason = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
+  const [line = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
+  // "Could not locate the bindings file. Tried:" introduces a list of paths.
+  const reason = line.replace(/ Tried:$/, "");
   return new StorageError(
     `${name} can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.replace(/[.:]?$/, ".")} Nothing was read or ` +
       "written. Node 22.16 and newer has a built-in SQLite. For an older Node, run `npm install better-sqlite3`; if it is installed, " +

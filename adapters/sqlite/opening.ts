@@ -1,7 +1,7 @@
 import { accessSync, constants, copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
+import { checkInteger, checkNoStorageUrl, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { syncFolderSync, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection } from "./connection.js";
@@ -125,6 +125,7 @@ export function checkDatabaseOptions(
   if (typeof path !== "string" || path === "" || path === ":memory:" || path.includes("\0")) {
     throw new TypeError(`${what}.path must be the path of a file; for tests, use a temporary one.`);
   }
+  checkNoStorageUrl(`${what}.path`, path);
   checkInteger(`${what}.busyTimeoutMs`, busyTimeoutMs, 0, MAX_DELAY_MS);
   if (driver !== undefined && !isDriver(driver)) {
     throw new TypeError(

@@ -70,15 +70,9 @@ export function stepLine(step: StepRecord, run: Pick<RunRecord, "attempt">): str
   return `${stepName(step)}${isFromStorage(step, run) ? " · from storage" : ""}`;
 }
 
-/**
- * Whether an earlier attempt recorded the step, so that this attempt reused its result. Always false for a wait, whose
- * record names the attempt that began the wait, not the one that ended it.
- */
-export function isFromStorage(
-  { status, waitsFor, runAttempt }: StepRecord,
-  { attempt }: Pick<RunRecord, "attempt">,
-): boolean {
-  return runAttempt < attempt && (status === "completed" || status === "failed") && waitsFor === undefined;
+/** Whether an earlier attempt recorded the end of the step or wait, so that this attempt reused it. */
+export function isFromStorage({ status, runAttempt }: StepRecord, { attempt }: Pick<RunRecord, "attempt">): boolean {
+  return runAttempt < attempt && (status === "completed" || status === "failed");
 }
 
 /** `model 2 · 3.1 s`, `model 2 · started 3 minutes ago` */

@@ -15,6 +15,28 @@ export function checkId(what: string, id: string): void {
   checkText(what, id, 1, MAX_ID_LENGTH);
 }
 
+/** Storage URLs. `openStorage` also has these schemes. */
+const STORAGE_URL = /^(files|tasks|sqlite|memory|postgres|postgresql):(.*)$/is;
+
+/**
+ * Refuses a storage URL where an adapter needs a path. As a path, it would name a folder such as `sqlite:.waymark`.
+ *
+ * @param what - The name of the option, for the message: `SqliteAdapterOptions.path`.
+ * @throws {TypeError} The path is a storage URL.
+ */
+export function checkNoStorageUrl(what: string, path: string): void {
+  const [, scheme = "", rest = ""] = STORAGE_URL.exec(path) ?? [];
+  if (scheme === "") return;
+  const isServer = /^postgres/i.test(scheme);
+  // The message leaves out a server's URL, since it may contain a password.
+  const call = `openStorage(${isServer ? "url" : JSON.stringify(path)}) from waymark/adapters`;
+  throw new TypeError(
+    isServer || rest === ""
+      ? `${what} is a storage URL (${scheme}:…). Open it: ${call}. Nothing was opened.`
+      : `${what} is a storage URL. Pass the path, ${JSON.stringify(rest)}, or open the URL: ${call}. Nothing was opened.`,
+  );
+}
+
 /** @throws {TypeError | RangeError} The text isn't a string, is too short or too long, or isn't well-formed Unicode. */
 export function checkText(what: string, text: string, minLength = 0, maxLength = Number.POSITIVE_INFINITY): void {
   if (typeof text !== "string") throw new TypeError(`${what} must be a string, not ${typeName(text)}.`);

@@ -157,8 +157,8 @@ export class LeaseHeldError extends TaskError {
       isOwn
         ? `${task} is already being run by this process (${JSON.stringify(holder)}). Nothing was changed. Await that run, or release ` +
             "its lease, before the task is claimed again."
-        : `${task} is being run by ${JSON.stringify(holder)}. That lease expires in ${remainingMs} ms unless it is renewed. Nothing was ` +
-            "changed; try again then, or leave the task to its holder.",
+        : `${task} is being run by ${JSON.stringify(holder)}. That lease expires in ${(remainingMs / 1000).toFixed(1)} s unless it ` +
+            "is renewed. Nothing was changed; try again then, let `manager.run` wait with `waitForLeaseMs`, or leave the task to its holder.",
       { retryable: true },
     );
     this.holder = holder;

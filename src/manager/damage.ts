@@ -79,7 +79,10 @@ export function nothingIntactError(what: string, damaged: readonly CorruptRecord
 export function notFoundError(taskId: string, id?: string): CheckpointNotFoundError {
   const task = JSON.stringify(taskId);
   return id === undefined
-    ? new CheckpointNotFoundError(`Task ${task} has no checkpoint.`, { taskId })
+    ? new CheckpointNotFoundError(
+        `Task ${task} has no checkpoint. Nothing was changed. Check the id and the storage: \`manager.tasks()\` lists the tasks.`,
+        { taskId },
+      )
     : new CheckpointNotFoundError(
         `Task ${task} has no checkpoint ${JSON.stringify(id)}: it was never saved, or was removed. list() shows the task's checkpoints.`,
         { taskId, id },

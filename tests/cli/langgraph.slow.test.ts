@@ -45,7 +45,7 @@ describe("waymark tasks", () => {
     const { run, saver } = await placeWithThread();
     await using lease = await saver.lease("support-42", { holder: "worker-1" });
     expect((await run("tasks")).stdout).toContain("LangGraph, step 1, with mail");
-    expect((await run("show", "support-42")).stdout).toMatch(/^run by +worker-1, for/m);
+    expect((await run("show", "support-42")).stdout).toMatch(/^run by +worker-1; its lease ends in /m);
     await expect(saver.lease("support-42", { holder: "worker-2" })).rejects.toMatchObject({ code: "LEASE_HELD" });
     expect(lease.token).toBe(1);
   });

@@ -44,7 +44,7 @@ describe("a task that a process runs", () => {
       expect((await run("resume")).stdout).toMatch(
         new RegExp(`^t +Auto-save \\(unit-tests\\) .* running +running on ${its}$`, "m"),
       );
-      expect((await run("show", "t")).stdout).toMatch(new RegExp(`^run by +${its}, for `, "m"));
+      expect((await run("show", "t")).stdout).toMatch(new RegExp(`^run by +${its}; its lease ends in `, "m"));
 
       runner.kill("SIGKILL");
       await once(runner, "exit");
@@ -101,7 +101,7 @@ describe("a task that a process runs", () => {
     expect([shown.code, shown.stdout]).toEqual([
       0,
       expect.stringMatching(
-        /^task +other\ncheckpoint +none yet\nrun by +worker-1, for .* s unless the lease is renewed\n$/m,
+        /^task +other\ncheckpoint +none yet\nrun by +worker-1; its lease ends in .* s unless renewed\n$/m,
       ),
     ]);
     expect(JSON.parse((await run("show", "other", "--json")).stdout)).toMatchObject({ lease: { holder: "worker-1" } });

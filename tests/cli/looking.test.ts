@@ -102,7 +102,7 @@ it("tasks and show say who runs a task", async () => {
   expect(free).not.toHaveProperty("lease");
   expect(leased.lease).toMatchObject({ token: 1, remainingMs: expect.any(Number) });
   expect((await run("show", "leased")).stdout).toMatch(
-    /^run by +worker-1.*, for \d+\.\d s unless the lease is renewed$/m,
+    /^run by +worker-1.*; its lease ends in \d+\.\d s unless renewed$/m,
   );
   await lease.release();
   expect((await run("show", "leased")).stdout).not.toContain("run by");

@@ -1,5 +1,6 @@
 // Tests how the command shows runs and their steps.
 import { expect, it, onTestFinished } from "vitest";
+import { served } from "./ui/served.js";
 import { killInStep, newPlace, waymark } from "./waymark.js";
 
 /** A task whose run failed in its first attempt and was stopped in its second. */
@@ -167,6 +168,15 @@ it("show lists the steps of the turn, and which of them came from storage", asyn
   });
 });
 
+it("show counts the steps before the last 20 of a turn", async () => {
+  const { manager, run } = await newPlace();
+  await manager.run("t", async (its) => {
+    for (let n = 1; n <= 20; n++) await its.step(`fetch ${n}`, () => n);
+    await its.save(1);
+    expect((await run("show", "t")).stdout).toMatch(/^steps +1 earlier; --timeline lists all\n +fetch 2 · /m);
+  });
+});
+
 it("show prints a run's result, shortened, and the metadata of the user alone", async () => {
   const { manager, run } = await newPlace();
   const result = "x".repeat(500);
@@ -189,6 +199,30 @@ it("show and list --timeline tell a wait that timed out from an answered one", a
   const { stdout } = await run("show", "t");
   expect(stdout).toMatch(/^steps +approve · \d+ ms\n +note · \d+ ms · timed out$/m);
   expect((await run("list", "t", "--timeline")).stdout).toMatch(/ note · \d+ ms · timed out$/m);
+});
+
+it("show and the timeline mark a wait that ended in an earlier attempt as reused", async () => {
+  const { manager, run, cwd } = await newPlace();
+  await manager.enqueue("t");
+  await manager.send("t", "approve");
+  for (const attempt of [1, 2]) {
+    const running = manager.run("t", async (its) => {
+      await its.waitFor("approve");
+      await its.sleepUntil("pause", new Date(0));
+      await its.step("act", () => (attempt === 1 ? Promise.reject(new Error("stop")) : 1));
+    });
+    if (attempt === 1) await expect(running).rejects.toThrow("stop");
+    else await running;
+  }
+  expect((await run("show", "t")).stdout).toMatch(
+    /^steps +approve · \d+ ms · from storage\n +pause · \d+ ms · from storage\n +act · \d+ ms$/m,
+  );
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const { steps } = await page.ask("timeline", { taskId: "t" });
+  expect(steps.slice(0, 2)).toMatchObject([
+    { title: "approve", from: "storage" },
+    { title: "pause", from: "storage" },
+  ]);
 });
 
 it("list --timeline draws all steps of a task's runs as bars", async () => {

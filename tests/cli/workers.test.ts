@@ -156,7 +156,8 @@ describe.each(["sqlite:checkpoints.db", "files:store"])("a run that waits, in %s
     expect(sent).toEqual({
       code: 0,
       stderr: "",
-      stdout: 'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
+      stdout:
+        'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now; "waymark show" tells whether it accepts the value.\n',
     });
     // No worker is running.
     const answered = /^w\/1 .* queued .*"approve" is answered; a worker or the next run continues it/m;
@@ -237,7 +238,7 @@ describe("waymark send", () => {
       ...{ taskId: "w/1", name: "approve", id: "s2", isAwaited: false, before: { status: "pending" } },
     });
     expect((await run("send", "w/1", "approve", "true", "--id", "s1")).stdout).toBe(
-      'The event "approve" was sent to task "w/1" before, as s1. The run waits for it and is due now.\n',
+      'The event "approve" was sent to task "w/1" before, as s1. The run waits for it and is due now; "waymark show" tells whether it accepts the value.\n',
     );
   });
 
@@ -250,7 +251,7 @@ describe("waymark send", () => {
     expect(stdout).toMatch(/^answer +waymark send --wait \w{8} w\/1 approve/m);
     expect((await run("tasks")).stdout).toContain('waits for "approve"');
     expect(JSON.parse((await run("show", "w/1", "--json")).stdout).events).toMatchObject([{ wait: { isOpen: false } }]);
-    expect((await run("send", "w/1", "approve", "true")).stdout).toMatch(/The run waits for it and is due now\.\n$/);
+    expect((await run("send", "w/1", "approve", "true")).stdout).toMatch(/The run waits for it and is due now; /);
   });
 
   it("says of an id that was received or refused that nothing was sent", async () => {
@@ -285,7 +286,7 @@ describe("waymark send", () => {
     const running = manager.run("t", async (its) => (await its.waitFor("approve")).value);
     await waits;
     expect((await run("show", "t")).stdout).toMatch(/^answer +waymark send --wait \w{8} t approve /m);
-    expect((await run("send", "t", "approve", "[1]")).stdout).toContain("The run waits for it and is due now.");
+    expect((await run("send", "t", "approve", "[1]")).stdout).toContain("The run waits for it and is due now; ");
     expect(await running).toEqual([1]);
   });
 
@@ -318,7 +319,7 @@ describe("waymark send", () => {
     const { run: record } = JSON.parse((await run("show", "w/1", "--json")).stdout);
     expect(record.steps.at(-1).key.startsWith(key)).toBe(true);
     const sent = await run("send", "--wait", key, "w/1", "approve", "1");
-    expect(sent.stdout).toMatch(/The run waits for it and is due now\.\n$/);
+    expect(sent.stdout).toMatch(/The run waits for it and is due now; /);
     const again = await run("send", "--wait", key, "w/1", "approve", "1");
     expect([again.code, again.stderr]).toEqual([6, expect.stringMatching(/the wait \w{32} is answered by event/)]);
     await worked(manager, { "w/1": "waits" });
@@ -432,7 +433,7 @@ describe("waymark cancel and retry", () => {
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
       / waits for "approve"; its parent run continues it$/m,
     );
-    expect((await run("send", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now.");
+    expect((await run("send", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now; ");
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
       / "approve" is answered; its parent run continues it$/m,
     );

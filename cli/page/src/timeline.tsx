@@ -93,22 +93,15 @@ function Content({ item, scale }: { readonly item: TimelineItem; readonly scale:
   );
 }
 
-/** Returns a note such as `failed`, `from storage` or `waits · attempt 2`; empty for a step that ran in attempt 1. */
+/**
+ * Returns a note such as `failed`, `waited · from storage` or `waits · attempt 2`; empty for a step that ran in attempt
+ * 1.
+ */
 function noteOf({ status, from, waitsFor, hasTimedOut, runAttempt }: TimelineStep, isOpen: boolean): string {
-  const isWait = waitsFor !== undefined;
-  const state =
-    status === "failed"
-      ? "failed"
-      : isWait
-        ? isOpen
-          ? "waits"
-          : hasTimedOut
-            ? "timed out"
-            : "waited"
-        : from === "storage"
-          ? "from storage"
-          : "";
-  return [state, runAttempt > 1 ? `attempt ${runAttempt}` : ""].filter((part) => part !== "").join(" · ");
+  const wait = isOpen ? "waits" : hasTimedOut ? "timed out" : "waited";
+  const state = status === "failed" ? "failed" : waitsFor !== undefined ? wait : "";
+  const origin = from === "storage" && status !== "failed" ? "from storage" : "";
+  return [state, origin, runAttempt > 1 ? `attempt ${runAttempt}` : ""].filter((part) => part !== "").join(" · ");
 }
 
 function toneOf(item: TimelineItem): string {

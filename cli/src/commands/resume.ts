@@ -16,7 +16,7 @@ export const resume: CommandFile = {
   register(program, cli) {
     program
       .command("resume")
-      .summary("what isn't done yet")
+      .summary("list what can continue")
       .description("The tasks that can continue, the most recent first: at which stage each stopped, when, and why.")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--limit <n>", "at most n; default: 20 on a terminal, else all", countArgument(1))

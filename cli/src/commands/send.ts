@@ -51,7 +51,8 @@ function sentText({ taskId, name, id, isAwaited, isLater, otherNames, end, befor
   if (end === "failed")
     return `${sent} The run has failed: "waymark retry" puts it back, and then it receives the event.`;
   if (end !== undefined) return `${sent} Its task is ${end}, so only a run with restart: true receives it.`;
-  if (isAwaited) return `${sent} The run waits for it and is due now.`;
+  if (isAwaited)
+    return `${sent} The run waits for it and is due now; "waymark show" tells whether it accepts the value.`;
   if (isLater) {
     return `${sent} Another ${event} is pending already, so this one is kept for the next wait of that name.`;
   }

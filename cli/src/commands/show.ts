@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { type HeldLease, isCancelled, isOfRun, isRecord } from "waymark/kit";
+import { type HeldLease, isCancelled, isOfRun, isRecord, type RunRecord } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonPrinter } from "../items.js";
@@ -21,7 +21,7 @@ import { answerCommand, eventStatusText, isPutBack, type PendingWait, type Shown
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
 import { printTimeline } from "./list.js";
 
-/** How many of a turn's last steps are shown. `waymark list --timeline` shows all. */
+/** How many of a turn's last steps are shown, also in a pipe. `--timeline` shows all. */
 const SHOWN_STEPS = 20;
 
 export const show: CommandFile = {
@@ -132,9 +132,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("run", run && runText(run));
   row("input", valueText(run?.input));
   row("result", valueText(run?.result));
-  for (const [index, step] of (run ? allSteps(run) : []).slice(-SHOWN_STEPS).entries()) {
-    row(index === 0 ? "steps" : "", run && stepLine(step, run));
-  }
+  for (const [index, text] of (run ? stepRows(run) : []).entries()) row(index === 0 ? "steps" : "", text);
   for (const [index, text] of planRows(taskId, details.state).entries()) row(index === 0 ? "items" : "", text);
   // The state is null for a run that saved none.
   if (run === undefined || details.state !== null) row("state", stateText(details));
@@ -172,7 +170,15 @@ function addStack(block: BlockPrinter, error: unknown): void {
 }
 
 function runByText({ holder, remainingMs }: HeldLease): string {
-  return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
+  return `${holderText(holder)}; its lease ends in ${secondsText(remainingMs)} unless renewed`;
+}
+
+/** Returns a line for each of a turn's last steps. If there are more, the first line counts them. */
+function stepRows(run: RunRecord): readonly string[] {
+  const steps = allSteps(run);
+  const hidden = Math.max(0, steps.length - SHOWN_STEPS);
+  const lines = steps.slice(hidden).map((step) => stepLine(step, run));
+  return hidden === 0 ? lines : [`${hidden} earlier; --timeline lists all`, ...lines];
 }
 
 /** `waymark retry t`, `waymark retry --from pay t, if pay hasn't done its work` */

@@ -3,6 +3,10 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, UnsupportedOperationError } from "waymark";
 import { openStorage, storageLocation } from "waymark/adapters";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { TaskFileAdapter } from "waymark/adapters/task-file";
+import { createBuildCheckpoints } from "waymark/builds";
 import { administer, newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
@@ -123,5 +127,28 @@ describe("openStorage", () => {
 
   it("refuses a misspelled option", () => {
     expect(() => openStorage("files:x", { relativTo: "/" } as object)).toThrow(/relativTo/);
+  });
+});
+
+describe("a storage URL as an adapter's path", () => {
+  it.each<[string, (path: string) => unknown, string]>([
+    ["SqliteAdapter", (path) => new SqliteAdapter({ path }), "sqlite:.waymark/x.db"],
+    ["JsonFileAdapter", (path) => new JsonFileAdapter({ path }), "files:.waymark/store"],
+    ["TaskFileAdapter", (path) => new TaskFileAdapter({ path }), "TASKS:.waymark/store"],
+    ["createBuildCheckpoints", (path) => createBuildCheckpoints({ path }), "sqlite:.waymark/x.db"],
+  ])("is refused by %s, which names the path and openStorage", (_name, open, url) => {
+    expect(() => open(url)).toThrow(TypeError);
+    const path = url.slice(url.indexOf(":") + 1);
+    expect(() => open(url)).toThrow(`Pass the path, "${path}", or open the URL: openStorage("${url}")`);
+  });
+
+  it("is refused without showing a password", () => {
+    expect(() => new SqliteAdapter({ path: "postgres://app:secret@host/app" })).toThrow(
+      /^SqliteAdapterOptions\.path is a storage URL \(postgres:…\)\. (?!.*secret)/,
+    );
+  });
+
+  it("doesn't refuse other paths with a colon", () => {
+    for (const path of ["./sqlite:x", "C:\\data\\x.db", "mysqlite:x", "a/files:b"]) new JsonFileAdapter({ path });
   });
 });

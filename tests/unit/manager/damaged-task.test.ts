@@ -85,7 +85,10 @@ describe("a task with an intact checkpoint", () => {
 it("an error names the missing checkpoint, or else its task", async () => {
   const manager = new CheckpointManager({ storage: new MemoryAdapter() });
   const missing = { code: "CHECKPOINT_NOT_FOUND", taskId: "t" };
-  await expect(manager.complete("t")).rejects.toMatchObject({ ...missing, message: 'Task "t" has no checkpoint.' });
+  const message =
+    'Task "t" has no checkpoint. Nothing was changed. Check the id and the storage: `manager.tasks()` lists the tasks.';
+  for (const change of [() => manager.complete("t"), () => manager.cancel("t", "late"), () => manager.retry("t")])
+    await expect(change()).rejects.toMatchObject({ ...missing, message });
   await expect(manager.restore("t", "c1")).rejects.toMatchObject({
     ...missing,
     id: "c1",

@@ -26,6 +26,9 @@ describe("a lease", () => {
     expect(refused).toBeInstanceOf(LeaseHeldError);
     expect(refused).toMatchObject({ code: "LEASE_HELD", retryable: true, holder: "worker-1", taskId: "t" });
     expect((refused as LeaseHeldError).remainingMs).toBeGreaterThan(50_000);
+    expect((refused as LeaseHeldError).message).toMatch(
+      /^Task "t" is being run by "worker-1"\. That lease expires in [56]\d\.\d s unless .* let `manager\.run` wait with `waitForLeaseMs`, /,
+    );
 
     await lease.release();
     await lease.release();

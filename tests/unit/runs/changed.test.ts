@@ -30,6 +30,25 @@ it("a new step runs, a removed one is ignored, and a changed order doesn't matte
   expect(await attempt(["a", "b", "c", "new"])).toBe("");
 });
 
+it("steps of one name are told apart by their order, unless their input shows that they moved", async () => {
+  const fetchAll = async (taskId: string, items: readonly string[], fails: boolean, hasInput: boolean) => {
+    return manager.run(taskId, async (run) => {
+      const results: string[] = [];
+      for (const item of items)
+        results.push(await run.step("fetch", () => `of ${item}`, hasInput ? { input: item } : {}));
+      if (fails) throw new Error("stop");
+      return results.join();
+    });
+  };
+  const { manager } = managerOn();
+  for (const hasInput of [false, true]) {
+    const taskId = `with input: ${hasInput}`;
+    await expect(fetchAll(taskId, ["a", "b"], true, hasInput)).rejects.toThrow("stop");
+    const resumed = await fetchAll(taskId, ["new", "a", "b"], false, hasInput);
+    expect(resumed).toBe(hasInput ? "of new,of a,of b" : "of a,of b,of b");
+  }
+});
+
 it("an event and the log name recorded steps that the function doesn't call", async () => {
   const { manager, logger } = managerOn();
   const unused: unknown[] = [];
