@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { CheckpointManager, type CheckpointSummary } from "waymark";
+import { CheckpointManager, type CheckpointSummary, StorageError } from "waymark";
 import { stepTitle } from "../../src/contract/run-record.js";
 import { readRun } from "../../src/runs/run-view.js";
 import { historyIn, recorded } from "../chaos/history.js";
@@ -193,7 +193,7 @@ class Fleet {
     const value = { id: `sent-${this.#sent}`, isBad: this.#chance.below(3) === 0 };
     this.#note({ is: "sent", task, event, id: value.id, isBad: value.isBad });
     const send = () => this.#manager.send(task, event, value, { id: value.id, force: true });
-    await Promise.all(Array.from({ length: 1 + this.#chance.below(2) }, send));
+    await Promise.all(Array.from({ length: 1 + this.#chance.below(2) }, () => untilStored(send)));
   }
 
   /** Answers the waits that have begun since the last call. */
@@ -206,7 +206,7 @@ class Fleet {
       this.#sent += 1;
       const value = { id: `answer-${this.#sent}`, isBad: false };
       this.#note({ is: "sent", task, event, id: value.id, isBad: false });
-      await this.#manager.send(task, event, value, { id: value.id, force: true });
+      await untilStored(() => this.#manager.send(task, event, value, { id: value.id, force: true }));
     }
   }
 
@@ -222,7 +222,7 @@ class Fleet {
     for (const prefix of [WORKED, CALLED]) {
       const own = left.filter((task) => task.startsWith(prefix));
       for (let more = own.length; more < OPEN_TASKS; more++)
-        await this.#manager.enqueue(`${prefix}${this.#fed++}`, null);
+        await untilStored(() => this.#manager.enqueue(`${prefix}${this.#fed}`, null)).then(() => this.#fed++);
     }
   }
 
@@ -347,5 +347,21 @@ class Fleet {
 }
 
 function ignoreExpected(error: unknown): void {
-  if (!EXPECTED.includes(errorCode(error))) throw error;
+  if (!EXPECTED.includes(errorCode(error)) && !isRetryable(error)) throw error;
+}
+
+/** Repeats a call that takes effect once. */
+async function untilStored<Result>(call: () => Promise<Result>): Promise<Result> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isRetryable(error)) throw error;
+    }
+  }
+}
+
+/** On a busy machine, this process may be kept so long from its transaction that the server ends it. */
+function isRetryable(error: unknown): boolean {
+  return error instanceof StorageError && error.retryable;
 }
