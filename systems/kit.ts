@@ -24,6 +24,7 @@ export { findTaskStatus } from "../src/contract/task-status.js";
 export { isCancelled, isChild, isOfRun, NEVER, readWaits } from "../src/contract/transient.js";
 export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
+export { compareStates } from "../src/manager/state-diff.js";
 export { listTasks } from "../src/manager/task-list.js";
 export { onTermination } from "../src/manager/termination.js";
 export { listEventHeaders, listOpenWaits } from "../src/runs/event-headers.js";

@@ -114,9 +114,11 @@ export function commandsFor({ commandText }: PageSession) {
       ];
     },
 
-    ofDiff: (taskId: string, from: CheckpointSummary, to: CheckpointSummary): readonly Command[] => [
-      command("diff", "diff", [describeTask({ taskId }), `@${from.sequence}`, `@${to.sequence}`]),
-    ],
+    /** None for checkpoints of two tasks, which `waymark diff` doesn't compare. */
+    ofDiff: ({ taskId, ...from }: CheckpointSummary, to: CheckpointSummary): readonly Command[] =>
+      taskId === to.taskId
+        ? [command("diff", "diff", [describeTask({ taskId }), `@${from.sequence}`, `@${to.sequence}`])]
+        : [],
 
     ofPolicy: (policy: Policy, taskId: string | undefined): readonly Command[] => [
       command("prune", "prune", taskId === undefined ? [] : [taskId], [

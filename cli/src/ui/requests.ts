@@ -54,7 +54,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   checkpoint: z.strictObject({ taskId: id, id: id.exactOptional() }),
   state: z.strictObject({ ...checkpoint, path: z.array(count).max(MOST_STEPS), from: count.exactOptional() }),
   search: z.strictObject({ ...checkpoint, text: z.string().min(1) }),
-  diff: z.strictObject({ taskId: id, from: id.exactOptional(), to: id }),
+  diff: z.strictObject({ taskId: id, from: id.exactOptional(), fromTaskId: id.exactOptional(), to: id }),
   retention: z.strictObject({
     taskId: id.exactOptional(),
     choiceId: z.string().exactOptional(),

@@ -438,6 +438,21 @@ it("says of a fork and of a stopped run what a worker does with them", async () 
   await manager.close();
 });
 
+it("compares a fork with the checkpoint that it was forked from, and offers no command for that", async () => {
+  const { cwd, manager } = await newPlace();
+  const first = await manager.save("origin", { n: 1, kept: true });
+  await manager.save("origin", { n: 2 });
+  await manager.fork("origin", first.id, "copy");
+  const { id: to } = await manager.save("copy", { n: 3, kept: true });
+  await manager.close();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const diff = await page.ask("diff", { taskId: "copy", to, from: first.id, fromTaskId: "origin" });
+  expect(diff).toMatchObject({ from: { id: first.id }, to: { id: to }, total: 1, commands: [] });
+  expect(diff.changes).toMatchObject([{ kind: "changed", text: "n", from: 1, to: 3 }]);
+  expect(await page.refused("diff", { taskId: "copy", to, from: first.id })).toMatchObject({ status: 404 });
+});
+
 it("a diff tells the status, the error and the steps that changed, even if the states are equal", async () => {
   const { cwd, manager, run } = await newPlace();
   const failing = manager.run(
