@@ -71,6 +71,7 @@ export function CompareMarked({ comparison }: { readonly comparison: Comparison 
 }
 
 interface PointButtonsProps {
+  readonly taskId: string;
   readonly point: Point;
   readonly comparison: Comparison;
   readonly isFirst: boolean;
@@ -80,14 +81,18 @@ interface PointButtonsProps {
 }
 
 /** The buttons of a selected checkpoint. */
-export function PointButtons({ point, comparison, isFirst, isThread, onFork, onRewind }: PointButtonsProps) {
+export function PointButtons({ taskId, point, comparison, isFirst, isThread, onFork, onRewind }: PointButtonsProps) {
   const { session } = usePage();
-  const other = comparison.marked.find(({ id }) => id !== point.id);
+  const [marked, second] = comparison.marked;
+  const other = second === undefined && marked?.id !== point.id ? marked : undefined;
   return (
     <>
       {(other !== undefined || !isFirst) && (
-        <a class="button" href={comparison.address(point)}>
-          {comparison.marked.length === 1 && other ? `Compare with @${other.sequence}` : "Changes"} <kbd>d</kbd>
+        <a
+          class="button"
+          href={other ? comparison.address(point) : formatRoute({ view: "diff", taskId, to: point.id })}
+        >
+          {other ? `Compare with @${other.sequence}` : "Changes"}
         </a>
       )}
       <label class="check">

@@ -8,11 +8,12 @@ import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
 import { ActionButtons, CommandMenu } from "./commands.js";
 import { CompareMarked, type Point, PointButtons, useComparison } from "./comparison.js";
 import { Failure } from "./failure.js";
+import { Family } from "./family.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { LEAST_SAVES, Plots } from "./plots.js";
 import { Damage, Problem, Warnings } from "./problem.js";
-import { useNow, useQuery, useWatch } from "./queries.js";
+import { useNow, useQuery, useRefresh, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
 import { Pane, Selection } from "./selection.js";
 import { StoredText } from "./stored-text.js";
@@ -38,6 +39,8 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
   const query = useQuery("task", { taskId, limit: FIRST_CHECKPOINTS });
   const timeline = useQuery("timeline", { taskId });
   const events = useQuery("events", { taskId });
+  const family = useQuery("family", { taskId });
+  const refreshFamily = useRefresh(family);
   const [older, setOlder] = useState<readonly TaskAnswer[]>([]);
   const [live, setLive] = useState<Extract<TaskMessage, { kind: "change" }>>();
   const [isGone, setIsGone] = useState(false);
@@ -57,6 +60,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     if (isNew || older.length === 0) query.reload();
     if (!timeline.isLoading) timeline.reload();
     events.reload();
+    refreshFamily();
   });
 
   const lastAnswer = useRef(query.answer);
@@ -163,7 +167,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
 
   return (
     <>
-      <TaskHeader task={task} nowMs={nowMs}>
+      <TaskHeader task={task} family={family.answer} nowMs={nowMs}>
         {session.canWrite &&
           toAnswer.map((wait) => (
             <button type="button" class="primary" key={wait.key ?? wait.name} onClick={() => answerWait(wait)}>
@@ -225,9 +229,11 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
             <Selection
               taskId={taskId}
               row={view.row}
+              family={family.answer}
               change={timeline.answer}
               buttons={(point) => (
                 <PointButtons
+                  taskId={taskId}
                   point={point}
                   comparison={comparison}
                   isFirst={isFirst(point)}
@@ -244,6 +250,8 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
           )}
         </section>
       </div>
+      {family.error && <Problem title="Its related tasks can't be read" error={family.error} />}
+      {family.answer && <Family family={family.answer} taskId={taskId} />}
       {events.answer && <Events answer={events.answer} nowMs={nowMs} />}
       <section class="card">
         <header>

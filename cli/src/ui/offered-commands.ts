@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { isCancelled, isChild, keptErrorsText, type RunRecord, stepText } from "waymark/kit";
+import { isCancelled, keptErrorsText, type RunRecord, readParent, stepText } from "waymark/kit";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
@@ -59,7 +59,7 @@ export function commandsFor({ commandText }: PageSession) {
       return [
         ...(canComplete && run && status !== "waiting" && status !== "cancelled" ? adviceFor(run, row) : []),
         // For a child run, put the parent run back: it continues the child run.
-        ...(canComplete && run && status === "failed" && !row.isChild
+        ...(canComplete && run && status === "failed" && row.parent === undefined
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
         ...(standsStill
@@ -100,10 +100,11 @@ export function commandsFor({ commandText }: PageSession) {
     ): readonly Command[] {
       const { taskId, sequence, status } = checkpoint;
       const name = describeTask({ taskId });
+      const parent = readParent(checkpoint);
       const [isThread, at] = [name !== taskId, `@${sequence}`];
       return [
         ...(run && status !== "completed" && !isCancelled(checkpoint)
-          ? adviceFor(run, { runner, status, isChild: isChild(checkpoint) })
+          ? adviceFor(run, { runner, status, ...(parent && { parent }) })
           : []),
         command("show", "show", [name, at]),
         command("show-state", "show", [name, at], ["--state"]),
@@ -135,10 +136,11 @@ function adviceFor(
   {
     runner,
     status: taskStatus,
-    isChild: isChildRun = false,
-  }: Pick<TaskRow, "status"> & { readonly runner?: RunnerInfo | undefined; readonly isChild?: boolean },
+    parent,
+  }: Pick<TaskRow, "status" | "parent"> & { readonly runner?: RunnerInfo | undefined },
 ): readonly Command[] {
   if (runner?.state === "held") return [];
+  const isChildRun = parent !== undefined;
   const last = steps.filter(({ status }) => status !== "saved").at(-1);
   const titleOf = ({ name, occurrence }: Pick<RunRecord["steps"][number], "name" | "occurrence">) =>
     stepText({ name, occurrence, status: "completed" });

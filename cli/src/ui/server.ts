@@ -15,6 +15,7 @@ import { answerCheckpoint, answerDiff, answerSearch, answerState } from "./check
 import { Choices } from "./choices.js";
 import { errorInfo, toHttpStatus } from "./error-info.js";
 import { answerFailures } from "./failure-groups.js";
+import { answerFamily } from "./family-answers.js";
 import { answerInbox } from "./inbox-answers.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
@@ -230,6 +231,8 @@ class Answers {
         return this.#choices.choose(session, parseRequest(name, body));
       case "task":
         return answerTask(session, parseRequest(name, body));
+      case "family":
+        return answerFamily(session, parseRequest(name, body), aborted);
       case "timeline":
         return answerTimeline(session, parseRequest(name, body));
       case "step":

@@ -1,4 +1,4 @@
-// Tests comparisons of checkpoints in a real browser, with the pointer.
+// Tests comparisons of checkpoints, and the links between related tasks, in a real browser.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newPlace } from "../waymark.js";
@@ -47,6 +47,46 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(await axeFindings(page)).toEqual([]);
     await selection.getByRole("link", { name: "Compare with @3" }).click();
     await page.getByRole("heading", { level: 1, name: "@1 → @3" }).waitFor();
+    expect(problems).toEqual([]);
+  });
+
+  it.each(WINDOWS)("links parents, children, origins and forks at $width × $height", async (size) => {
+    const { place, manager } = await newPlace();
+    await manager.run("deploy", (run) =>
+      run.step("upload", () => manager.run("deploy/eu", (child) => child.step("copy", () => 3))),
+    );
+    const [point] = await manager.list("deploy");
+    await manager.fork("deploy", point?.id ?? "", "deploy-again");
+    await manager.save("deploy-again", { region: "us" });
+    await manager.close();
+    const { page, go, problems } = await openPage(browser, (await startUi(place)).url, size);
+    await go("#/task/deploy");
+    const family = page.getByRole("region", { name: "Related tasks" });
+    await family.getByText("child run in upload").waitFor();
+    expect(await family.getByRole("listitem").allInnerTexts()).toMatchObject([
+      expect.stringMatching(/completed\s+deploy$/),
+      expect.stringMatching(/completed\s+deploy\/eu\s+child run in upload/),
+      expect.stringMatching(/deploy-again\s+fork\s+Compare with its origin/),
+    ]);
+    expect(await isTooWide(page)).toBe(false);
+    expect(await axeFindings(page)).toEqual([]);
+    // A step leads to its child run, and the child run back to its parent.
+    await page
+      .getByRole("region", { name: "Timeline" })
+      .getByRole("button", { name: /^upload/ })
+      .click();
+    await page.getByRole("region", { name: "Selection" }).getByRole("link", { name: "deploy/eu" }).click();
+    await page.getByRole("heading", { level: 1, name: "deploy/eu" }).waitFor();
+    await page.locator(".heading").getByRole("link", { name: "deploy", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "deploy", exact: true }).waitFor();
+
+    await family.getByRole("link", { name: "deploy-again" }).click();
+    await page.locator(".heading").getByText("fork of deploy").waitFor();
+    await family.getByRole("link", { name: "Compare with its origin" }).click();
+    await page.getByRole("heading", { level: 1, name: /^@\d+ → @\d+$/ }).waitFor();
+    await page.getByText("1 change").waitFor();
+    await page.reload();
+    await page.getByRole("link", { name: "deploy", exact: true }).waitFor();
     expect(problems).toEqual([]);
   });
 });

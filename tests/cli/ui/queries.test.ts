@@ -453,6 +453,46 @@ it("compares a fork with the checkpoint that it was forked from, and offers no c
   expect(await page.refused("diff", { taskId: "copy", to, from: first.id })).toMatchObject({ status: 404 });
 });
 
+it("lists what a task comes from and what comes from it, each with its status", async () => {
+  const { cwd, manager } = await newPlace();
+  const child = (taskId: string) => manager.run(taskId, (run) => run.step("copy", () => taskId));
+  await manager.run("deploy", async (run) => {
+    if (run.state === undefined) return run.next("built");
+    await run.step("build", () => child("build"));
+    await run.step("upload", () => Promise.all([child("upload/eu"), manager.run("upload/us", () => child("retry"))]));
+    return 1;
+  });
+  const [point] = await manager.list("deploy");
+  await manager.fork("deploy", point!.id, "copy");
+  await manager.run("copy", (run) => run.step("build", () => 2));
+  const plain = await manager.save("plain", { n: 1 });
+  await manager.fork("plain", plain.id, "plain-2");
+  await manager.save("plain-2", { n: 2 });
+  await manager.save("other", {});
+  await manager.close();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const treeOf = async (taskId: string) =>
+    (await page.ask("family", { taskId })).members.map(({ taskId: id, depth, status, parent, forkedFrom }) =>
+      [depth, id, status, parent?.step ?? (forkedFrom && "fork")].filter((part) => part !== undefined).join(" "),
+    );
+
+  expect(await treeOf("deploy")).toEqual([
+    "0 deploy completed",
+    "1 build completed build",
+    "1 upload/eu completed upload",
+    "1 upload/us completed upload",
+    "2 retry completed",
+    "1 copy completed fork",
+  ]);
+  expect(await treeOf("retry")).toEqual(["0 deploy completed", "1 upload/us completed upload", "2 retry completed"]);
+  const { members } = await page.ask("family", { taskId: "build" });
+  expect(members[1]?.parent).toEqual({ taskId: "deploy", turn: 2, step: "build" });
+  for (const taskId of ["plain", "plain-2"])
+    expect((await treeOf(taskId)).map((line) => line.split(" ")[1])).toEqual(["plain", "plain-2"]);
+  expect(await treeOf("other")).toEqual([]);
+  await manager.close();
+});
+
 it("a diff tells the status, the error and the steps that changed, even if the states are equal", async () => {
   const { cwd, manager, run } = await newPlace();
   const failing = manager.run(
