@@ -3,10 +3,12 @@ import type { CheckpointRow } from "../../src/ui/api-parts.js";
 import type { WaitInfo } from "../../src/ui/api-runs.js";
 import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
 import { AnswerQuestion } from "./answer-question.js";
+import { errorInfo } from "./api.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
 import { ActionButtons, CommandMenu } from "./commands.js";
 import { CompareMarked, type Point, PointButtons, useComparison } from "./comparison.js";
+import { download } from "./download.js";
 import { Failure } from "./failure.js";
 import { Family } from "./family.js";
 import { useKeys } from "./keys.js";
@@ -151,6 +153,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     rewind: () => rewind(commandOf("rewind")?.checkpoint),
     complete: () => ask((close) => <CompleteQuestion task={task} onClose={close} onDone={changed} />),
     delete: () => ask((close) => <DeleteQuestion task={task} onClose={close} onDone={() => go("#/tasks")} />),
+    export: () => void download(api, taskId).catch((error: unknown) => say(errorInfo(error).message)),
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
   const answerWait = (wait: WaitInfo) =>

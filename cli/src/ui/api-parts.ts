@@ -29,6 +29,7 @@ export interface Command {
     | "fork"
     | "rewind"
     | "complete"
+    | "export"
     | "delete"
     | "cancel"
     | "retry"

@@ -108,6 +108,12 @@ export interface FamilyMember {
   readonly forkedFrom?: NonNullable<CheckpointRow["forkedFrom"]>;
 }
 
+/** A task as `waymark export` writes it. */
+export interface ExportAnswer {
+  readonly fileName: string;
+  readonly text: string;
+}
+
 export interface CountsAnswer {
   readonly tasks: number;
   readonly checkpoints: number;

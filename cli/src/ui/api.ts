@@ -43,6 +43,7 @@ import type {
 } from "./api-storage.js";
 import type {
   CountsAnswer,
+  ExportAnswer,
   FamilyAnswer,
   TaskAnswer,
   TaskMessage,
@@ -76,6 +77,7 @@ export interface Queries {
   readonly task: Call<TaskRequest, TaskAnswer>;
   /** Reads the list of all tasks, so request it once for a task. */
   readonly family: Call<{ readonly taskId: string }, FamilyAnswer>;
+  readonly export: Call<{ readonly taskId: string }, ExportAnswer>;
   readonly timeline: Call<{ readonly taskId: string }, TimelineAnswer>;
   /** A step of any turn: `record` is the sequence of its record. */
   readonly step: Call<{ readonly taskId: string; readonly record: number }, StepAnswer>;

@@ -8,6 +8,7 @@ import type { Policy } from "./api-storage.js";
 import type { TaskRow } from "./api-tasks.js";
 import type { PageSession } from "./page-session.js";
 
+const MOST_FILE_NAME = 100;
 const PLACEHOLDER = "NEW-TASK";
 /** Used if the configuration has no policy. The retention view also begins with it. */
 const DEFAULT_POLICY: Policy = { keepLast: 5 };
@@ -79,6 +80,7 @@ export function commandsFor({ commandText }: PageSession) {
         ...(canComplete && run && status !== "failed" && status !== "cancelled"
           ? [command("cancel", "cancel", [name], ["--reason", "…"], { note: CANCEL_NOTE })]
           : []),
+        command("export", "export", [name], ["--out", exportFileName(name)]),
         command("delete", "delete", [name]),
         ...(canComplete
           ? [command("complete", "complete", [name], [], error === undefined ? {} : { loses: error })]
@@ -128,6 +130,11 @@ export function commandsFor({ commandText }: PageSession) {
       ]),
     ],
   };
+}
+
+/** Returns a name for an exported task that any file system allows. */
+export function exportFileName(name: string): string {
+  return `${name.replace(/[^\w.-]+/g, "-").slice(0, MOST_FILE_NAME)}.ndjson`;
 }
 
 /** Says how to continue a run that no process runs. */

@@ -50,6 +50,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   }),
   task: z.strictObject({ taskId: id, beforeSequence: sequence.exactOptional(), limit: limit.exactOptional() }),
   family: z.strictObject({ taskId: id }),
+  export: z.strictObject({ taskId: id }),
   timeline: z.strictObject({ taskId: id }),
   step: z.strictObject({ taskId: id, record: z.int().min(1) }),
   checkpoint: z.strictObject({ taskId: id, id: id.exactOptional() }),

@@ -1,4 +1,5 @@
 // Tests comparisons of checkpoints, and the links between related tasks, in a real browser.
+import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newPlace } from "../waymark.js";
@@ -47,6 +48,21 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(await axeFindings(page)).toEqual([]);
     await selection.getByRole("link", { name: "Compare with @3" }).click();
     await page.getByRole("heading", { level: 1, name: "@1 → @3" }).waitFor();
+    expect(problems).toEqual([]);
+  });
+
+  it("downloads a task as one file, without --write", async () => {
+    const { place, manager } = await newPlace();
+    await manager.save("t", { n: 1 });
+    await manager.close();
+    const { page, go, problems } = await openPage(browser, (await startUi(place)).url);
+    await go("#/task/t");
+    await page.getByRole("button", { name: "Commands" }).click();
+    const downloaded = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download" }).click();
+    const download = await downloaded;
+    expect(download.suggestedFilename()).toBe("t.ndjson");
+    expect(readFileSync(await download.path(), "utf8")).toMatch(/"taskId":"t"/);
     expect(problems).toEqual([]);
   });
 

@@ -269,6 +269,7 @@ it("shows the step that ended a run, with its tries, its time and its error", as
     "list",
     "show",
     "prune",
+    "export",
     "delete",
     "complete",
   ]);
@@ -301,7 +302,7 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
     /^npx waymark prune --keep-last 7 --keep-within 90m --max-age 30d --dry-run --storage sqlite:\/\S+ --config \/\S+waymark\.config\.mjs build-1$/,
   );
   const done = await page.ask("task", { taskId: "build-2" });
-  expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "delete"]);
+  expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "export", "delete"]);
   await manager.close();
 });
 
@@ -451,6 +452,26 @@ it("compares a fork with the checkpoint that it was forked from, and offers no c
   expect(diff).toMatchObject({ from: { id: first.id }, to: { id: to }, total: 1, commands: [] });
   expect(diff.changes).toMatchObject([{ kind: "changed", text: "n", from: 1, to: 3 }]);
   expect(await page.refused("diff", { taskId: "copy", to, from: first.id })).toMatchObject({ status: 404 });
+});
+
+it("exports a task as the command does, so that it can be imported", async () => {
+  const { cwd, manager, run } = await newPlace();
+  await manager.run("jobs/a b", (job) => job.step("model", () => "hello"));
+  await manager.save("other", {});
+  await manager.close();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { fileName, text } = await page.ask("export", { taskId: "jobs/a b" });
+  expect(fileName).toBe("jobs-a-b.ndjson");
+  const recordsIn = (lines: string) => lines.split("\n").filter((line) => line.includes('"record":'));
+  expect(recordsIn(text)).toEqual(recordsIn((await run("export", "jobs/a b")).stdout));
+  expect(recordsIn(text).length).toBeGreaterThan(1);
+  await writeFile(join(cwd, fileName), text);
+  expect(await run("import", "--storage", "sqlite:copy.db", fileName)).toMatchObject({ code: 0 });
+  const { commands } = await page.ask("task", { taskId: "jobs/a b" });
+  expect(commands.find(({ action }) => action === "export")?.text).toMatch(
+    /^npx waymark export --out jobs-a-b\.ndjson --storage sqlite:\/\S+ 'jobs\/a b'$/,
+  );
 });
 
 it("lists what a task comes from and what comes from it, each with its status", async () => {
