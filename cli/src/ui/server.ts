@@ -28,7 +28,7 @@ import { TaskViews } from "./task-views.js";
 
 const HOST = "127.0.0.1";
 const MOST_BODY_BYTES = 1024 * 1024;
-const TOO_LARGE = "The request is too large.";
+const refuseLarge = (context: Context) => refusal(context, 413, "TOO_LARGE", "The request is too large.");
 const MOST_PLANS = 8;
 const TOKEN_BYTES = 32;
 const READ_ONLY =
@@ -149,10 +149,7 @@ function makeApp(options: PageServerOptions, { token, port, closing }: Secrets):
     }
     return next();
   });
-  app.use(
-    "/api/*",
-    bodyLimit({ maxSize: MOST_BODY_BYTES, onError: (context) => refusal(context, 413, "TOO_LARGE", TOO_LARGE) }),
-  );
+  app.use("/api/*", bodyLimit({ maxSize: MOST_BODY_BYTES, onError: refuseLarge }));
   app.post("/api/:query", async (context) => {
     const name = context.req.param("query");
     if (!isQuery(name)) return refusal(context, 404, "NOT_FOUND", `There is no query ${JSON.stringify(name)}.`);
