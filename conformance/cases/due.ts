@@ -24,7 +24,10 @@ export const dueCases: readonly ConformanceCase[] = [
       same(await requireQueue(adapter).count(QUERY), NOTHING, "count of an empty store MUST be 0");
       await appendAll(adapter, [
         draft("q/plain", "c1"),
-        draft("q/child", "c1", { status: "paused", metadata: { waymark: { run: true, child: true, until: at(1) } } }),
+        draft("q/child", "c1", {
+          status: "paused",
+          metadata: { waymark: { run: true, parent: { taskId: "q/parent", turn: 1 }, until: at(1) } },
+        }),
         ofRun("q/completed", "c1", { status: "completed" }),
         ofRun("q/failed", "c1", { status: "failed" }),
         ofRun("q/later", "c1", { status: "paused", dueAt: at(31) }),

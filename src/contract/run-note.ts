@@ -1,5 +1,5 @@
 import { type CheckpointSummary, isJsonObject, type JsonObject } from "./checkpoint.js";
-import { NOTE_KEY, noteIn, type RunWaits } from "./transient.js";
+import { NOTE_KEY, noteIn, type ParentPlace, type RunWaits } from "./transient.js";
 
 /**
  * The events that a run has received or refused, as ascending ranges of sequences. The first range begins at 0. A task
@@ -30,7 +30,12 @@ export interface RunNote {
   /** The run has ended with this checkpoint. */
   readonly isOver?: true;
   readonly received?: ReceivedEvents;
+  /** In a fork: the checkpoint of another task from which it began. */
+  readonly forkedFrom?: Origin;
 }
+
+/** The checkpoint from which a fork began. */
+export type Origin = Readonly<Record<"taskId" | "id", string>>;
 
 /** What a run's checkpoint records besides its {@link RunNote}. */
 export interface RunMarks {
@@ -38,19 +43,17 @@ export interface RunMarks {
   readonly transient?: { readonly replaces: string | undefined } | undefined;
   /** Set for a run that waits. */
   readonly waits?: RunWaits | undefined;
-  /**
-   * Whether the run began within another run. The end of a child run's wait isn't stored as the checkpoint's `dueAt`.
-   */
-  readonly isChild?: boolean | undefined;
+  /** Set if the run began within another run. The end of a child run's wait isn't stored as the checkpoint's `dueAt`. */
+  readonly parent?: ParentPlace | undefined;
 }
 
 /** Makes the metadata of a run's checkpoint. */
-export function runMetadata(run: RunNote, { transient, waits, isChild }: RunMarks = {}): JsonObject {
+export function runMetadata(run: RunNote, { transient, waits, parent }: RunMarks = {}): JsonObject {
   const note: JsonObject = {
-    ...(isChild && { child: true }),
+    ...(parent && { parent: { ...parent } }),
     ...(transient && { transient: true }),
     ...(transient?.replaces !== undefined && { replaces: transient.replaces }),
-    ...(waits && { waitsFor: waits.waitsFor, ...(isChild && { until: waits.dueAt }) }),
+    ...(waits && { waitsFor: waits.waitsFor, ...(parent && { until: waits.dueAt }) }),
     run: { ...run },
   };
   return { [NOTE_KEY]: note };
@@ -60,6 +63,17 @@ export function runMetadata(run: RunNote, { transient, waits, isChild }: RunMark
 export function readRunNote({ metadata }: Pick<CheckpointSummary, "metadata">): RunNote | undefined {
   const run: unknown = noteIn(metadata)?.["run"];
   return isRunNote(run) ? run : undefined;
+}
+
+/**
+ * Reads from which checkpoint a fork began; `undefined` if the task is no fork. All checkpoints of a fork's run name
+ * it, but without a run only the first one does.
+ */
+export function readOrigin(checkpoint: Pick<CheckpointSummary, "metadata">): Origin | undefined {
+  const origin: unknown = checkpoint.metadata?.["forkedFrom"] ?? readRunNote(checkpoint)?.forkedFrom;
+  if (!isJsonObject(origin)) return undefined;
+  const { taskId, id } = origin;
+  return typeof taskId === "string" && typeof id === "string" ? { taskId, id } : undefined;
 }
 
 function isRunNote(run: unknown): run is RunNote {

@@ -24,9 +24,26 @@ export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): bool
   return isJsonObject(noteIn(metadata)?.["run"]);
 }
 
+/** Where a child run began: in a turn of its parent run and, if it began inside a step, in that step. */
+export interface ParentPlace {
+  readonly taskId: string;
+  readonly turn: number;
+  /** The step's title: `upload 2`. */
+  readonly step?: string;
+}
+
+/** Reads where in another run the checkpoint's run began; `undefined` if it is no child run. */
+export function readParent({ metadata }: Pick<CheckpointSummary, "metadata">): ParentPlace | undefined {
+  const parent = noteIn(metadata)?.["parent"];
+  if (!isJsonObject(parent)) return undefined;
+  const { taskId, turn, step } = parent;
+  if (typeof taskId !== "string" || typeof turn !== "number") return undefined;
+  return { taskId, turn, ...(typeof step === "string" && { step }) };
+}
+
 /** Whether the checkpoint's run began within another run, which continues it. */
-export function isChild({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
-  return noteIn(metadata)?.["child"] === true;
+export function isChild(checkpoint: Pick<CheckpointSummary, "metadata">): boolean {
+  return readParent(checkpoint) !== undefined;
 }
 
 /** Whether the task has ended. A retry or another save continues it. */

@@ -6,7 +6,7 @@ import { onAbort } from "../manager/abort-signals.js";
 import type { Lease } from "../manager/lease.js";
 import { type DiagnosticsMessages, traced, tracing } from "../manager/tracing.js";
 import { RunJournal } from "./journal.js";
-import type { ParentRun } from "./nesting.js";
+import type { Parent, ParentRun } from "./nesting.js";
 import type { NextTurn } from "./run.js";
 import { RunEvents } from "./run-events.js";
 import type { RunState } from "./run-state.js";
@@ -100,7 +100,7 @@ export class Attempt {
     /** Given if a worker has claimed the task. */
     readonly claimed: ClaimedRun | undefined;
     /** Given if the run began inside another run. */
-    readonly parent: ParentRun | undefined;
+    readonly parent: Parent | undefined;
   }) {
     const { taskId } = lease;
     this.#fn = fn;
@@ -165,6 +165,16 @@ export class Attempt {
     } catch (thrown) {
       throw await this.#end(thrown);
     }
+  }
+
+  /** See {@link ParentRun}. */
+  get taskId(): string {
+    return this.#parts.taskId;
+  }
+
+  /** See {@link ParentRun}. */
+  get turn(): number {
+    return this.#parts.journal.head.turn;
   }
 
   /** See {@link ParentRun}. */

@@ -14,7 +14,7 @@ import {
   runMetadata,
 } from "../contract/run-note.js";
 import { formatRunKey, parseRunKey, type RunKey } from "../contract/run-record.js";
-import { isChild, readWaits, withoutNote } from "../contract/transient.js";
+import { isChild, readParent, readWaits, withoutNote } from "../contract/transient.js";
 import { checkOptions } from "../manager/check-options.js";
 import { checkSaveOptions, readToken, type SaveOptions } from "../manager/save-options.js";
 import type { AppendRequest } from "../manager/writer.js";
@@ -211,7 +211,8 @@ export class Branches {
     if (input) records.push(...(await this.#copyRecord(input, taskId, { recordKey: formatRunKey(key) })));
     const received = await this.#readReceived(from, receipts, renamed);
     const carried = records.length > 0 ? { carried: records.length } : {};
-    return { note: { ...head, generation, ...carried, ...(received && { received }) }, records };
+    const forkedFrom = taskId === from ? {} : { forkedFrom: { taskId: from, id: checkpoint.id } };
+    return { note: { ...head, ...forkedFrom, generation, ...carried, ...(received && { received }) }, records };
   }
 
   /**
@@ -284,5 +285,5 @@ function isOfTurn(checkpoint: CheckpointSummary | CorruptRecord, { generation, t
 /** A branch lists the events that its run waits for, and is due at once. A fork of a child run is also a child run. */
 function readBranchFlags({ checkpoint, turn }: BranchPoint, dueAt: string) {
   const waits = turn && readWaits(checkpoint);
-  return { ...(waits?.waitsFor.length && { waits: { ...waits, dueAt } }), isChild: isChild(checkpoint) };
+  return { ...(waits?.waitsFor.length && { waits: { ...waits, dueAt } }), parent: readParent(checkpoint) };
 }

@@ -10,7 +10,7 @@ import { pause } from "../manager/abort-signals.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
 import { draftEncoded } from "../manager/record-drafts.js";
 import type { SaveOptions } from "../manager/save-options.js";
-import type { ParentRun } from "./nesting.js";
+import type { Parent } from "./nesting.js";
 import type { RecordedTurn } from "./recorded-turn.js";
 import type { NewestCheckpoint, RunState } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
@@ -71,7 +71,7 @@ const MAX_PAUSE_MS = 5000;
 export class RunJournal {
   readonly #store: RunStore;
   readonly #lease: Lease;
-  readonly #parent: ParentRun | undefined;
+  readonly #parent: Parent | undefined;
   readonly #failed: (error: unknown) => void;
   /** The run's current note. */
   head: RunNote;
@@ -100,7 +100,7 @@ export class RunJournal {
     store: RunStore,
     lease: Lease,
     state: RunState,
-    parent: ParentRun | undefined,
+    parent: Parent | undefined,
     failed: (error: unknown) => void,
   ) {
     this.#store = store;
@@ -231,7 +231,7 @@ export class RunJournal {
   #progress(): void {
     if (this.#hasProgress) return;
     this.#hasProgress = true;
-    void this.#parent?.childSaved();
+    void this.#parent?.run.childSaved();
   }
 
   #newBatch(): Batch & { readonly first: Promise<number> } {
@@ -310,7 +310,7 @@ export class RunJournal {
         stage: options.stage ?? newest.stage,
         note,
         waits,
-        isChild: this.#parent !== undefined,
+        parent: this.#parent?.place,
         transient: isTransient ? { replaces } : undefined,
       });
       const generation = note.generation || draft.id;

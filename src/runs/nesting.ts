@@ -1,8 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { processState } from "../contract/process-state.js";
+import type { ParentPlace } from "../contract/transient.js";
 
 /** A run under way. */
 export interface ParentRun {
+  readonly taskId: string;
+  /** The number of the run's current turn. */
+  readonly turn: number;
   /**
    * Called when a child run has recorded something. If this run has to save as well, resolves after that save. Never
    * rejects.
@@ -77,11 +81,22 @@ export function findCallName(of: object, name?: string): string | undefined {
   return call?.name;
 }
 
-/** Returns the innermost run around the current code. */
-export function parentRun(): ParentRun | undefined {
+/** The run around a child run, and the place in it at which the child run began. */
+export interface Parent {
+  readonly run: ParentRun;
+  readonly place: ParentPlace;
+}
+
+/** Finds the innermost run around the current code. */
+export function findParent(): Parent | undefined {
   let call = currentCall();
-  while (call !== undefined && call.run === undefined) call = call.outer;
-  return call?.run;
+  let step: string | undefined;
+  while (call !== undefined && call.run === undefined) {
+    step = call.name;
+    call = call.outer;
+  }
+  const run = call?.run;
+  return run && { run, place: { taskId: run.taskId, turn: run.turn, ...(step !== undefined && { step }) } };
 }
 
 /** Returns the signal of the innermost call around the current code. */

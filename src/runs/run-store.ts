@@ -163,12 +163,12 @@ export class RunStore {
   }
 
   /** Makes the draft of a run's checkpoint, without its payload. After a failure, the draft can be appended again. */
-  draft(taskId: string, { note, transient, waits, isChild, ...options }: RunDraft): UnfinishedDraft {
+  draft(taskId: string, { note, transient, waits, parent, ...options }: RunDraft): UnfinishedDraft {
     const draft = this.#writer.draft(taskId, options);
     const run = note.generation === "" ? { ...note, generation: draft.id } : note;
-    const metadata = { ...draft.metadata, ...runMetadata(run, { transient, waits, isChild }) };
+    const metadata = { ...draft.metadata, ...runMetadata(run, { transient, waits, parent }) };
     // A completed run isn't continued, and only its parent run continues a child run. A failed run may be put back.
-    const isOver = isChild || draft.status === "completed";
+    const isOver = parent !== undefined || draft.status === "completed";
     return { ...draft, metadata, ...(!isOver && { dueAt: waits?.dueAt ?? draft.createdAt }) };
   }
 

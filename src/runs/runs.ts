@@ -18,7 +18,7 @@ import { checkOptions } from "../manager/check-options.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
 import { draftEncoded } from "../manager/record-drafts.js";
 import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
-import { findCallName, parentRun, runInCall } from "./nesting.js";
+import { findCallName, findParent, runInCall } from "./nesting.js";
 import { Poller } from "./poller.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
@@ -225,7 +225,7 @@ export class Runs {
     try {
       const state = claimed?.state ?? (await readRunState({ store, taskId, options }).catch(throwStop));
       if (state.isCompleted) return state.result;
-      const attempt = new Attempt({ store, fn, lease, stop, state, claimed, parent: parentRun() });
+      const attempt = new Attempt({ store, fn, lease, stop, state, claimed, parent: findParent() });
       return await runInCall({ of: this, name: taskId, signal: stop.signal, run: attempt }, () => attempt.run());
     } finally {
       this.#leases.delete(taskId);

@@ -1,6 +1,7 @@
 import type { CheckpointRow, DamageInfo } from "../../src/ui/api-parts.js";
 import { agoText, bytesText } from "../../src/words.js";
 import { type BranchRow, branchRows } from "./branches.js";
+import type { Comparison } from "./comparison.js";
 import { formatRoute } from "./route.js";
 import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
@@ -14,14 +15,21 @@ interface CheckpointListProps {
   readonly damage: readonly DamageInfo[];
   /** The id of the checkpoint that is selected in the timeline. */
   readonly selected: string | undefined;
-  /** The id of the checkpoint that the user marked for a comparison. */
-  readonly marked: string | undefined;
+  readonly comparison: Comparison;
   readonly nowMs: number;
   readonly onOpen: (checkpoint: CheckpointRow) => void;
 }
 
 /** A task's checkpoints, with their branches. */
-export function CheckpointList({ taskId, checkpoints, damage, selected, marked, nowMs, onOpen }: CheckpointListProps) {
+export function CheckpointList({
+  taskId,
+  checkpoints,
+  damage,
+  selected,
+  comparison,
+  nowMs,
+  onOpen,
+}: CheckpointListProps) {
   const branches = branchRows(checkpoints);
   const isBranched = branches.some(({ column }) => column > 0);
   const width = 12 + 12 * Math.max(1, ...branches.map(({ column, past }) => 1 + Math.max(column, ...past)));
@@ -29,7 +37,7 @@ export function CheckpointList({ taskId, checkpoints, damage, selected, marked, 
     <table class="branches">
       <thead>
         <tr>
-          <th scope="col" colSpan={2}>
+          <th scope="col" colSpan={3}>
             Checkpoint
           </th>
           <th scope="col">What</th>
@@ -55,16 +63,25 @@ export function CheckpointList({ taskId, checkpoints, damage, selected, marked, 
               class="link"
               aria-current={id === selected ? "true" : undefined}
               onClick={(event) => {
-                if (!(event.target instanceof HTMLAnchorElement) && getSelection()?.isCollapsed !== false)
-                  onOpen(checkpoint);
+                const isRow = !(event.target instanceof Element && event.target.closest("a, label"));
+                if (isRow && getSelection()?.isCollapsed !== false) onOpen(checkpoint);
               }}
             >
+              <td class="pick">
+                <label>
+                  <input
+                    type="checkbox"
+                    aria-label={`Mark @${sequence} to compare`}
+                    checked={comparison.marked.some((point) => point.id === id)}
+                    onChange={() => comparison.toggle(checkpoint)}
+                  />
+                </label>
+              </td>
               <td class="graph" style={{ width: isBranched ? `${width}px` : 0 }}>
                 {isBranched && branch && <Graph branch={branch} status={status} width={width} />}
               </td>
               <td>
                 <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>
-                {id === marked && <div class="small soft">marked</div>}
               </td>
               <td class="anywhere">
                 {label !== undefined && (
@@ -125,6 +142,7 @@ function unreadable(damage: readonly DamageInfo[], older: number, newer: number)
 function Unreadable({ taskId, record: { id, sequence, reason } }: { taskId: string; record: DamageInfo }) {
   return (
     <tr class="damaged">
+      <td />
       <td class="graph" />
       <td>
         {id === undefined ? `@${sequence}` : <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>}

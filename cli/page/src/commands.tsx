@@ -4,7 +4,7 @@ import { usePage } from "./page.js";
 
 interface CommandListProps {
   readonly commands: readonly Command[];
-  /** The functions of the buttons, with `--write`. An action without a function has only a command to copy. */
+  /** The functions of the buttons, with `--write` except for `export`. An action without a function has only a command to copy. */
   readonly actions?: Partial<Record<Command["action"], () => void>>;
 }
 
@@ -63,7 +63,7 @@ export function CommandList({ commands, actions = {} }: CommandListProps) {
     <ul class="commands">
       {commands.map(({ action, text, note }) => {
         if (action === "advice") return <li key={action}>{text}</li>;
-        const run = session.canWrite ? actions[action] : undefined;
+        const run = session.canWrite || action === "export" ? actions[action] : undefined;
         return (
           <li class="command" key={`${action} ${text}`}>
             <span class="small soft">
@@ -119,6 +119,7 @@ const WHAT: Readonly<Record<Command["action"], string>> = {
   fork: "Begin a new task here",
   rewind: "Go back to this state",
   complete: "Mark it as completed",
+  export: "Export its checkpoints and records as one file, for waymark import",
   delete: "Remove it",
   cancel: "End its run for good",
   retry: "Retry it",
@@ -132,6 +133,7 @@ const BUTTON: Partial<Record<Command["action"], string>> = {
   fork: "Fork …",
   rewind: "Rewind …",
   complete: "Complete …",
+  export: "Download",
   delete: "Remove …",
   cancel: "Cancel …",
   retry: "Retry …",

@@ -17,17 +17,25 @@ interface DiffViewProps {
   readonly taskId: string;
   readonly from?: string;
   readonly to: string;
+  readonly fromTaskId?: string;
   readonly go: (fragment: string) => void;
 }
 
-export function DiffView({ taskId, from, to, go }: DiffViewProps) {
-  const { answer, error, isLoading } = useQuery("diff", { taskId, to, ...(from === undefined ? {} : { from }) });
+export function DiffView({ taskId, from, to, fromTaskId, go }: DiffViewProps) {
+  const { answer, error, isLoading } = useQuery("diff", {
+    taskId,
+    to,
+    ...(from !== undefined && { from }),
+    ...(fromTaskId !== undefined && { fromTaskId }),
+  });
   const neighbours = useQuery("checkpoint", { taskId, id: to }).answer;
   const show = (id: string | undefined) => {
     if (id !== undefined) go(formatRoute({ view: "diff", taskId, to: id }));
   };
   const swap = () => {
-    if (answer) go(formatRoute({ view: "diff", taskId, from: answer.to.id, to: answer.from.id }));
+    if (answer === undefined) return;
+    const other = fromTaskId === undefined ? { taskId } : { taskId: fromTaskId, fromTaskId: taskId };
+    go(formatRoute({ view: "diff", ...other, from: answer.to.id, to: answer.from.id }));
   };
   useKeys("Two checkpoints", [
     { keys: ["["], what: "the changes of the previous checkpoint", run: () => show(neighbours?.before?.id) },
@@ -76,12 +84,12 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
               Since the step before <kbd>d</kbd>
             </button>
           )}
-          <CommandMenu commands={answer.commands} />
+          {answer.commands.length > 0 && <CommandMenu commands={answer.commands} />}
         </div>
       </div>
       <div class="sides">
-        <Side title="From" taskId={taskId} checkpoint={answer.from} />
-        <Side title="To" taskId={taskId} checkpoint={answer.to} />
+        <Side title="From" taskId={fromTaskId ?? taskId} checkpoint={answer.from} isNamed={fromTaskId !== undefined} />
+        <Side title="To" taskId={taskId} checkpoint={answer.to} isNamed={fromTaskId !== undefined} />
       </div>
       {total > 0 && (
         <section class="card">
@@ -119,9 +127,11 @@ interface SideProps {
   readonly title: string;
   readonly taskId: string;
   readonly checkpoint: CheckpointRow;
+  /** Whether to name the task. */
+  readonly isNamed: boolean;
 }
 
-function Side({ title, taskId, checkpoint }: SideProps) {
+function Side({ title, taskId, checkpoint, isNamed }: SideProps) {
   const { id, sequence, stage, label, createdAt, sizeBytes } = checkpoint;
   const nowMs = useNow(10_000);
   return (
@@ -130,6 +140,13 @@ function Side({ title, taskId, checkpoint }: SideProps) {
         <span class="soft">{title}</span> <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>{" "}
         <StatusMark status={shownStatus(checkpoint)} />
       </h2>
+      {isNamed && (
+        <p class="anywhere">
+          <a class="mono" href={formatRoute({ view: "task", taskId })}>
+            <StoredText text={taskId} />
+          </a>
+        </p>
+      )}
       <p class="anywhere">
         <StoredText text={label ?? stage ?? ""} />
       </p>

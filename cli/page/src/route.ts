@@ -10,7 +10,14 @@ export type Route =
   | { readonly view: "task"; readonly taskId: string; readonly at?: number }
   | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string }
   /** Without `from`, compares `to` with the checkpoint before it. */
-  | { readonly view: "diff"; readonly taskId: string; readonly from?: string; readonly to: string }
+  | {
+      readonly view: "diff";
+      readonly taskId: string;
+      readonly from?: string;
+      readonly to: string;
+      /** The task of `from`, if it is another one. */
+      readonly fromTaskId?: string;
+    }
   /** `choiceId`: the id of a choice of tasks in the list. */
   | { readonly view: "retention"; readonly taskId?: string; readonly choiceId?: string }
   | { readonly view: "inbox" }
@@ -56,14 +63,16 @@ export function requestedFilter({ prefix, text, within, error, status }: TasksFi
 /** Reads a fragment. If it names no place, returns the list of all tasks. */
 export function parseRoute(fragment: string): Route {
   const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
-  const [view, first = "", kind, second, third] = path.split("/").map(decoded);
+  const [view, first = "", kind, second, third, fourth] = path.split("/").map(decoded);
   if (view === "storage" || view === "inbox") return { view };
   if (view === "retention" && first === "chosen" && kind) return { view, choiceId: kind };
   if (view === "retention") return first === "" ? { view } : { view, taskId: first };
   if (view === "task" && first !== "") {
     if (kind === "checkpoint" && second) return { view: "checkpoint", taskId: first, id: second };
     if (kind === "at" && Number(second) > 0) return { view, taskId: first, at: Number(second) };
-    if (kind === "diff" && second && third) return { view: "diff", taskId: first, from: second, to: third };
+    if (kind === "diff" && second && third) {
+      return { view: "diff", taskId: first, from: second, to: third, ...(fourth && { fromTaskId: fourth }) };
+    }
     if (kind === "diff" && second) return { view: "diff", taskId: first, to: second };
     return { view, taskId: first };
   }
@@ -81,8 +90,9 @@ export function formatRoute(route: Route): string {
     case "checkpoint":
       return `#/task/${encoded(route.taskId)}/checkpoint/${encoded(route.id)}`;
     case "diff": {
-      const ids = route.from === undefined ? [route.to] : [route.from, route.to];
-      return `#/task/${encoded(route.taskId)}/diff/${ids.map(encoded).join("/")}`;
+      const { taskId, from, to, fromTaskId } = route;
+      const ids = [from, to, fromTaskId].filter((id) => id !== undefined);
+      return `#/task/${encoded(taskId)}/diff/${ids.map(encoded).join("/")}`;
     }
     case "retention":
       if (route.choiceId !== undefined) return `#/retention/chosen/${route.choiceId}`;

@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { StepAnswer } from "../../src/ui/api-runs.js";
+import type { FamilyAnswer } from "../../src/ui/api-tasks.js";
 import { stepFacts } from "./failure.js";
+import { childrenOf, MemberLink } from "./family.js";
 import { Problem } from "./problem.js";
 import { useQuery } from "./queries.js";
 import { formatRoute } from "./route.js";
@@ -15,6 +17,7 @@ import { Part, Value } from "./value.js";
 interface SelectionProps {
   readonly taskId: string;
   readonly row: TimelineRow;
+  readonly family: FamilyAnswer | undefined;
   /** A value that changes whenever the task changes. */
   readonly change: unknown;
   /** Buttons for a checkpoint. */
@@ -22,8 +25,8 @@ interface SelectionProps {
 }
 
 /** Shows the selected row: a step's result, error and chunks, or a checkpoint's state. */
-export function Selection({ taskId, row, change, buttons }: SelectionProps) {
-  if (row.kind === "step") return <Step key={row.key} taskId={taskId} row={row} change={change} />;
+export function Selection({ taskId, row, family, change, buttons }: SelectionProps) {
+  if (row.kind === "step") return <Step key={row.key} taskId={taskId} row={row} family={family} change={change} />;
   const { checkpointId } = row;
   if (checkpointId !== undefined)
     return <Checkpoint key={checkpointId} taskId={taskId} id={checkpointId} row={row} buttons={buttons} />;
@@ -39,11 +42,11 @@ export function Selection({ taskId, row, change, buttons }: SelectionProps) {
   );
 }
 
-interface StepProps extends Pick<SelectionProps, "taskId" | "change"> {
+interface StepProps extends Pick<SelectionProps, "taskId" | "family" | "change"> {
   readonly row: Extract<TimelineRow, { kind: "step" }>;
 }
 
-function Step({ taskId, row, change }: StepProps) {
+function Step({ taskId, row, family, change }: StepProps) {
   const { step, isOpen } = row;
   const { answer, error, reload } = useQuery("step", { taskId, record: step.record });
   useEffect(() => {
@@ -67,6 +70,11 @@ function Step({ taskId, row, change }: StepProps) {
           <StoredText text={step.question} hasLines />
         </p>
       )}
+      {(family ? childrenOf(family, taskId, step) : []).map((member) => (
+        <p key={member.taskId} class="child-run small">
+          <span class="soft">Child run:</span> <MemberLink member={member} />
+        </p>
+      ))}
       {error && <Problem title="The step can't be read" error={error} />}
       {answer && <StepContent answer={answer} />}
       {(step.retriedAt?.length ?? 0) > 0 && (

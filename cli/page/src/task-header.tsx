@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
-import type { TaskRow } from "../../src/ui/api-tasks.js";
+import type { FamilyAnswer, TaskRow } from "../../src/ui/api-tasks.js";
 import { agoText, bytesText, countText } from "../../src/words.js";
+import { SourceLink } from "./family.js";
 import { usePage } from "./page.js";
 import { formatRoute } from "./route.js";
 import { leaseText, placeText, StatusMark } from "./status.js";
@@ -9,12 +10,13 @@ import { timeText } from "./times.js";
 
 interface TaskHeaderProps {
   readonly task: TaskRow;
+  readonly family: FamilyAnswer | undefined;
   readonly nowMs: number;
   readonly children: ComponentChildren;
 }
 
 /** Shows a task's name, status, age, runner and buttons. */
-export function TaskHeader({ task, nowMs, children }: TaskHeaderProps) {
+export function TaskHeader({ task, family, nowMs, children }: TaskHeaderProps) {
   const { session } = usePage();
   const { name, status, newest, runner, why, error, step, lastAt } = task;
   const at = lastAt ?? newest?.createdAt;
@@ -40,6 +42,7 @@ export function TaskHeader({ task, nowMs, children }: TaskHeaderProps) {
         {facts.map((fact, index) => (
           <span key={index}>{fact}</span>
         ))}
+        {family && <SourceLink family={family} taskId={task.taskId} />}
       </p>
       <div class="buttons">{children}</div>
     </div>

@@ -3,15 +3,19 @@ import type { CheckpointRow } from "../../src/ui/api-parts.js";
 import type { WaitInfo } from "../../src/ui/api-runs.js";
 import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
 import { AnswerQuestion } from "./answer-question.js";
+import { errorInfo } from "./api.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
 import { ActionButtons, CommandMenu } from "./commands.js";
+import { CompareMarked, type Point, PointButtons, useComparison } from "./comparison.js";
+import { download } from "./download.js";
 import { Failure } from "./failure.js";
+import { Family } from "./family.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { LEAST_SAVES, Plots } from "./plots.js";
 import { Damage, Problem, Warnings } from "./problem.js";
-import { useNow, useQuery, useWatch } from "./queries.js";
+import { useNow, useQuery, useRefresh, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
 import { Pane, Selection } from "./selection.js";
 import { StoredText } from "./stored-text.js";
@@ -30,9 +34,6 @@ interface TaskViewProps {
   readonly go: (fragment: string, options?: { readonly replace?: boolean }) => void;
 }
 
-/** A checkpoint that a command acts on. */
-type Point = Pick<CheckpointRow, "id" | "sequence">;
-
 const FIRST_CHECKPOINTS = 30;
 
 export function TaskView({ taskId, at, go }: TaskViewProps) {
@@ -40,10 +41,12 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
   const query = useQuery("task", { taskId, limit: FIRST_CHECKPOINTS });
   const timeline = useQuery("timeline", { taskId });
   const events = useQuery("events", { taskId });
+  const family = useQuery("family", { taskId });
+  const refreshFamily = useRefresh(family);
   const [older, setOlder] = useState<readonly TaskAnswer[]>([]);
   const [live, setLive] = useState<Extract<TaskMessage, { kind: "change" }>>();
   const [isGone, setIsGone] = useState(false);
-  const [marked, setMarked] = useMark(taskId);
+  const comparison = useComparison(taskId);
   const { question, ask } = useAction();
   const nowMs = useNow(1000);
 
@@ -59,6 +62,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     if (isNew || older.length === 0) query.reload();
     if (!timeline.isLoading) timeline.reload();
     events.reload();
+    refreshFamily();
   });
 
   const lastAnswer = useRef(query.answer);
@@ -86,16 +90,12 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
   const open = (checkpoint: Pick<CheckpointRow, "id"> | undefined) => {
     if (checkpoint) go(formatRoute({ view: "checkpoint", taskId, id: checkpoint.id }));
   };
+  const isFirst = ({ sequence }: Point) => sequence === timeline.answer?.saves[0]?.[0];
   const compare = () => {
     if (chosen === undefined) return;
-    const { id, sequence } = chosen;
-    const [first] = timeline.answer?.saves ?? [];
-    if (marked !== undefined && marked.id !== id) {
-      const [from, to] = marked.sequence < sequence ? [marked.id, id] : [id, marked.id];
-      go(formatRoute({ view: "diff", taskId, from, to }));
-    } else if (sequence === first?.[0]) {
-      say("This is the task's first checkpoint: there is none before it.");
-    } else go(formatRoute({ view: "diff", taskId, to: id }));
+    const isAlone = comparison.marked.every(({ id }) => id === chosen.id);
+    if (isAlone && isFirst(chosen)) say("This is the task's first checkpoint: there is none before it.");
+    else go(comparison.address(chosen));
   };
   const openSelected = () => {
     const fold = view.items.find(({ key, kind }) => key === view.selected && (kind === "fold" || kind === "more"));
@@ -117,7 +117,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     {
       keys: ["m"],
       what: "mark the checkpoint, to compare another one with it",
-      run: () => setMarked(chosen?.id === marked?.id ? undefined : chosen),
+      run: () => chosen && comparison.toggle(chosen),
     },
     {
       keys: ["p"],
@@ -153,6 +153,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     rewind: () => rewind(commandOf("rewind")?.checkpoint),
     complete: () => ask((close) => <CompleteQuestion task={task} onClose={close} onDone={changed} />),
     delete: () => ask((close) => <DeleteQuestion task={task} onClose={close} onDone={() => go("#/tasks")} />),
+    export: () => void download(api, taskId).catch((error: unknown) => say(errorInfo(error).message)),
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
   const answerWait = (wait: WaitInfo) =>
@@ -169,7 +170,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
 
   return (
     <>
-      <TaskHeader task={task} nowMs={nowMs}>
+      <TaskHeader task={task} family={family.answer} nowMs={nowMs}>
         {session.canWrite &&
           toAnswer.map((wait) => (
             <button type="button" class="primary" key={wait.key ?? wait.name} onClick={() => answerWait(wait)}>
@@ -231,9 +232,18 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
             <Selection
               taskId={taskId}
               row={view.row}
+              family={family.answer}
               change={timeline.answer}
               buttons={(point) => (
-                <PointButtons point={point} isThread={task.isThread} onFork={fork} onRewind={rewind} />
+                <PointButtons
+                  taskId={taskId}
+                  point={point}
+                  comparison={comparison}
+                  isFirst={isFirst(point)}
+                  isThread={task.isThread}
+                  onFork={fork}
+                  onRewind={rewind}
+                />
               )}
             />
           ) : (
@@ -243,12 +253,14 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
           )}
         </section>
       </div>
+      {family.error && <Problem title="Its related tasks can't be read" error={family.error} />}
+      {family.answer && <Family family={family.answer} taskId={taskId} />}
       {events.answer && <Events answer={events.answer} nowMs={nowMs} />}
       <section class="card">
         <header>
           <h2>Checkpoints</h2>
           <span class="end small soft">
-            <kbd>d</kbd> {marked === undefined ? "compares with the previous one" : "compares with the marked one"}
+            <CompareMarked comparison={comparison} />
           </span>
         </header>
         <CheckpointList
@@ -256,7 +268,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
           checkpoints={checkpoints}
           damage={answer.damage}
           selected={view.row && chosen?.id}
-          marked={marked?.id}
+          comparison={comparison}
           nowMs={nowMs}
           onOpen={open}
         />
@@ -286,53 +298,11 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
   );
 }
 
-interface PointButtonsProps {
-  readonly point: Point;
-  readonly isThread: boolean;
-  readonly onFork: (point: Point) => void;
-  readonly onRewind: (point: Point) => void;
-}
-
-function PointButtons({ point, isThread, onFork, onRewind }: PointButtonsProps) {
-  const { session } = usePage();
-  if (!session.canWrite) return null;
-  return (
-    <>
-      <button type="button" onClick={() => onFork(point)}>
-        Fork @{point.sequence} …
-      </button>
-      {!isThread && (
-        <button type="button" onClick={() => onRewind(point)}>
-          Rewind to @{point.sequence} …
-        </button>
-      )}
-    </>
-  );
-}
-
 /** Returns the checkpoint of a row: for a step, the first checkpoint after it. */
 function pointOf(row: TimelineRow | undefined): Point | undefined {
   if (row?.kind === "step") return { id: row.step.checkpointId, sequence: row.step.sequence };
   if (row?.checkpointId === undefined || row.sequence === undefined) return undefined;
   return { id: row.checkpointId, sequence: row.sequence };
-}
-
-/** The checkpoint that was marked last. The mark stays while its task is viewed. */
-let mark: (Point & { readonly taskId: string }) | undefined;
-
-function useMark(taskId: string): [Point | undefined, (point: Point | undefined) => void] {
-  const { say } = usePage();
-  const [marked, setMarked] = useState(() => (mark?.taskId === taskId ? mark : undefined));
-  useEffect(() => {
-    if (mark === undefined || mark.taskId === taskId) return;
-    mark = undefined;
-    say("The mark is gone: it was in another task.");
-  }, [taskId]);
-  const set = (point: Point | undefined) => {
-    mark = point && { taskId, id: point.id, sequence: point.sequence };
-    setMarked(mark);
-  };
-  return [marked, set];
 }
 
 /** Returns the list with its newest part replaced by the live one. */

@@ -2,10 +2,9 @@ import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { listTasks } from "../langgraph/find-tasks.js";
 import { showProgress } from "../progress.js";
-import { CheckedLinesWriter } from "../records/checked-lines.js";
+import { writeExport } from "../records/export-lines.js";
 import { LineFile } from "../records/line-file.js";
-import { EXPORT_FORMAT, recordJson } from "../records/stored-record.js";
-import { countRecords, isLogRecord, taskIds, wholeItems } from "../records/whole-records.js";
+import { countRecords, taskIds } from "../records/whole-records.js";
 import { checkpointsText, counted } from "../words.js";
 
 export const exportCommand: CommandFile = {
@@ -33,7 +32,7 @@ export const exportCommand: CommandFile = {
           const { out } = options;
           const file = out === undefined ? undefined : await LineFile.create(out, "Nothing was exported.");
           try {
-            const written = await writeExport(session, chosen, (text) => (file ?? output).line(text));
+            const written = await exportWithProgress(session, chosen, (text) => (file ?? output).line(text));
             await file?.end();
             const { records, logRecords } = written;
             if (file) {
@@ -49,31 +48,23 @@ export const exportCommand: CommandFile = {
   },
 };
 
-/** Writes header, records and trailer. If the reader is gone, it stops early. */
-async function writeExport(
+/** Like {@link writeExport}, with a progress bar. */
+async function exportWithProgress(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,
   writeLine: (text: string) => Promise<void>,
-): Promise<Readonly<Record<"records" | "logRecords" | "tasks", number>>> {
-  const lines = new CheckedLinesWriter(writeLine);
-  let written = 0;
-  let logRecords = 0;
-  await lines.header(EXPORT_FORMAT, { exportedAt: new Date().toISOString() });
+): ReturnType<typeof writeExport> {
   const progress = await showProgress("exporting", () => countRecords(storage));
+  const [isClosed, onRecord] = [() => output.isClosed, () => progress.advance()];
   try {
-    for await (const taskId of tasks) {
-      written += 1;
-      for await (const record of wholeItems(storage, { taskId }, damage)) {
-        if (output.isClosed) break;
-        await lines.record(recordJson(record));
-        if (isLogRecord(record)) logRecords += 1;
-        progress.advance();
-      }
-      if (output.isClosed) break;
-    }
+    return await writeExport(tasks, writeLine, {
+      storage,
+      damage,
+      countDamaged: () => damage.count,
+      isClosed,
+      onRecord,
+    });
   } finally {
     progress.stop();
   }
-  await lines.trailer({ tasks: written, damaged: damage.count });
-  return { records: lines.records, logRecords, tasks: written };
 }

@@ -1,6 +1,6 @@
 import type { CheckpointSummary, StateChange } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import type { StepRecord } from "waymark/kit";
+import { compareStates, type StepRecord } from "waymark/kit";
 import { findCheckpoint, requireTask } from "../checkpoints.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
@@ -17,7 +17,7 @@ export interface DiffQuery {
   readonly to?: string | undefined;
 }
 
-/** Two checkpoints of a task, and the changes from one state to the other. */
+/** Two checkpoints, and the changes from one state to the other. */
 export interface StateDiff {
   readonly from: CheckpointSummary;
   readonly to: CheckpointSummary;
@@ -35,13 +35,15 @@ export async function diffStates(session: QuerySession, query: DiffQuery): Promi
   return diffBetween(session, from, to);
 }
 
-/** Compares two checkpoints of one task. */
+/** Compares two checkpoints, of one task or of two. */
 export async function diffBetween(
   session: QuerySession,
   from: CheckpointSummary,
   to: CheckpointSummary,
 ): Promise<StateDiff> {
-  const changes = await (await shownStates(session, to.taskId)).diff(to.taskId, from.id, to.id);
+  const stateOf = async ({ taskId, id }: CheckpointSummary) =>
+    (await (await shownStates(session, taskId)).restore(taskId, id)).state;
+  const changes = [...compareStates(await stateOf(from), await stateOf(to))];
   return { from, to, changes, besides: await besides(session, from, to) };
 }
 

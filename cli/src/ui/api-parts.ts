@@ -29,6 +29,7 @@ export interface Command {
     | "fork"
     | "rewind"
     | "complete"
+    | "export"
     | "delete"
     | "cancel"
     | "retry"
@@ -79,7 +80,7 @@ export interface CheckpointRow {
   readonly label?: string;
   /** The checkpoint that this one continues, if not the one before it: draw a branch. It may be gone. */
   readonly parentId?: string;
-  /** The checkpoint of another task from which `fork` began this task. */
+  /** The checkpoint of another task from which `fork` began this task. Without a run, only the first one has it. */
   readonly forkedFrom?: { readonly taskId: string; readonly id: string };
   readonly sizeBytes: number;
   readonly stateVersion: number;

@@ -74,6 +74,8 @@ export interface DiffRequest {
   readonly taskId: string;
   /** Default: the checkpoint before `to`. */
   readonly from?: string;
+  /** The task of `from`, if it isn't the task of `to`. */
+  readonly fromTaskId?: string;
   readonly to: string;
 }
 

@@ -52,7 +52,7 @@ export interface TaskRow {
   /** `unknown`: a thread whose writes can't be read. */
   readonly status: TaskStatus | "unknown";
   /** Set for a child run, which its parent run continues: workers don't. */
-  readonly isChild?: true;
+  readonly parent?: ParentPlace;
   /** The number of checkpoints. */
   readonly count: number;
   /** Missing for a task that is being run and has no checkpoint yet. */
@@ -77,6 +77,41 @@ export interface TaskRow {
   readonly asks: readonly string[];
   /** Unreadable checkpoints that are newer than `newest`. */
   readonly damage: readonly DamageInfo[];
+}
+
+/** Where a child run began. */
+export interface ParentPlace {
+  readonly taskId: string;
+  readonly turn: number;
+  /** The title of a step: `upload 2`. */
+  readonly step?: string;
+}
+
+/** The tasks that a task comes from, and those that come from it. */
+export interface FamilyAnswer {
+  /** As in a tree from the top: its parents and origins, the task itself, then its children and forks. */
+  readonly members: readonly FamilyMember[];
+  /** How many more tasks come from it. */
+  readonly more: number;
+}
+
+export interface FamilyMember {
+  readonly taskId: string;
+  readonly name: string;
+  readonly depth: number;
+  /** Missing if the task was removed, like `newest`. */
+  readonly status?: TaskRow["status"];
+  readonly newest?: { readonly id: string; readonly sequence: number };
+  /** Set for a child of the member above it. */
+  readonly parent?: ParentPlace;
+  /** Set for a fork of the member above it. */
+  readonly forkedFrom?: NonNullable<CheckpointRow["forkedFrom"]>;
+}
+
+/** A task as `waymark export` writes it. */
+export interface ExportAnswer {
+  readonly fileName: string;
+  readonly text: string;
 }
 
 export interface CountsAnswer {

@@ -43,6 +43,8 @@ import type {
 } from "./api-storage.js";
 import type {
   CountsAnswer,
+  ExportAnswer,
+  FamilyAnswer,
   TaskAnswer,
   TaskMessage,
   TaskRequest,
@@ -73,6 +75,9 @@ export interface Queries {
   /** Chooses tasks for `retry-chosen`, `cancel-chosen` or `retention`. Changes nothing. */
   readonly choose: Call<ChooseRequest, ChoiceAnswer>;
   readonly task: Call<TaskRequest, TaskAnswer>;
+  /** Reads the list of all tasks, so request it once for a task. */
+  readonly family: Call<{ readonly taskId: string }, FamilyAnswer>;
+  readonly export: Call<{ readonly taskId: string }, ExportAnswer>;
   readonly timeline: Call<{ readonly taskId: string }, TimelineAnswer>;
   /** A step of any turn: `record` is the sequence of its record. */
   readonly step: Call<{ readonly taskId: string; readonly record: number }, StepAnswer>;

@@ -169,11 +169,11 @@ function searchedStep({ name, result, error }: StepRecord): object {
 
 export async function answerDiff(
   session: PageSession,
-  { taskId, from, to }: Queries["diff"]["request"],
+  { taskId, from, fromTaskId = taskId, to }: Queries["diff"]["request"],
 ): Promise<Queries["diff"]["answer"]> {
   const newer = await exactCheckpoint(session, taskId, to);
   const older =
-    from === undefined ? await checkpointBefore(session, newer) : await exactCheckpoint(session, taskId, from);
+    from === undefined ? await checkpointBefore(session, newer) : await exactCheckpoint(session, fromTaskId, from);
   const { changes, besides } = await diffBetween(session, older, newer);
   return {
     from: checkpointRow(await describeCheckpoint(session, older)),
@@ -194,7 +194,7 @@ export async function answerDiff(
     }),
     total: changes.length,
     besides: besides.slice(0, MOST_BESIDES),
-    commands: commandsFor(session).ofDiff(taskId, older, newer),
+    commands: commandsFor(session).ofDiff(older, newer),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { isCancelled, isChild, keptErrorsText, type RunRecord, stepText } from "waymark/kit";
+import { isCancelled, keptErrorsText, type RunRecord, readParent, stepText } from "waymark/kit";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
@@ -8,6 +8,7 @@ import type { Policy } from "./api-storage.js";
 import type { TaskRow } from "./api-tasks.js";
 import type { PageSession } from "./page-session.js";
 
+const MOST_FILE_NAME = 100;
 const PLACEHOLDER = "NEW-TASK";
 /** Used if the configuration has no policy. The retention view also begins with it. */
 const DEFAULT_POLICY: Policy = { keepLast: 5 };
@@ -59,7 +60,7 @@ export function commandsFor({ commandText }: PageSession) {
       return [
         ...(canComplete && run && status !== "waiting" && status !== "cancelled" ? adviceFor(run, row) : []),
         // For a child run, put the parent run back: it continues the child run.
-        ...(canComplete && run && status === "failed" && !row.isChild
+        ...(canComplete && run && status === "failed" && row.parent === undefined
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
         ...(standsStill
@@ -79,6 +80,7 @@ export function commandsFor({ commandText }: PageSession) {
         ...(canComplete && run && status !== "failed" && status !== "cancelled"
           ? [command("cancel", "cancel", [name], ["--reason", "…"], { note: CANCEL_NOTE })]
           : []),
+        command("export", "export", [name], ["--out", exportFileName(name)]),
         command("delete", "delete", [name]),
         ...(canComplete
           ? [command("complete", "complete", [name], [], error === undefined ? {} : { loses: error })]
@@ -100,10 +102,11 @@ export function commandsFor({ commandText }: PageSession) {
     ): readonly Command[] {
       const { taskId, sequence, status } = checkpoint;
       const name = describeTask({ taskId });
+      const parent = readParent(checkpoint);
       const [isThread, at] = [name !== taskId, `@${sequence}`];
       return [
         ...(run && status !== "completed" && !isCancelled(checkpoint)
-          ? adviceFor(run, { runner, status, isChild: isChild(checkpoint) })
+          ? adviceFor(run, { runner, status, ...(parent && { parent }) })
           : []),
         command("show", "show", [name, at]),
         command("show-state", "show", [name, at], ["--state"]),
@@ -114,9 +117,11 @@ export function commandsFor({ commandText }: PageSession) {
       ];
     },
 
-    ofDiff: (taskId: string, from: CheckpointSummary, to: CheckpointSummary): readonly Command[] => [
-      command("diff", "diff", [describeTask({ taskId }), `@${from.sequence}`, `@${to.sequence}`]),
-    ],
+    /** None for checkpoints of two tasks, which `waymark diff` doesn't compare. */
+    ofDiff: ({ taskId, ...from }: CheckpointSummary, to: CheckpointSummary): readonly Command[] =>
+      taskId === to.taskId
+        ? [command("diff", "diff", [describeTask({ taskId }), `@${from.sequence}`, `@${to.sequence}`])]
+        : [],
 
     ofPolicy: (policy: Policy, taskId: string | undefined): readonly Command[] => [
       command("prune", "prune", taskId === undefined ? [] : [taskId], [
@@ -127,16 +132,22 @@ export function commandsFor({ commandText }: PageSession) {
   };
 }
 
+/** Returns a name for an exported task that any file system allows. */
+export function exportFileName(name: string): string {
+  return `${name.replace(/[^\w.-]+/g, "-").slice(0, MOST_FILE_NAME)}.ndjson`;
+}
+
 /** Says how to continue a run that no process runs. */
 function adviceFor(
   { failedStep, steps }: RunRecord,
   {
     runner,
     status: taskStatus,
-    isChild: isChildRun = false,
-  }: Pick<TaskRow, "status"> & { readonly runner?: RunnerInfo | undefined; readonly isChild?: boolean },
+    parent,
+  }: Pick<TaskRow, "status" | "parent"> & { readonly runner?: RunnerInfo | undefined },
 ): readonly Command[] {
   if (runner?.state === "held") return [];
+  const isChildRun = parent !== undefined;
   const last = steps.filter(({ status }) => status !== "saved").at(-1);
   const titleOf = ({ name, occurrence }: Pick<RunRecord["steps"][number], "name" | "occurrence">) =>
     stepText({ name, occurrence, status: "completed" });

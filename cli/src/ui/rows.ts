@@ -1,6 +1,14 @@
-import type { CheckpointSummary } from "waymark";
 import { isTransient } from "waymark/adapter";
-import { type HeldLease, isCancelled, isChild, isOfRun, parseHolder, type StepRecord, stepText } from "waymark/kit";
+import {
+  type HeldLease,
+  isCancelled,
+  isOfRun,
+  parseHolder,
+  readOrigin,
+  readParent,
+  type StepRecord,
+  stepText,
+} from "waymark/kit";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type LapsedLease, type RunTask } from "../leases.js";
@@ -28,10 +36,9 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     name,
     isThread: thread !== undefined,
     status,
-    ...(isChild(newest) && { isChild: true as const }),
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
-    ...pickDefined({ step: summarizeSteps(steps), lastAt }),
+    ...pickDefined({ step: summarizeSteps(steps), lastAt, parent: readParent(newest) }),
     ...(newest.status !== "completed" && { why: shortenError(whyIncomplete(task, nowMs)) }),
     ...(error && { error: shortenError(error.message) }),
     ...(runner && { runner }),
@@ -74,13 +81,13 @@ export function timeAt(ms: number): string {
 }
 
 export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): CheckpointRow {
-  const { id, sequence, createdAt, stage, label, parentId, sizeBytes, stateVersion, error, metadata } = checkpoint;
+  const { id, sequence, createdAt, stage, label, parentId, sizeBytes, stateVersion, error } = checkpoint;
   return {
     id,
     sequence,
     createdAt,
     status: shownStatus(checkpoint, interrupts),
-    ...pickDefined({ stage, label, parentId, forkedFrom: originIn(metadata) }),
+    ...pickDefined({ stage, label, parentId, forkedFrom: readOrigin(checkpoint) }),
     sizeBytes,
     stateVersion,
     kind: isTransient(checkpoint) ? "transient" : "milestone",
@@ -88,14 +95,6 @@ export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): 
     ...(isCancelled(checkpoint) && { isCancelled: true as const }),
     ...(error && { error: shortenError(error.message) }),
   };
-}
-
-/** Returns the checkpoint from which `fork` began the task. */
-function originIn(metadata: CheckpointSummary["metadata"]): CheckpointRow["forkedFrom"] {
-  const origin = metadata?.["forkedFrom"];
-  if (typeof origin !== "object" || origin === null || !("taskId" in origin) || !("id" in origin)) return undefined;
-  const { taskId, id } = origin;
-  return typeof taskId === "string" && typeof id === "string" ? { taskId, id } : undefined;
 }
 
 export function damageInfo({ location, reason, taskId, id, sequence }: DamageInfo): DamageInfo {

@@ -14,7 +14,9 @@ import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewin
 import { answerCheckpoint, answerDiff, answerSearch, answerState } from "./checkpoint-answers.js";
 import { Choices } from "./choices.js";
 import { errorInfo, toHttpStatus } from "./error-info.js";
+import { answerExport } from "./export-answer.js";
 import { answerFailures } from "./failure-groups.js";
+import { answerFamily } from "./family-answers.js";
 import { answerInbox } from "./inbox-answers.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
@@ -26,6 +28,7 @@ import { TaskViews } from "./task-views.js";
 
 const HOST = "127.0.0.1";
 const MOST_BODY_BYTES = 1024 * 1024;
+const refuseLarge = (context: Context) => refusal(context, 413, "TOO_LARGE", "The request is too large.");
 const MOST_PLANS = 8;
 const TOKEN_BYTES = 32;
 const READ_ONLY =
@@ -146,7 +149,7 @@ function makeApp(options: PageServerOptions, { token, port, closing }: Secrets):
     }
     return next();
   });
-  app.use("/api/*", bodyLimit({ maxSize: MOST_BODY_BYTES, onError: tooLarge }));
+  app.use("/api/*", bodyLimit({ maxSize: MOST_BODY_BYTES, onError: refuseLarge }));
   app.post("/api/:query", async (context) => {
     const name = context.req.param("query");
     if (!isQuery(name)) return refusal(context, 404, "NOT_FOUND", `There is no query ${JSON.stringify(name)}.`);
@@ -230,6 +233,10 @@ class Answers {
         return this.#choices.choose(session, parseRequest(name, body));
       case "task":
         return answerTask(session, parseRequest(name, body));
+      case "family":
+        return answerFamily(session, parseRequest(name, body), aborted);
+      case "export":
+        return answerExport(session, parseRequest(name, body), aborted);
       case "timeline":
         return answerTimeline(session, parseRequest(name, body));
       case "step":
@@ -331,10 +338,6 @@ function streamed(context: Context, messages: AsyncIterable<object>): Response {
       clearInterval(heartbeat);
     }
   });
-}
-
-function tooLarge(context: Context): Response {
-  return refusal(context, 413, "TOO_LARGE", "The request is too large.");
 }
 
 function refusal(context: Context, status: 401 | 403 | 404 | 413 | 500, code: string, message: string): Response {

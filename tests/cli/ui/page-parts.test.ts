@@ -32,6 +32,7 @@ describe("a place in the page", () => {
           { view: "checkpoint", taskId, id: to },
           { view: "diff", taskId, to },
           { view: "diff", taskId, from, to },
+          { view: "diff", taskId, from, to, fromTaskId: from },
           { view: "retention", taskId },
         ];
         for (const route of routes) {

@@ -403,7 +403,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await keyboard.press("d");
     await page.getByRole("heading", { level: 1, name: "@1 → @3" }).waitFor();
     await go("#/task/t");
-    await page.getByText("compares with the marked one").waitFor();
+    await page.getByText("compares with @3").waitFor();
     await go("#/task/other");
     await page.getByText("The mark is gone").waitFor();
     await page.getByRole("button", { name: "Saved @1" }).waitFor();

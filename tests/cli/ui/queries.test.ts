@@ -269,6 +269,7 @@ it("shows the step that ended a run, with its tries, its time and its error", as
     "list",
     "show",
     "prune",
+    "export",
     "delete",
     "complete",
   ]);
@@ -301,7 +302,7 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
     /^npx waymark prune --keep-last 7 --keep-within 90m --max-age 30d --dry-run --storage sqlite:\/\S+ --config \/\S+waymark\.config\.mjs build-1$/,
   );
   const done = await page.ask("task", { taskId: "build-2" });
-  expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "delete"]);
+  expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "export", "delete"]);
   await manager.close();
 });
 
@@ -435,6 +436,81 @@ it("says of a fork and of a stopped run what a worker does with them", async () 
       /prefix covers the (new )?task, .* at once; a \S+ (of|to) a completed run runs every step again/,
     );
   }
+  await manager.close();
+});
+
+it("compares a fork with the checkpoint that it was forked from, and offers no command for that", async () => {
+  const { cwd, manager } = await newPlace();
+  const first = await manager.save("origin", { n: 1, kept: true });
+  await manager.save("origin", { n: 2 });
+  await manager.fork("origin", first.id, "copy");
+  const { id: to } = await manager.save("copy", { n: 3, kept: true });
+  await manager.close();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const diff = await page.ask("diff", { taskId: "copy", to, from: first.id, fromTaskId: "origin" });
+  expect(diff).toMatchObject({ from: { id: first.id }, to: { id: to }, total: 1, commands: [] });
+  expect(diff.changes).toMatchObject([{ kind: "changed", text: "n", from: 1, to: 3 }]);
+  expect(await page.refused("diff", { taskId: "copy", to, from: first.id })).toMatchObject({ status: 404 });
+});
+
+it("exports a task as the command does, so that it can be imported", async () => {
+  const { cwd, manager, run } = await newPlace();
+  await manager.run("jobs/a b", (job) => job.step("model", () => "hello"));
+  await manager.save("other", {});
+  await manager.close();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { fileName, text } = await page.ask("export", { taskId: "jobs/a b" });
+  expect(fileName).toBe("jobs-a-b.ndjson");
+  const recordsIn = (lines: string) => lines.split("\n").filter((line) => line.includes('"record":'));
+  expect(recordsIn(text)).toEqual(recordsIn((await run("export", "jobs/a b")).stdout));
+  expect(recordsIn(text).length).toBeGreaterThan(1);
+  await writeFile(join(cwd, fileName), text);
+  expect(await run("import", "--storage", "sqlite:copy.db", fileName)).toMatchObject({ code: 0 });
+  const { commands } = await page.ask("task", { taskId: "jobs/a b" });
+  expect(commands.find(({ action }) => action === "export")?.text).toMatch(
+    /^npx waymark export --out jobs-a-b\.ndjson --storage sqlite:\/\S+ 'jobs\/a b'$/,
+  );
+});
+
+it("lists what a task comes from and what comes from it, each with its status", async () => {
+  const { cwd, manager } = await newPlace();
+  const child = (taskId: string) => manager.run(taskId, (run) => run.step("copy", () => taskId));
+  await manager.run("deploy", async (run) => {
+    if (run.state === undefined) return run.next("built");
+    await run.step("build", () => child("build"));
+    await run.step("upload", () => Promise.all([child("upload/eu"), manager.run("upload/us", () => child("retry"))]));
+    return 1;
+  });
+  const [point] = await manager.list("deploy");
+  await manager.fork("deploy", point!.id, "copy");
+  await manager.run("copy", (run) => run.step("build", () => 2));
+  const plain = await manager.save("plain", { n: 1 });
+  await manager.fork("plain", plain.id, "plain-2");
+  await manager.save("plain-2", { n: 2 });
+  await manager.save("other", {});
+  await manager.close();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const treeOf = async (taskId: string) =>
+    (await page.ask("family", { taskId })).members.map(({ taskId: id, depth, status, parent, forkedFrom }) =>
+      [depth, id, status, parent?.step ?? (forkedFrom && "fork")].filter((part) => part !== undefined).join(" "),
+    );
+
+  expect(await treeOf("deploy")).toEqual([
+    "0 deploy completed",
+    "1 build completed build",
+    "1 upload/eu completed upload",
+    "1 upload/us completed upload",
+    "2 retry completed",
+    "1 copy completed fork",
+  ]);
+  expect(await treeOf("retry")).toEqual(["0 deploy completed", "1 upload/us completed upload", "2 retry completed"]);
+  const { members } = await page.ask("family", { taskId: "build" });
+  expect(members[1]?.parent).toEqual({ taskId: "deploy", turn: 2, step: "build" });
+  for (const taskId of ["plain", "plain-2"])
+    expect((await treeOf(taskId)).map((line) => line.split(" ")[1])).toEqual(["plain", "plain-2"]);
+  expect(await treeOf("other")).toEqual([]);
   await manager.close();
 });
 

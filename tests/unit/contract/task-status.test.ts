@@ -25,7 +25,10 @@ function ofRun(
   waits?: RunWaits,
   isChild = false,
 ) {
-  const metadata = runMetadata({ generation: "g", attempt, turn: 1 }, { waits, isChild });
+  const metadata = runMetadata(
+    { generation: "g", attempt, turn: 1 },
+    { waits, parent: isChild ? { taskId: "parent", turn: 1 } : undefined },
+  );
   return plain(status, { metadata, ...(!isChild && { dueAt: waits?.dueAt ?? SAVED }), ...more });
 }
 
