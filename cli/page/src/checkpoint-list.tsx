@@ -4,6 +4,7 @@ import { type BranchRow, branchRows } from "./branches.js";
 import { formatRoute } from "./route.js";
 import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 import { timeText } from "./times.js";
 
 interface CheckpointListProps {
@@ -81,7 +82,7 @@ export function CheckpointList({ taskId, checkpoints, damage, selected, marked, 
                   <div class="small soft">
                     forked from{" "}
                     <a href={formatRoute({ view: "checkpoint", ...forkedFrom })}>
-                      <StoredText text={forkedFrom.taskId} />
+                      <StoredText text={taskName(forkedFrom.taskId)} />
                     </a>
                   </div>
                 )}

@@ -121,6 +121,7 @@ const WHAT: Readonly<Record<Command["action"], string>> = {
   complete: "Mark it as completed",
   delete: "Remove it",
   cancel: "End its run for good",
+  continue: "Continue it in your program",
   retry: "Retry it",
   prune: "Prune by this policy",
   verify: "Look for damage",

@@ -5,6 +5,7 @@ import { usePage } from "./page.js";
 import { formatRoute } from "./route.js";
 import { leaseText, placeText, StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 import { timeText } from "./times.js";
 
 interface TaskHeaderProps {
@@ -33,7 +34,7 @@ export function TaskHeader({ task, nowMs, children }: TaskHeaderProps) {
   return (
     <div class="heading">
       <h1 class="mono">
-        <StoredText text={name} />
+        <StoredText text={taskName(name)} />
       </h1>
       <StatusMark status={status} isChip />
       <p class="lead small soft">

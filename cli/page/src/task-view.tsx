@@ -14,9 +14,10 @@ import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
 import { Pane, Selection } from "./selection.js";
-import { StoredText } from "./stored-text.js";
 import { TaskFacts, TaskHeader } from "./task-header.js";
+import { taskName } from "./task-name.js";
 import { CancelQuestion, CompleteQuestion, DeleteQuestion, RetryQuestion } from "./task-questions.js";
+import { ThreadChat, ThreadQuestions } from "./thread-parts.js";
 import { Timeline } from "./timeline.js";
 import type { TimelineRow } from "./timeline-rows.js";
 import { useAction } from "./use-action.js";
@@ -127,7 +128,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
   ]);
 
   useEffect(() => {
-    if (task) document.title = `${task.name} · Waymark`;
+    if (task) document.title = `${taskName(task.name)} · Waymark`;
   }, [task?.name]);
 
   if (query.error && answer === undefined) return <Problem title="The task can't be shown" error={query.error} />;
@@ -195,16 +196,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
       {failure && <Failure answer={answer} failure={failure} onSelect={(record) => view.select(`@${record}`)} />}
       {events.error && <Problem title="Its events can't be read" error={events.error} />}
       <Waits waits={waits} nowMs={nowMs} />
-      {task.asks.length > 0 && (
-        <section class="problem paused">
-          <h2>It asks</h2>
-          {task.asks.map((text) => (
-            <p class="mono" key={text}>
-              <StoredText text={text} hasLines />
-            </p>
-          ))}
-        </section>
-      )}
+      <ThreadQuestions asks={task.asks} commands={answer.commands} />
       <Warnings warnings={answer.warnings} />
       <Damage damage={answer.damage} />
       <div class={`panes${view.row ? " has-selection" : ""}`}>
@@ -237,7 +229,8 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
               )}
             />
           ) : (
-            <Pane title="Stored">
+            <Pane title={task.isThread ? "Newest checkpoint" : "Stored"}>
+              {task.isThread && <ThreadChat taskId={taskId} newest={task.newest} />}
               <TaskFacts task={task} bytes={bytes} />
             </Pane>
           )}

@@ -31,6 +31,7 @@ export interface Command {
     | "complete"
     | "delete"
     | "cancel"
+    | "continue"
     | "retry"
     | "prune"
     | "verify"
@@ -91,6 +92,23 @@ export interface CheckpointRow {
   /** Set if the checkpoint is `failed` because the task was cancelled. */
   readonly isCancelled?: true;
   readonly error?: string;
+}
+
+/** The messages of a chat in a state. */
+export interface Chat {
+  /** The last 100, oldest first. */
+  readonly messages: readonly ChatMessage[];
+  readonly total: number;
+}
+
+export interface ChatMessage {
+  /** Who wrote it: `human`, `ai`, `tool`, `system`, or another role. */
+  readonly role: string;
+  /** The tool that answered, or the writer's name. */
+  readonly name?: string;
+  readonly text: string;
+  /** The tools to call, each with its arguments as JSON. */
+  readonly calls: readonly { readonly name: string; readonly args: string }[];
 }
 
 /**

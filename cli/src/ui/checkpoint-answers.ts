@@ -1,6 +1,6 @@
 import type { CheckpointFailure, CheckpointSummary } from "waymark";
 import { isCorrupt, toSummary } from "waymark/adapter";
-import { type RunRecord, type StepRecord, stepText } from "waymark/kit";
+import { isRecord, type RunRecord, type StepRecord, stepText } from "waymark/kit";
 import { parseThread } from "waymark/langgraph/records";
 import { readLatest } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -18,6 +18,7 @@ import type { Queries } from "./api.js";
 import type { ErrorInfo, RunnerInfo } from "./api-parts.js";
 import type { RunInfo, RunStep } from "./api-runs.js";
 import type { Change, CheckpointAnswer } from "./api-states.js";
+import { chatIn } from "./chat.js";
 import { errorInfo } from "./error-info.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
@@ -64,7 +65,7 @@ export async function answerCheckpoint(
     }),
     ...(metadata && { metadata: typedValue(metadata) }),
     asks: (interrupts ?? []).map((question) => jsonText(question)),
-    ...(await openState(session, stored)),
+    ...(await openState(session, stored, thread !== undefined)),
     damage: session.damage.records,
     commands: commandsFor(session).ofCheckpoint(checkpoint, {
       ...pickDefined({
@@ -96,9 +97,12 @@ export async function findRunner(
 async function openState(
   session: PageSession,
   checkpoint: CheckpointSummary,
-): Promise<Pick<CheckpointAnswer, "state" | "keyMissing">> {
+  isThread: boolean,
+): Promise<Pick<CheckpointAnswer, "state" | "chat" | "keyMissing">> {
   try {
-    return { state: typedValue(await readState(session, checkpoint)) };
+    const state = await readState(session, checkpoint);
+    const chat = chatIn(isThread && isRecord(state) ? state["values"] : state);
+    return { state: typedValue(state), ...pickDefined({ chat }) };
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
     return { keyMissing: errorInfo(error) };
