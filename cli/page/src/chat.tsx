@@ -1,11 +1,12 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Chat, ChatMessage } from "../../src/ui/api-parts.js";
+import { usageText } from "../../src/usage.js";
 import { counted } from "../../src/words.js";
 import { StoredText } from "./stored-text.js";
 import { Part } from "./value.js";
 
 /** Shows the messages of a chat, scrolled to the newest one. Tool calls and long results are folded. */
-export function ChatView({ chat: { messages, total } }: { readonly chat: Chat }) {
+export function ChatView({ chat: { messages, total, usage } }: { readonly chat: Chat }) {
   const list = useRef<HTMLElement>(null);
   useEffect(() => {
     if (list.current) list.current.scrollTop = list.current.scrollHeight;
@@ -19,6 +20,7 @@ export function ChatView({ chat: { messages, total } }: { readonly chat: Chat })
       {messages.map((message, index) => (
         <Message key={total - messages.length + index} message={message} />
       ))}
+      {usage && <p class="small soft">In all {usageText(usage)}</p>}
     </section>
   );
 }

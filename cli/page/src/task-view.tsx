@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointRow } from "../../src/ui/api-parts.js";
 import type { WaitInfo } from "../../src/ui/api-runs.js";
 import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
+import { sumUsage, usageText } from "../../src/usage.js";
 import { AnswerQuestion } from "./answer-question.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
@@ -162,6 +163,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     ));
   const waits = events.answer?.waits ?? [];
   const toAnswer = waits.filter(({ command }) => command !== undefined);
+  const usage = sumUsage(timeline.answer?.steps.map((step) => step.usage) ?? []);
   const lastStep = timeline.answer?.steps.at(-1);
   const here = view.row?.kind === "step" ? view.row.step : undefined;
   const isInLastTurn = here?.turn === lastStep?.turn && here?.generation === lastStep?.generation;
@@ -204,6 +206,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
           <header>
             <h2>Timeline</h2>
             <span class="end small soft">
+              {usage && `${usageText(usage)} · `}
               <kbd>j</kbd> <kbd>k</kbd> move
               {failing !== undefined && (
                 <>

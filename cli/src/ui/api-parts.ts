@@ -1,3 +1,5 @@
+import type { Usage } from "../usage.js";
+
 /** The status of a checkpoint. */
 export type Status = "running" | "paused" | "completed" | "failed";
 
@@ -99,6 +101,8 @@ export interface Chat {
   /** The last 100, oldest first. */
   readonly messages: readonly ChatMessage[];
   readonly total: number;
+  /** What all messages have used. */
+  readonly usage?: Usage;
 }
 
 export interface ChatMessage {

@@ -1,4 +1,5 @@
 import { isRecord } from "waymark/kit";
+import { sumUsage, usageIn } from "../usage.js";
 import type { Chat, ChatMessage } from "./api-parts.js";
 
 const MOST_MESSAGES = 100;
@@ -7,7 +8,9 @@ const MOST_UNITS = 10_000;
 /** Returns the chat in a state: its first field that is a list of messages. `undefined` if there is none. */
 export function chatIn(state: unknown): Chat | undefined {
   const list = isRecord(state) ? Object.values(state).find(isChat) : undefined;
-  return list && { messages: list.slice(-MOST_MESSAGES).map(describeMessage), total: list.length };
+  if (list === undefined) return undefined;
+  const usage = sumUsage(list.map((message) => usageIn(fieldsOf(message))));
+  return { messages: list.slice(-MOST_MESSAGES).map(describeMessage), total: list.length, ...(usage && { usage }) };
 }
 
 function isChat(value: unknown): value is readonly unknown[] {
@@ -23,9 +26,14 @@ function roleOf(message: unknown): string | undefined {
   return name === undefined ? undefined : name === "AI" ? "ai" : name.toLowerCase();
 }
 
+/** Returns the message's fields, which LangChain's form has in `kwargs`. */
+function fieldsOf(message: unknown): Readonly<Record<string, unknown>> {
+  if (!isRecord(message)) return {};
+  return isRecord(message["kwargs"]) ? message["kwargs"] : message;
+}
+
 function describeMessage(message: unknown): ChatMessage {
-  const fields = isRecord(message) ? (isRecord(message["kwargs"]) ? message["kwargs"] : message) : {};
-  const { content, name, tool_calls: calls } = fields;
+  const { content, name, tool_calls: calls } = fieldsOf(message);
   return {
     role: roleOf(message) ?? "",
     ...(typeof name === "string" && name !== "" && { name }),

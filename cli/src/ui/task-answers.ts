@@ -165,14 +165,14 @@ export async function answerTimeline(
   const runner = await findRunner(session, taskId, true);
   return {
     now: timeAt(Date.now()),
-    steps: steps.map(({ step, sequence, run, checkpoint, retriedAt }): TimelineStep => {
+    steps: steps.map(({ step, sequence, run, checkpoint, retriedAt, usage }): TimelineStep => {
       const isEnd = step.status === "failed" && !("error" in step);
       const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
       return {
         ...stepParts(step, run),
         turn: run.turn,
         generation: run.generation,
-        ...pickDefined({ error, retriedAt }),
+        ...pickDefined({ error, retriedAt, usage }),
         checkpointId: checkpoint.id,
         sequence: checkpoint.sequence,
         record: sequence,
