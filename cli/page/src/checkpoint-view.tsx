@@ -1,11 +1,11 @@
 import { useEffect } from "preact/hooks";
-import type { ErrorInfo } from "../../src/ui/api-parts.js";
 import type { RunInfo, RunStep } from "../../src/ui/api-runs.js";
 import type { CheckpointAnswer } from "../../src/ui/api-states.js";
 import { agoText, bytesText } from "../../src/words.js";
 import { ChatView } from "./chat.js";
 import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
-import { ActionButtons, CommandList, CommandMenu } from "./commands.js";
+import { ActionButtons, CommandMenu } from "./commands.js";
+import { DamagedCheckpoint } from "./damaged-checkpoint.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { Damage, Problem } from "./problem.js";
@@ -52,7 +52,7 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
     if (answer) document.title = `@${answer.checkpoint.sequence} · ${taskName(answer.name)} · Waymark`;
   }, [answer]);
 
-  if (error) return <NotShown taskId={taskId} id={id} error={error} />;
+  if (error) return <DamagedCheckpoint taskId={taskId} id={id} error={error} />;
   if (answer === undefined) return <p class="empty">Reading …</p>;
   const { checkpoint, before, after, run } = answer;
   const { sequence, stage, label, createdAt, sizeBytes, kind, parentId, forkedFrom, stateVersion } = checkpoint;
@@ -186,48 +186,6 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
 function errorTitle({ status, isCancelled }: CheckpointAnswer["checkpoint"]): string {
   if (isCancelled) return "It was cancelled";
   return status === "failed" ? "It failed" : "Its error";
-}
-
-/** Shows why a checkpoint can't be read, the checkpoints around it, and the commands that repair it. */
-function NotShown({ taskId, id, error }: { readonly taskId: string; readonly id: string; readonly error: ErrorInfo }) {
-  const { session } = usePage();
-  const { answer } = useQuery("task", { taskId });
-  const sequence = answer?.damage.find((record) => record.id === id)?.sequence;
-  const around = answer?.checkpoints ?? [];
-  // The list is newest first.
-  const before = around.find((checkpoint) => checkpoint.sequence < (sequence ?? 0));
-  const after = around.findLast((checkpoint) => checkpoint.sequence > (sequence ?? Number.POSITIVE_INFINITY));
-  return (
-    <>
-      <div class="heading">
-        <h1>{sequence === undefined ? "Checkpoint" : `@${sequence}`}</h1>
-        {sequence !== undefined && <StatusMark status="damaged" isChip />}
-        <div class="buttons">
-          {before && (
-            <a class="button" href={formatRoute({ view: "checkpoint", taskId, id: before.id })}>
-              ← Before: @{before.sequence}
-            </a>
-          )}
-          {after && (
-            <a class="button" href={formatRoute({ view: "checkpoint", taskId, id: after.id })}>
-              After: @{after.sequence} →
-            </a>
-          )}
-        </div>
-      </div>
-      <Problem title="The checkpoint can't be shown" error={error} />
-      {sequence !== undefined && (
-        <section class="card">
-          <header>
-            <h2>What can be done</h2>
-          </header>
-          <div class="body">
-            <CommandList commands={session.commands.filter(({ action }) => action !== "tasks")} />
-          </div>
-        </section>
-      )}
-    </>
-  );
 }
 
 function Run({ run }: { readonly run: RunInfo }) {

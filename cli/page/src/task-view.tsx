@@ -11,7 +11,7 @@ import { Failure } from "./failure.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { LEAST_SAVES, Plots } from "./plots.js";
-import { Damage, Problem, Warnings } from "./problem.js";
+import { Damage, mergeDamage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
 import { Pane, Selection } from "./selection.js";
@@ -163,6 +163,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     ));
   const waits = events.answer?.waits ?? [];
   const toAnswer = waits.filter(({ command }) => command !== undefined);
+  const damage = mergeDamage([answer, timeline.answer, events.answer]);
   const usage = sumUsage(timeline.answer?.steps.map((step) => step.usage) ?? []);
   const lastStep = timeline.answer?.steps.at(-1);
   const here = view.row?.kind === "step" ? view.row.step : undefined;
@@ -172,7 +173,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
 
   return (
     <>
-      <TaskHeader task={task} nowMs={nowMs}>
+      <TaskHeader task={task} damage={damage} nowMs={nowMs}>
         {session.canWrite &&
           toAnswer.map((wait) => (
             <button type="button" class="primary" key={wait.key ?? wait.name} onClick={() => answerWait(wait)}>
@@ -200,7 +201,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
       <Waits waits={waits} nowMs={nowMs} />
       <ThreadQuestions asks={task.asks} commands={answer.commands} />
       <Warnings warnings={answer.warnings} />
-      <Damage damage={answer.damage} />
+      <Damage damage={damage} />
       <div class={`panes${view.row ? " has-selection" : ""}`}>
         <section class="card" aria-label="Timeline" aria-busy={timeline.isLoading}>
           <header>
@@ -250,7 +251,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
         <CheckpointList
           taskId={taskId}
           checkpoints={checkpoints}
-          damage={answer.damage}
+          damage={damage}
           selected={view.row && chosen?.id}
           marked={marked?.id}
           nowMs={nowMs}

@@ -1,6 +1,7 @@
 import type { CheckpointSummary } from "waymark";
 import { isTransient } from "waymark/adapter";
 import { type HeldLease, isCancelled, isChild, isOfRun, parseHolder, type StepRecord, stepText } from "waymark/kit";
+import { damageText } from "../damage.js";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type LapsedLease, type RunTask } from "../leases.js";
@@ -23,6 +24,8 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
   const { newest, thread, steps, lastAt, status } = task;
   const runner = describeRunner(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
+  const incomplete = newest.status === "completed" ? undefined : whyIncomplete(task, nowMs);
+  const why = [damageText(damage), incomplete].filter((text) => text !== undefined);
   return {
     taskId,
     name,
@@ -32,7 +35,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
     ...pickDefined({ step: summarizeSteps(steps), lastAt }),
-    ...(newest.status !== "completed" && { why: shortenError(whyIncomplete(task, nowMs)) }),
+    ...(why.length > 0 && { why: shortenError(why.join("; ")) }),
     ...(error && { error: shortenError(error.message) }),
     ...(runner && { runner }),
     asks: (thread?.interrupts ?? []).map((question) => jsonText(question)),

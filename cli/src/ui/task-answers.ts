@@ -14,6 +14,7 @@ import { readableSummaries } from "../read-stored.js";
 import { readRun, stepTitle } from "../run-steps.js";
 import { makeManager } from "../store.js";
 import { answerCommand, listEvents, pendingWaits } from "../waits.js";
+import { counted } from "../words.js";
 import type { Queries } from "./api.js";
 import type { EventsAnswer, StepAnswer, TimelineAttempt, TimelineMark, TimelineStep, WaitInfo } from "./api-runs.js";
 import type { Policy } from "./api-storage.js";
@@ -93,9 +94,10 @@ async function readOpenRun(session: PageSession, { taskId, newest, status }: Tas
     const { checkpoint } = await describeCheckpoint(session, stored);
     return { checkpoint, run: await readRunIfThere(session, stored) };
   } catch (error) {
-    // The checkpoint was removed meanwhile, or its state is damaged, which the checkpoint's own page shows.
-    if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
-    throw error;
+    // The checkpoint was removed meanwhile, or its state is damaged.
+    if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
+    else if (!(error instanceof CommandError)) throw error;
+    return undefined;
   }
 }
 
@@ -283,7 +285,15 @@ async function readEvents(session: PageSession, taskId: string): Promise<Pick<Ev
   }
 }
 
-export function noSuchTask({ name }: PageSession, taskId: string): CommandError {
+export function noSuchTask({ name, damage }: PageSession, taskId: string): CommandError {
+  const damaged = damage.records.filter((record) => record.taskId === taskId).length;
+  if (damaged > 0) {
+    return new CommandError(
+      ExitCode.damaged,
+      `No checkpoint of task ${JSON.stringify(taskId)} can be read: ${counted(damaged, "record")} of it can't be read in ` +
+        `${name}. They were left untouched. "waymark repair" moves them to the quarantine.`,
+    );
+  }
   return new CommandError(
     ExitCode.notFound,
     `Task ${JSON.stringify(taskId)} has no checkpoint in ${name}. It may have been removed.`,

@@ -278,6 +278,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("⚠ @3 can't be read").waitFor();
     await page.locator(".branches").getByRole("link", { name: "@3" }).click();
     await page.getByText("The checkpoint can't be shown").waitFor();
+    await page.getByText("The newest checkpoint that can be read is @2.").waitFor();
     await page.getByText(/^npx waymark repair/).waitFor();
     expect(await axeFindings(page)).toEqual([]);
     await page.getByRole("link", { name: "← Before: @2" }).click();
