@@ -43,7 +43,10 @@ describe.skipIf(CHROMIUM === undefined)("a thread (skipped without Chromium: Deb
 
       await page.getByRole("link", { name: "@10", exact: true }).first().click();
       await page.getByRole("tree").waitFor();
-      await page.getByRole("navigation", { name: "Above" }).getByRole("link", { name: "trip-3", exact: true }).waitFor();
+      await page
+        .getByRole("navigation", { name: "Above" })
+        .getByRole("link", { name: "trip-3", exact: true })
+        .waitFor();
       await chat.getByText("EC 173 fits.").waitFor();
       expect(await axeFindings(page)).toEqual([]);
       expect(problems).toEqual([]);
