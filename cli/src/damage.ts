@@ -21,6 +21,13 @@ export function identify({ taskId, id, sequence, location }: DamagedRecord): str
   return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
 }
 
+/** Returns a text such as `@2, @3 can't be read`; `undefined` if nothing is damaged. */
+export function damageText(records: readonly Pick<DamagedRecord, "sequence">[]): string | undefined {
+  if (records.length === 0) return undefined;
+  const places = records.slice(0, SHOWN).map(({ sequence }) => (sequence === undefined ? "a record" : `@${sequence}`));
+  return `${places.join(", ")}${records.length > SHOWN ? ", …" : ""} can't be read`;
+}
+
 /** The requested checkpoint can't be read. A caller that skips the checkpoint adds `record` to the damage. */
 export class DamagedCheckpointError extends CheckpointCorruptError {
   readonly record: DamagedRecord;
@@ -37,6 +44,7 @@ export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
   /** The keys of the records so far: each record counts once. */
   readonly #known = new Set<string>();
+  readonly #byTask = new Map<string, DamagedRecord[]>();
   #count = 0;
 
   /** @param print - Prints a warning, which may contain any characters. */
@@ -51,10 +59,19 @@ export class Damage implements DamageSink {
   async add(record: DamagedRecord): Promise<void> {
     const key = identify(record);
     if (this.#known.has(key)) return;
-    if (this.#known.size < MAX_KNOWN) this.#known.add(key);
+    if (this.#known.size < MAX_KNOWN) {
+      this.#known.add(key);
+      const { taskId = "" } = record;
+      this.#byTask.set(taskId, [...this.of(taskId), record]);
+    }
     this.#count += 1;
     if (this.#count > SHOWN) return;
     await this.warn(`skipped a damaged record at ${record.location}: ${record.reason}`);
+  }
+
+  /** Returns the damaged records of a task. */
+  of(taskId: string): readonly DamagedRecord[] {
+    return this.#byTask.get(taskId) ?? [];
   }
 
   /** Prints the advice once, for all damage. */

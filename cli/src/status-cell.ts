@@ -9,15 +9,15 @@ export function checkpointCell({ checkpoint, interrupts }: DescribedCheckpoint, 
   return statusCell(isCancelled(checkpoint) ? "cancelled" : shownStatus(checkpoint, interrupts), colors);
 }
 
-/** Shows the status of a task or a checkpoint in its colour, or `died` if the runner died. */
+/** Shows the status of a task or a checkpoint in its colour, or `died` if the runner died. `damaged` is a status of tasks. */
 export function statusCell(
-  status: RunTask["status"],
+  status: RunTask["status"] | "damaged",
   { green, red, yellow, cyan, dim }: Output["colors"],
   runner?: "alive" | "died",
 ): Cell {
   if (runner === "died") return { text: "died", color: red };
   const color = {
-    ...{ completed: green, failed: red, cancelled: red, running: cyan, unknown: dim },
+    ...{ completed: green, failed: red, damaged: red, cancelled: red, running: cyan, unknown: dim },
     ...{ queued: yellow, scheduled: yellow, waiting: yellow, paused: yellow, interrupted: yellow },
   }[status];
   return { text: status, color };

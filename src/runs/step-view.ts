@@ -36,7 +36,7 @@ interface ViewedTurn {
   readonly attempt: number;
   /**
    * The steps that have ended, in the order in which they ended, then the others. Includes steps whose results were
-   * dropped. Has no results.
+   * dropped. Has no results, or what `summarize` returned for them.
    */
   readonly steps: readonly ViewedStep[];
   readonly seen: readonly SeenAttempt[];
@@ -55,12 +55,14 @@ interface SeenAttempt {
  * once.
  *
  * @param checkpoints - The task's checkpoints, the oldest first.
+ * @param summarize - Returns what to keep of a step's result. Whole results of a long run may not fit in memory.
  */
 export async function readTurns(
   reader: LogReader,
   taskId: string,
   checkpoints: readonly CheckpointSummary[],
   afterSequence: number,
+  summarize?: (result: unknown) => unknown,
 ): Promise<readonly ViewedTurn[]> {
   const turns = new Map<string, OpenTurn>();
   const findTurn = ({ generation, turn }: Pick<RunKey, "generation" | "turn">) => {
@@ -76,9 +78,10 @@ export async function readTurns(
   for await (const entry of reader.records(taskId, { afterSequence, kinds: ["step", "run", "mark"] })) {
     const key = parseRunKey(entry);
     if (key === undefined) continue;
-    const { result: _result, ...value } = isFields(entry.value) ? entry.value : {};
+    const { result, ...value } = isFields(entry.value) ? entry.value : {};
+    const summary = summarize?.(result);
     const { entries, seen } = findTurn(key);
-    entries.push({ ...entry, value });
+    entries.push({ ...entry, value: summary === undefined ? value : { ...value, result: summary } });
     seen.push({ attempt: key.attempt, at: entry.createdAt });
   }
   const newest = checkpoints.at(-1);

@@ -134,19 +134,29 @@ export const CHANNELS = {
   tasks: "__pregel_tasks",
 } as const;
 
-/**
- * A checkpoint's status by the channel values of a StateGraph: `running` if a node is to run next. Only then does the
- * channel that calls the node have a value. If a channel waits for several nodes, it then has all their names.
- */
+/** A checkpoint's status by the channel values of a StateGraph: `running` if a node is to run next. */
 export function statusOfValues(values: Readonly<Record<string, unknown>>): CheckpointStatus {
-  const calls = Object.entries(values).some(([channel, value]) => {
-    if (channel === CHANNELS.tasks) return Array.isArray(value) && value.length > 0;
-    const [, names] = /^join:(.*):/.exec(channel) ?? [];
-    if (names !== undefined) return namesSeen(value).length === names.split("+").length;
+  return nextNodes(values).length > 0 ? "running" : "completed";
+}
+
+/**
+ * The nodes that a StateGraph runs next, by its channel values. Only then does the channel that calls the node have a
+ * value. If a channel waits for several nodes, it then has all their names.
+ */
+export function nextNodes(values: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(values).flatMap(([channel, value]) => {
+    if (channel === CHANNELS.tasks) return Array.isArray(value) ? value.map(nodeOfSend) : [];
+    const [, names, waiting = ""] = /^join:(.*):(.*)$/.exec(channel) ?? [];
+    if (names !== undefined) return namesSeen(value).length === names.split("+").length ? [waiting] : [];
+    const node = channel === "__start__" ? channel : /^branch:to:(.*)$/.exec(channel)?.[1];
     // A deferred node's channel is listed even if it has no value.
-    return value !== undefined && (channel === "__start__" || channel.startsWith("branch:to:"));
+    return node === undefined || value === undefined ? [] : [node];
   });
-  return calls ? "running" : "completed";
+}
+
+/** The node that a Send calls. */
+function nodeOfSend(send: unknown): string {
+  return typeof send === "object" && send !== null && "node" in send ? String(send.node) : "?";
 }
 
 /**

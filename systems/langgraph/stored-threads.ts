@@ -12,6 +12,7 @@ export {
   type MarkedWrite,
   type MarkedWritesRecord,
   type Marks,
+  nextNodes,
   type RecordMetadata,
   readableValue,
   readMetadata,

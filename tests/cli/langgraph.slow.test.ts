@@ -44,7 +44,7 @@ describe("waymark tasks", () => {
   it("reports who runs a thread, and so does show", async () => {
     const { run, saver } = await placeWithThread();
     await using lease = await saver.lease("support-42", { holder: "worker-1" });
-    expect((await run("tasks")).stdout).toContain("LangGraph, step 1, with mail");
+    expect((await run("tasks")).stdout).toContain("LangGraph, step 1 · think → approve, look, mail, with mail");
     expect((await run("show", "support-42")).stdout).toMatch(/^run by +worker-1; its lease ends in /m);
     await expect(saver.lease("support-42", { holder: "worker-2" })).rejects.toMatchObject({ code: "LEASE_HELD" });
     expect(lease.token).toBe(1);
@@ -52,6 +52,7 @@ describe("waymark tasks", () => {
 
   it("shows a thread as one line, with its subgraphs and what it asks, beside other tasks", async () => {
     const { run, json } = await placeWithThread();
+    const newest = "LangGraph, step 1 · think → approve, look, mail, with mail";
     const table = await run("tasks");
     expect([table.code, table.stderr]).toEqual([0, ""]);
     expect(
@@ -62,7 +63,7 @@ describe("waymark tasks", () => {
     ).toEqual([
       ["TASK", "CHECKPOINTS", "STATUS", "NEWEST", "WHY"],
       ["build-42", "1", "interrupted", "After a step", "no runner known"],
-      ["support-42", "6", "waiting", "LangGraph, step 1, with mail", 'asks "Approve?" and {"question":"Send it?"}'],
+      ["support-42", "6", "waiting", newest, 'asks "Approve?" and {"question":"Send it?"}'],
       ["zebra", "1", "interrupted", "After a step", "no runner known"],
     ]);
     expect(await json("tasks")).toMatchObject([
@@ -97,7 +98,7 @@ describe("waymark tasks", () => {
     for (let turn = 1; turn <= 3; turn++) await graph.invoke({ log: ["hello"] }, thread("chat"));
     stopClock().pass(3 * 60 * 60_000);
     expect((await run("tasks")).stdout).toMatch(
-      /^chat .* LangGraph, step \d+, with helper ×3, helper\|tools ×3, mail +3 hours ago$/m,
+      /^chat .* LangGraph, step \d+.*, with helper ×3, helper\|tools ×3, mail +3 hours ago$/m,
     );
   });
 
@@ -118,7 +119,7 @@ describe("waymark tasks", () => {
     expect(failed.thread.interrupts).toEqual([]);
     stopClock().pass(3 * 60 * 60_000);
     expect((await run("resume")).stdout).toMatch(
-      /^support-42 +step 2 +3 hours ago +failed +the tool is out of order$/m,
+      /^support-42 +step 2 · approve, look, mail → sum +3 hours ago +failed +the tool is out of order$/m,
     );
 
     await agent.updateState(thread("support-42"), { log: ["by hand"] }, "sum");
@@ -186,7 +187,7 @@ describe("waymark resume", () => {
     const { run, agent, json } = await placeWithThread();
     stopClock().pass(3 * 60 * 60_000);
     expect((await run("resume", "--limit", "1")).stdout).toMatch(
-      /^support-42 +step 1 +3 hours ago +waiting +asks "Approve\?" and \{"question":"Send it\?"\}$/m,
+      /^support-42 +step 1 · think → approve, look, mail +3 hours ago +waiting +asks "Approve\?" and \{"question":"Send it\?"\}$/m,
     );
     const tasks = (await agent.getState(thread("support-42"))).tasks.flatMap((task) => task.interrupts);
     const resume = Object.fromEntries(tasks.map(({ id = "" }) => [id, "yes"]));
@@ -207,8 +208,8 @@ describe("a thread, by the beginning of its id,", () => {
       .map((line) => line.trim().split(/ {2,}/));
     expect(rows[0]).toEqual(["SEQ", "SAVED", "STATUS", "STAGE", "LABEL", "SIZE", "ID"]);
     expect(rows.slice(1).map(([seq, , status, stage, label]) => [seq, status, stage, label])).toEqual([
-      [expect.stringMatching(/^\d+$/), "paused", "loop", "step 1"],
-      [expect.stringMatching(/^\d+$/), "running", "loop", "step 0"],
+      [expect.stringMatching(/^\d+$/), "paused", "loop", "step 1 · think → approve, look, mail"],
+      [expect.stringMatching(/^\d+$/), "running", "loop", "step 0 → think"],
       [expect.stringMatching(/^\d+$/), "running", "input", "step -1"],
     ]);
     const [newest] = await json("list", "supp", "--limit", "1");
@@ -234,7 +235,7 @@ describe("a thread, by the beginning of its id,", () => {
     expect((await run("show", "supp", "--path", "values.log")).stdout).toContain("by hand");
     const third = (await json("list", "supp")).at(-3);
     expect((await run("show", "supp", `@${third.sequence}`)).stdout).toMatch(
-      /^thread +support-42\ncheckpoint +\S+ \(@\d+\)\nsaved .*\nstatus +paused\nasks +"Approve\?" and .*\nstage +loop\nlabel +step 1\ncontinues from +\S+\nmetadata +\{"source":"loop","step":1,"parents":\{\}\}\nstate +\{ values: \{ log, .*plan.* \}, pendingWrites: an array of \d+ \}, .* --state prints it\n$/m,
+      /^thread +support-42\ncheckpoint +\S+ \(@\d+\)\nsaved .*\nstatus +paused\nasks +"Approve\?" and .*\nstage +loop\nlabel +step 1 · think → approve, look, mail\ncontinues from +\S+\nmetadata +\{"source":"loop","step":1,"parents":\{\}\}\nstate +\{ values: \{ log, .*plan.* \}, pendingWrites: an array of \d+ \}, .* --state prints it\n$/m,
     );
     expect((await run("show", "langgraph/support-42/c/m")).stdout).toMatch(/^thread +support-42\nsubgraph +mail\n/m);
   });

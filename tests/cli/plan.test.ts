@@ -93,6 +93,8 @@ describe("waymark plan run", () => {
     expect((await run("tasks")).stdout).toMatch(
       /STATUS .* COST +WHEN +WHY\nplan\/tasks.md +\d+ +completed .*\$0\.50, 200 tokens/,
     );
+    const [{ usage }] = JSON.parse((await run("tasks", "--json")).stdout);
+    expect(usage).toEqual({ tokens: 200, costUsd: 0.5 });
     expect((await run("show", "plan/tasks.md")).stdout).toContain(
       "T003 done: Say bye (depends on T002) (1 call, $0.25, 100 tokens)",
     );

@@ -13,6 +13,7 @@ import { RetentionView } from "./retention-view.js";
 import { ALL_TASKS, findParent, formatRoute, parseRoute, type Route } from "./route.js";
 import { StorageView } from "./storage-view.js";
 import { pictured, StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 import { TaskView } from "./task-view.js";
 import { TasksView } from "./tasks-view.js";
 
@@ -245,8 +246,8 @@ function Crumbs({ route, tasks }: { readonly route: Route; readonly tasks: Route
         </li>
         {route.view !== "task" && (
           <li>
-            <a class="mono anywhere" href={formatRoute({ view: "task", taskId })} title={pictured(taskId)}>
-              <StoredText text={taskId} />
+            <a class="mono anywhere" href={formatRoute({ view: "task", taskId })} title={pictured(taskName(taskId))}>
+              <StoredText text={taskName(taskId)} />
             </a>
           </li>
         )}

@@ -5,6 +5,7 @@ import type { Comparison } from "./comparison.js";
 import { formatRoute } from "./route.js";
 import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 import { timeText } from "./times.js";
 
 interface CheckpointListProps {
@@ -98,7 +99,7 @@ export function CheckpointList({
                   <div class="small soft">
                     forked from{" "}
                     <a href={formatRoute({ view: "checkpoint", ...forkedFrom })}>
-                      <StoredText text={forkedFrom.taskId} />
+                      <StoredText text={taskName(forkedFrom.taskId)} />
                     </a>
                   </div>
                 )}

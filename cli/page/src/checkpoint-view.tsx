@@ -1,10 +1,11 @@
 import { useEffect } from "preact/hooks";
-import type { ErrorInfo } from "../../src/ui/api-parts.js";
 import type { RunInfo, RunStep } from "../../src/ui/api-runs.js";
 import type { CheckpointAnswer } from "../../src/ui/api-states.js";
 import { agoText, bytesText } from "../../src/words.js";
+import { ChatView } from "./chat.js";
 import { ForkQuestion, RewindQuestion } from "./checkpoint-questions.js";
-import { ActionButtons, CommandList, CommandMenu } from "./commands.js";
+import { ActionButtons, CommandMenu } from "./commands.js";
+import { DamagedCheckpoint } from "./damaged-checkpoint.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { Damage, Problem } from "./problem.js";
@@ -14,6 +15,8 @@ import { formatRoute } from "./route.js";
 import { StateTree } from "./state-tree.js";
 import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
+import { ThreadQuestions } from "./thread-parts.js";
 import { durationText, timeText } from "./times.js";
 import { typedText } from "./typed.js";
 import { useAction } from "./use-action.js";
@@ -46,10 +49,10 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
     },
   ]);
   useEffect(() => {
-    if (answer) document.title = `@${answer.checkpoint.sequence} · ${answer.name} · Waymark`;
+    if (answer) document.title = `@${answer.checkpoint.sequence} · ${taskName(answer.name)} · Waymark`;
   }, [answer]);
 
-  if (error) return <NotShown taskId={taskId} id={id} error={error} />;
+  if (error) return <DamagedCheckpoint taskId={taskId} id={id} error={error} />;
   if (answer === undefined) return <p class="empty">Reading …</p>;
   const { checkpoint, before, after, run } = answer;
   const { sequence, stage, label, createdAt, sizeBytes, kind, parentId, forkedFrom, stateVersion } = checkpoint;
@@ -116,7 +119,7 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
             <dt>Forked from</dt>
             <dd>
               <a href={formatRoute({ view: "checkpoint", ...forkedFrom })}>
-                <StoredText text={forkedFrom.taskId} />
+                <StoredText text={taskName(forkedFrom.taskId)} />
               </a>
             </dd>
           </div>
@@ -143,18 +146,9 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
         </div>
       </dl>
       {answer.error && <Problem title={errorTitle(checkpoint)} error={answer.error} />}
-      {answer.asks.length > 0 && (
-        <section class="problem paused">
-          <h2>It asks</h2>
-          {answer.asks.map((text) => (
-            <p class="mono" key={text}>
-              <StoredText text={text} hasLines />
-            </p>
-          ))}
-        </section>
-      )}
+      {answer.asks.length > 0 && <ThreadQuestions asks={answer.asks} commands={[]} />}
       <Damage damage={answer.damage} />
-      <div class={run || answer.metadata !== undefined ? "columns" : "column"}>
+      <div class={run || answer.chat || answer.metadata !== undefined ? "columns" : "column"}>
         <div class="column">
           {answer.keyMissing && <Problem title="The state can't be opened" error={answer.keyMissing} />}
           {answer.state !== undefined && (
@@ -162,6 +156,16 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
           )}
         </div>
         <div class="column">
+          {answer.chat && (
+            <section class="card">
+              <header>
+                <h2>Messages</h2>
+              </header>
+              <div class="body">
+                <ChatView chat={answer.chat} />
+              </div>
+            </section>
+          )}
           {run && <Run run={run} />}
           {answer.metadata !== undefined && (
             <section class="card">
@@ -182,48 +186,6 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
 function errorTitle({ status, isCancelled }: CheckpointAnswer["checkpoint"]): string {
   if (isCancelled) return "It was cancelled";
   return status === "failed" ? "It failed" : "Its error";
-}
-
-/** Shows why a checkpoint can't be read, the checkpoints around it, and the commands that repair it. */
-function NotShown({ taskId, id, error }: { readonly taskId: string; readonly id: string; readonly error: ErrorInfo }) {
-  const { session } = usePage();
-  const { answer } = useQuery("task", { taskId });
-  const sequence = answer?.damage.find((record) => record.id === id)?.sequence;
-  const around = answer?.checkpoints ?? [];
-  // The list is newest first.
-  const before = around.find((checkpoint) => checkpoint.sequence < (sequence ?? 0));
-  const after = around.findLast((checkpoint) => checkpoint.sequence > (sequence ?? Number.POSITIVE_INFINITY));
-  return (
-    <>
-      <div class="heading">
-        <h1>{sequence === undefined ? "Checkpoint" : `@${sequence}`}</h1>
-        {sequence !== undefined && <StatusMark status="damaged" isChip />}
-        <div class="buttons">
-          {before && (
-            <a class="button" href={formatRoute({ view: "checkpoint", taskId, id: before.id })}>
-              ← Before: @{before.sequence}
-            </a>
-          )}
-          {after && (
-            <a class="button" href={formatRoute({ view: "checkpoint", taskId, id: after.id })}>
-              After: @{after.sequence} →
-            </a>
-          )}
-        </div>
-      </div>
-      <Problem title="The checkpoint can't be shown" error={error} />
-      {sequence !== undefined && (
-        <section class="card">
-          <header>
-            <h2>What can be done</h2>
-          </header>
-          <div class="body">
-            <CommandList commands={session.commands.filter(({ action }) => action !== "tasks")} />
-          </div>
-        </section>
-      )}
-    </>
-  );
 }
 
 function Run({ run }: { readonly run: RunInfo }) {

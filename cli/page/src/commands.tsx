@@ -122,6 +122,7 @@ const WHAT: Readonly<Record<Command["action"], string>> = {
   export: "Export its checkpoints and records as one file, for waymark import",
   delete: "Remove it",
   cancel: "End its run for good",
+  continue: "Continue it in your program",
   retry: "Retry it",
   prune: "Prune by this policy",
   verify: "Look for damage",

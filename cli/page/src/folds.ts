@@ -1,3 +1,4 @@
+import { sumUsage, usageText } from "../../src/usage.js";
 import { counted, countText } from "../../src/words.js";
 import type { TimelineRow, TurnRows } from "./timeline-rows.js";
 import { durationText } from "./times.js";
@@ -87,7 +88,9 @@ function foldItem(key: string, title: string, turns: readonly TurnRows[], isOpen
   const steps = turns.reduce((sum, turn) => sum + turn.steps, 0);
   const ms = turns.reduce((sum, turn) => sum + turn.ms, 0);
   const hasFailed = turns.some(({ rows }) => rows.some((row) => row.kind === "step" && row.step.status === "failed"));
-  return { kind: "fold", key, title, totals: `${counted(steps, "step")} · ${durationText(ms)}`, isOpen, hasFailed };
+  const usage = sumUsage(turns.map((turn) => turn.usage));
+  const totals = [counted(steps, "step"), durationText(ms), ...(usage ? [usageText(usage)] : [])].join(" · ");
+  return { kind: "fold", key, title, totals, isOpen, hasFailed };
 }
 
 function rowsOf({ key: turn, rows }: TurnRows, { shown, pinned }: Opened): TimelineItem[] {

@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
 import type { DamageInfo, ErrorInfo } from "../../src/ui/api-parts.js";
 import { counted } from "../../src/words.js";
+import { formatRoute } from "./route.js";
 import { StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 
 interface ProblemProps {
   readonly title: string;
@@ -63,6 +65,15 @@ export function OneError({ error: { name, code, message, stack } }: { readonly e
   );
 }
 
+/** Returns the damage that several answers about one task have met: each record once. */
+export function mergeDamage(
+  answers: readonly ({ readonly damage: readonly DamageInfo[] } | undefined)[],
+): readonly DamageInfo[] {
+  const all = answers.flatMap((answer) => answer?.damage ?? []);
+  const key = ({ sequence, location }: DamageInfo) => (sequence === undefined ? location : String(sequence));
+  return [...new Map(all.map((record) => [key(record), record])).values()];
+}
+
 /** Lists the records that can't be read. */
 export function Damage({
   damage,
@@ -75,11 +86,18 @@ export function Damage({
   return (
     <details class="problem damaged">
       <summary>
-        <strong>{counted(total, "record")} can't be read.</strong> The others are intact.
+        <strong>{counted(total, "record")} can't be read.</strong> {total === 1 ? "It was" : "They were"} left
+        untouched. <a href="#/storage">Check all records</a>
       </summary>
       <ul class="causes">
-        {damage.map(({ location, reason }) => (
+        {damage.map(({ location, reason, taskId, sequence }) => (
           <li key={location}>
+            {taskId !== undefined && (
+              <a class="mono" href={formatRoute({ view: "task", taskId })}>
+                <StoredText text={taskName(taskId)} />
+              </a>
+            )}{" "}
+            {sequence !== undefined && `@${sequence}: `}
             <StoredText text={reason} />{" "}
             <code>
               <StoredText text={location} />

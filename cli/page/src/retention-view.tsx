@@ -10,6 +10,7 @@ import { Question } from "./question.js";
 import { formatRoute } from "./route.js";
 import { StatusMark, shownStatus } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 import { useAction } from "./use-action.js";
 
 interface RetentionViewProps {
@@ -33,7 +34,8 @@ export function RetentionView({ taskId, choiceId }: RetentionViewProps) {
   const what = taskId !== undefined ? "the task" : choiceId !== undefined ? "the chosen tasks" : "all tasks";
   const { question, ask } = useAction();
   useEffect(() => {
-    document.title = taskId === undefined ? "Retention · Waymark" : `Retention of ${pictured(taskId)} · Waymark`;
+    document.title =
+      taskId === undefined ? "Retention · Waymark" : `Retention of ${pictured(taskName(taskId))} · Waymark`;
   }, [taskId]);
 
   const prune = (plan: RetentionAnswer) => {
@@ -76,7 +78,7 @@ export function RetentionView({ taskId, choiceId }: RetentionViewProps) {
               {" "}
               <span class="soft">of</span>{" "}
               <span class="mono">
-                <StoredText text={taskId} />
+                <StoredText text={taskName(taskId)} />
               </span>
             </>
           )}

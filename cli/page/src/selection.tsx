@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { StepAnswer } from "../../src/ui/api-runs.js";
 import type { FamilyAnswer } from "../../src/ui/api-tasks.js";
+import { ChatView } from "./chat.js";
 import { stepFacts } from "./failure.js";
 import { childrenOf, MemberLink } from "./family.js";
 import { Problem } from "./problem.js";
@@ -142,6 +143,7 @@ function Checkpoint({ taskId, id, row, buttons }: CheckpointProps) {
       {error && <Problem title="The checkpoint can't be read" error={error} />}
       {answer?.error && <Problem title="Error" error={answer.error} />}
       {answer?.keyMissing && <Problem title="The state can't be opened" error={answer.keyMissing} />}
+      {answer?.chat && <ChatView chat={answer.chat} />}
       {answer?.state !== undefined && (
         <div>
           <h3>State</h3>

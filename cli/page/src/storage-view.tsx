@@ -12,6 +12,7 @@ import { Question } from "./question.js";
 import { formatRoute } from "./route.js";
 import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 import { useAction } from "./use-action.js";
 
 /** Shows the storage itself: its size, its damage, and the records that repairs moved away. */
@@ -202,7 +203,7 @@ function FindingItem({ finding: { kind, location, reason, taskId, sequence, at }
         {taskId !== undefined && (
           <>
             <a class="mono" href={formatRoute({ view: "task", taskId })}>
-              <StoredText text={taskId} />
+              <StoredText text={taskName(taskId)} />
             </a>
             {sequence !== undefined && ` @${sequence}`}
             {" · "}
@@ -260,7 +261,7 @@ function Quarantine({
               <li key={location} class="anywhere">
                 {reason !== undefined && <StoredText text={reason} />}
                 <div class="small soft">
-                  {taskId !== undefined && <StoredText text={taskId} />}
+                  {taskId !== undefined && <StoredText text={taskName(taskId)} />}
                   {sequence !== undefined && ` @${sequence}`}
                   {at !== undefined && ` · ${agoText(at, nowMs)}`}
                   {sizeBytes !== undefined && ` · ${bytesText(sizeBytes)}`}{" "}

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import type { DamageInfo } from "../../src/ui/api-parts.js";
 import type { FamilyAnswer, TaskRow } from "../../src/ui/api-tasks.js";
 import { agoText, bytesText, countText } from "../../src/words.js";
 import { SourceLink } from "./family.js";
@@ -6,20 +7,23 @@ import { usePage } from "./page.js";
 import { formatRoute } from "./route.js";
 import { leaseText, placeText, StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { taskName } from "./task-name.js";
 import { timeText } from "./times.js";
 
 interface TaskHeaderProps {
   readonly task: TaskRow;
   readonly family: FamilyAnswer | undefined;
+  readonly damage: readonly DamageInfo[];
   readonly nowMs: number;
   readonly children: ComponentChildren;
 }
 
 /** Shows a task's name, status, age, runner and buttons. */
-export function TaskHeader({ task, family, nowMs, children }: TaskHeaderProps) {
+export function TaskHeader({ task, family, damage, nowMs, children }: TaskHeaderProps) {
   const { session } = usePage();
   const { name, status, newest, runner, why, error, step, lastAt } = task;
   const at = lastAt ?? newest?.createdAt;
+  const isNewestDamaged = damage.some(({ sequence = 0 }) => sequence >= (newest?.sequence ?? 0));
   const facts = [
     at && <span title={`${timeText(at)} UTC`}>{agoText(at, nowMs)}</span>,
     runner && (
@@ -35,9 +39,9 @@ export function TaskHeader({ task, family, nowMs, children }: TaskHeaderProps) {
   return (
     <div class="heading">
       <h1 class="mono">
-        <StoredText text={name} />
+        <StoredText text={taskName(name)} />
       </h1>
-      <StatusMark status={status} isChip />
+      <StatusMark status={isNewestDamaged ? "damaged" : status} isChip />
       <p class="lead small soft">
         {facts.map((fact, index) => (
           <span key={index}>{fact}</span>

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointRow } from "../../src/ui/api-parts.js";
 import type { WaitInfo } from "../../src/ui/api-runs.js";
 import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
+import { sumUsage, usageText } from "../../src/usage.js";
 import { AnswerQuestion } from "./answer-question.js";
 import { errorInfo } from "./api.js";
 import { CheckpointList } from "./checkpoint-list.js";
@@ -14,13 +15,14 @@ import { Family } from "./family.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
 import { LEAST_SAVES, Plots } from "./plots.js";
-import { Damage, Problem, Warnings } from "./problem.js";
+import { Damage, mergeDamage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useRefresh, useWatch } from "./queries.js";
 import { formatRoute } from "./route.js";
 import { Pane, Selection } from "./selection.js";
-import { StoredText } from "./stored-text.js";
 import { TaskFacts, TaskHeader } from "./task-header.js";
+import { taskName } from "./task-name.js";
 import { CancelQuestion, CompleteQuestion, DeleteQuestion, RetryQuestion } from "./task-questions.js";
+import { ThreadChat, ThreadQuestions } from "./thread-parts.js";
 import { Timeline } from "./timeline.js";
 import type { TimelineRow } from "./timeline-rows.js";
 import { useAction } from "./use-action.js";
@@ -127,7 +129,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
   ]);
 
   useEffect(() => {
-    if (task) document.title = `${task.name} · Waymark`;
+    if (task) document.title = `${taskName(task.name)} · Waymark`;
   }, [task?.name]);
 
   if (query.error && answer === undefined) return <Problem title="The task can't be shown" error={query.error} />;
@@ -162,6 +164,8 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
     ));
   const waits = events.answer?.waits ?? [];
   const toAnswer = waits.filter(({ command }) => command !== undefined);
+  const damage = mergeDamage([answer, timeline.answer, events.answer]);
+  const usage = sumUsage(timeline.answer?.steps.map((step) => step.usage) ?? []);
   const lastStep = timeline.answer?.steps.at(-1);
   const here = view.row?.kind === "step" ? view.row.step : undefined;
   const isInLastTurn = here?.turn === lastStep?.turn && here?.generation === lastStep?.generation;
@@ -170,7 +174,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
 
   return (
     <>
-      <TaskHeader task={task} family={family.answer} nowMs={nowMs}>
+      <TaskHeader task={task} family={family.answer} damage={damage} nowMs={nowMs}>
         {session.canWrite &&
           toAnswer.map((wait) => (
             <button type="button" class="primary" key={wait.key ?? wait.name} onClick={() => answerWait(wait)}>
@@ -196,23 +200,15 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
       {failure && <Failure answer={answer} failure={failure} onSelect={(record) => view.select(`@${record}`)} />}
       {events.error && <Problem title="Its events can't be read" error={events.error} />}
       <Waits waits={waits} nowMs={nowMs} />
-      {task.asks.length > 0 && (
-        <section class="problem paused">
-          <h2>It asks</h2>
-          {task.asks.map((text) => (
-            <p class="mono" key={text}>
-              <StoredText text={text} hasLines />
-            </p>
-          ))}
-        </section>
-      )}
+      <ThreadQuestions asks={task.asks} commands={answer.commands} />
       <Warnings warnings={answer.warnings} />
-      <Damage damage={answer.damage} />
+      <Damage damage={damage} />
       <div class={`panes${view.row ? " has-selection" : ""}`}>
         <section class="card" aria-label="Timeline" aria-busy={timeline.isLoading}>
           <header>
             <h2>Timeline</h2>
             <span class="end small soft">
+              {usage && `${usageText(usage)} · `}
               <kbd>j</kbd> <kbd>k</kbd> move
               {failing !== undefined && (
                 <>
@@ -247,7 +243,8 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
               )}
             />
           ) : (
-            <Pane title="Stored">
+            <Pane title={task.isThread ? "Newest checkpoint" : "Stored"}>
+              {task.isThread && <ThreadChat taskId={taskId} newest={task.newest} />}
               <TaskFacts task={task} bytes={bytes} />
             </Pane>
           )}
@@ -266,7 +263,7 @@ export function TaskView({ taskId, at, go }: TaskViewProps) {
         <CheckpointList
           taskId={taskId}
           checkpoints={checkpoints}
-          damage={answer.damage}
+          damage={damage}
           selected={view.row && chosen?.id}
           comparison={comparison}
           nowMs={nowMs}

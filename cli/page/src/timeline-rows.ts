@@ -1,4 +1,5 @@
 import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "../../src/ui/api-runs.js";
+import { sumUsage, type Usage } from "../../src/usage.js";
 import { durationText } from "./times.js";
 
 /** A row of the timeline. The key of a step's record or of a checkpoint is `@` and its sequence, such as `@7`. */
@@ -34,6 +35,8 @@ export interface TurnRows {
   readonly steps: number;
   /** The time from the start of the first step to the end of the last one. */
   readonly ms: number;
+  /** What its steps have used. */
+  readonly usage?: Usage | undefined;
 }
 
 /** Returns the turns of a task's runs, with their steps and the events between them. */
@@ -59,7 +62,8 @@ export function turnRows(timeline: TimelineAnswer): TurnRows[] {
     const steps = rows.filter((row) => row.kind === "step");
     const startMs = Math.min(...steps.map(({ atMs }) => atMs));
     const ms = steps.length === 0 ? 0 : steps.reduce((end, row) => Math.max(end, row.endMs), startMs) - startMs;
-    return { key: `turn ${index}`, turn, rows, steps: steps.length, ms };
+    const usage = sumUsage(steps.map(({ step }) => step.usage));
+    return { key: `turn ${index}`, turn, rows, steps: steps.length, ms, usage };
   });
 }
 

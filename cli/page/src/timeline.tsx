@@ -1,4 +1,5 @@
 import type { TimelineStep } from "../../src/ui/api-runs.js";
+import { usageText } from "../../src/usage.js";
 import type { TimelineItem } from "./folds.js";
 import { useNow } from "./queries.js";
 import { StoredText } from "./stored-text.js";
@@ -21,7 +22,7 @@ export function Timeline({ items, selected, onSelect }: TimelineProps) {
     return <p class="empty">No run is recorded. Tasks that manager.run runs show their steps here.</p>;
   }
   return (
-    <ol class="timeline">
+    <ol class={`timeline${items.some((item) => item.kind === "step" && item.step.usage) ? " has-usage" : ""}`}>
       {withScales(isLive ? items.map((item) => endingNow(item, nowMs)) : items).map(({ item, scale }) => (
         <li key={item.key} class={toneOf(item)}>
           <button
@@ -64,6 +65,7 @@ function Content({ item, scale }: { readonly item: TimelineItem; readonly scale:
             </span>
           )}
         </span>
+        <span class="usage" />
         <span class="took soft">{offsetText(item.atMs - scale.startMs)}</span>
         <span class="lane" aria-hidden="true" style={{ background: drawFolds(scale) }}>
           <i class="mark" style={{ left: percent(scale.at(item.atMs)) }} />
@@ -79,6 +81,7 @@ function Content({ item, scale }: { readonly item: TimelineItem; readonly scale:
         <StoredText text={step.title} />
         {note !== "" && <span class="soft"> {note}</span>}
       </span>
+      <span class="usage soft">{step.usage && usageText(step.usage)}</span>
       <span class="took soft">{tookText(item)}</span>
       <span class="lane" aria-hidden="true" style={{ background: drawFolds(scale) }}>
         {triesOf(item).map(({ startMs, endMs }) => (

@@ -1,7 +1,7 @@
 import type { EventInfo, EventsAnswer, WaitInfo } from "../../src/ui/api-runs.js";
 import { agoText, forText } from "../../src/words.js";
 import { CopyButton } from "./commands.js";
-import { Damage, Problem } from "./problem.js";
+import { Problem } from "./problem.js";
 import { StoredText } from "./stored-text.js";
 import { timeText } from "./times.js";
 import { typedText } from "./typed.js";
@@ -55,8 +55,8 @@ export function Waits({ waits, nowMs }: WaitsProps) {
 
 /** Shows the events that were sent to a task, newest first. */
 export function Events({ answer, nowMs }: { readonly answer: EventsAnswer; readonly nowMs: number }) {
-  const { events, keyMissing, damage } = answer;
-  if (events.length === 0 && damage.length === 0) return null;
+  const { events, keyMissing } = answer;
+  if (events.length === 0) return null;
   return (
     <section class="card" aria-label="Events">
       <header>
@@ -64,7 +64,6 @@ export function Events({ answer, nowMs }: { readonly answer: EventsAnswer; reado
       </header>
       <div class="body run">
         {keyMissing && <Problem title="Their values can't be opened" error={keyMissing} />}
-        <Damage damage={damage} />
         {events.map((event) => (
           <OneEvent key={event.id} event={event} nowMs={nowMs} />
         ))}

@@ -1,15 +1,14 @@
-import type { CommandFile } from "../cli.js";
+import type { CommandFile, Session } from "../cli.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { countArgument } from "../measure-arguments.js";
-import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { type IncompleteTask, listIncomplete } from "../queries/incomplete.js";
 import { whereText } from "../run-steps.js";
 import { statusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, canRetry } from "../waits.js";
-import { whenColumn } from "./tasks.js";
+import { whenColumn, whyText } from "./tasks.js";
 
 export const resume: CommandFile = {
   example: "waymark resume --limit 10",
@@ -27,7 +26,7 @@ export const resume: CommandFile = {
           const { output, errors, name } = session;
           const { prefix, limit } = options;
           const json = jsonPrinter(output, options);
-          const table = new TablePrinter(output, makeColumns(output.colors), limit ?? SCREEN_ROWS);
+          const table = new TablePrinter(output, makeColumns(session), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);
           let hasFailed = false;
           async function* findTasks() {
@@ -48,14 +47,17 @@ export const resume: CommandFile = {
   },
 };
 
-function makeColumns(colors: Output["colors"]): readonly Column<IncompleteTask>[] {
+function makeColumns({ output: { colors }, damage }: Session): readonly Column<IncompleteTask>[] {
   const nowMs = Date.now();
   return [
     { head: "TASK", isWhole: true, cell: describeTask },
     { head: "STOPPED AT", flexible: true, cell: formatPosition },
     whenColumn(nowMs),
-    { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
-    { head: "WHY", isBelow: true, cell: ({ why }) => why },
+    {
+      head: "STATUS",
+      cell: ({ taskId, status }) => statusCell(damage.of(taskId).length > 0 ? "damaged" : status, colors),
+    },
+    { head: "WHY", isBelow: true, cell: (task) => whyText(task, damage, nowMs) },
   ];
 }
 

@@ -1,18 +1,19 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
 import type { Cli, CommandFile, Session } from "../cli.js";
+import { type Damage, damageText } from "../damage.js";
 import type { printFleet } from "../fleet-view.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { countArgument } from "../measure-arguments.js";
-import type { Output } from "../output.js";
-import { withCosts } from "../plan/plan-rows.js";
+import { withUsage } from "../plan/plan-rows.js";
 import { printable } from "../printable.js";
 import { INCOMPLETE, TASKS_THAT_CONTINUE, whyIncomplete } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { whereText } from "../run-steps.js";
 import { statusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
+import { type Usage, usageText } from "../usage.js";
 import { Answers } from "../waits.js";
 import { agoText } from "../words.js";
 
@@ -55,12 +56,9 @@ export const tasks: CommandFile = {
           const order = recent ? "recent" : "taskId";
           const found = listTasks(session, { ...query, order });
           const json = jsonPrinter(output, options);
-          const table = new TablePrinter<CostedTask>(output, makeColumns(output.colors), limit ?? SCREEN_ROWS);
+          const table = new TablePrinter<UsingTask>(output, makeColumns(session), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);
-          const tasks = answers.from(found);
-          const count = json
-            ? await printItems(output, tasks, json)
-            : await printItems(output, withCosts(session, tasks), table);
+          const count = await printItems(output, withUsage(session, answers.from(found)), json ?? table);
           if (!json) await answers.print();
           if (count === 0 && !json) await errors.line(printable(`No task of ${name} matches.`));
         }),
@@ -92,19 +90,28 @@ export function readStatuses(options: {
   return options.incomplete ? INCOMPLETE : undefined;
 }
 
-type CostedTask = ListedTask & { readonly cost?: string };
+type UsingTask = ListedTask & { readonly usage?: Usage };
 
-function makeColumns(colors: Output["colors"]): readonly Column<CostedTask>[] {
+function makeColumns({ output: { colors }, damage }: Session): readonly Column<UsingTask>[] {
   const nowMs = Date.now();
   return [
     { head: "TASK", isWhole: true, cell: describeTask },
     { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
-    { head: "STATUS", cell: (task) => statusCell(task.status, colors) },
+    {
+      head: "STATUS",
+      cell: ({ taskId, status }) => statusCell(damage.of(taskId).length > 0 ? "damaged" : status, colors),
+    },
     { head: "NEWEST", flexible: true, cell: newestText },
-    { head: "COST", align: "right", isOmittedIfEmpty: true, cell: ({ cost = "" }) => cost },
+    { head: "COST", align: "right", isOmittedIfEmpty: true, cell: ({ usage }) => (usage ? usageText(usage) : "") },
     whenColumn(nowMs),
-    { head: "WHY", isBelow: true, cell: (task) => (task.status === "completed" ? "" : whyIncomplete(task, nowMs)) },
+    { head: "WHY", isBelow: true, cell: (task) => whyText(task, damage, nowMs) },
   ];
+}
+
+/** Returns why a task isn't completed, after what is damaged in it. */
+export function whyText(task: ListedTask, damage: Pick<Damage, "of">, nowMs: number): string {
+  const why = task.status === "completed" ? undefined : whyIncomplete(task, nowMs);
+  return [damageText(damage.of(task.taskId)), why].filter((text) => text !== undefined).join("; ");
 }
 
 /** Shows when a task last recorded something. */

@@ -16,6 +16,7 @@ import { DamagedCheckpointError } from "../damage.js";
 import { isKeyMissing } from "../key-advice.js";
 import { readStored } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
+import { nodesText } from "./graph-nodes.js";
 import { deriveThreadStatus } from "./thread-status.js";
 
 type Reading = Pick<QuerySession, "storage" | "config" | "configured" | "damage">;
@@ -117,8 +118,9 @@ export async function describeCheckpoint(
     if (!isCheckpointState(state)) return { checkpoint, interrupts: [] };
     const metadata = readableValue(state.metadata);
     const { interrupts, ...status } = deriveThreadStatus(await readWritesOn(session, checkpoint));
-    const described = isObject(metadata) ? { label: `step ${metadata["step"] ?? "?"}`, metadata } : {};
-    return { checkpoint: { ...rest, ...described, ...status }, interrupts };
+    if (!isObject(metadata)) return { checkpoint: { ...rest, ...status }, interrupts };
+    const label = `step ${metadata["step"] ?? "?"}${nodesText(checkpoint, state)}`;
+    return { checkpoint: { ...rest, label, metadata, ...status }, interrupts };
   } catch (error) {
     if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
     // If the key is missing, only the summary is known.

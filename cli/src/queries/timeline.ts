@@ -9,6 +9,7 @@ import { readableSummaries } from "../read-stored.js";
 import { failureText } from "../record-text.js";
 import { stepName } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
+import { type Usage, usageIn } from "../usage.js";
 
 /** A step of a task's runs, as `waymark list --timeline` shows it. */
 export interface TimedStep {
@@ -37,6 +38,7 @@ export interface RunStep {
   readonly checkpoint: CheckpointSummary;
   /** When this attempt of the run tried the step again. */
   readonly retriedAt?: readonly string[] | undefined;
+  readonly usage?: Usage | undefined;
 }
 
 /** A start or a resume of a task's run. */
@@ -162,7 +164,7 @@ async function readTurnsOf(
 ): Promise<Turns | Error> {
   if (!checkpoints.some(isOfRun)) return [];
   try {
-    return await readTurns(await session.configured(), taskId, checkpoints, afterSequence);
+    return await readTurns(await session.configured(), taskId, checkpoints, afterSequence, usageIn);
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
     return error;
@@ -178,7 +180,9 @@ function listSteps(turns: Turns, checkpoints: readonly CheckpointSummary[]): Run
       const checkpoint = checkpoints.find((other) => other.sequence > sequence) ?? checkpoints.at(-1);
       if (checkpoint === undefined || (step.runAttempt === 0 && known.has(key))) return [];
       known.add(key);
-      return [{ step, sequence, run: { generation, attempt, turn }, checkpoint, retriedAt }];
+      return [
+        { step, sequence, run: { generation, attempt, turn }, checkpoint, retriedAt, usage: usageIn(step.result) },
+      ];
     }),
   );
 }

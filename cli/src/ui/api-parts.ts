@@ -1,3 +1,5 @@
+import type { Usage } from "../usage.js";
+
 /** The status of a checkpoint. */
 export type Status = "running" | "paused" | "completed" | "failed";
 
@@ -32,6 +34,7 @@ export interface Command {
     | "export"
     | "delete"
     | "cancel"
+    | "continue"
     | "retry"
     | "prune"
     | "verify"
@@ -90,6 +93,25 @@ export interface CheckpointRow {
   /** Set if the checkpoint is `failed` because the task was cancelled. */
   readonly isCancelled?: true;
   readonly error?: string;
+}
+
+/** The messages of a chat in a state. */
+export interface Chat {
+  /** The last 100, oldest first. */
+  readonly messages: readonly ChatMessage[];
+  readonly total: number;
+  /** What all messages have used. */
+  readonly usage?: Usage;
+}
+
+export interface ChatMessage {
+  /** Who wrote it: `human`, `ai`, `tool`, `system`, or another role. */
+  readonly role: string;
+  /** The tool that answered, or the writer's name. */
+  readonly name?: string;
+  readonly text: string;
+  /** The tools to call, each with its arguments as JSON. */
+  readonly calls: readonly { readonly name: string; readonly args: string }[];
 }
 
 /**

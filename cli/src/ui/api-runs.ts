@@ -1,3 +1,4 @@
+import type { Usage } from "../usage.js";
 import type { Json } from "./api-actions.js";
 import type { DamageInfo, ErrorInfo, RunnerInfo, Typed } from "./api-parts.js";
 
@@ -47,6 +48,7 @@ export interface TimelineStep {
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
   readonly status: "started" | "completed" | "failed" | "interrupted" | "saved";
   readonly error?: string;
+  readonly usage?: Usage;
   /** The first checkpoint after the step or, if there is none, the newest one. */
   readonly checkpointId: string;
   readonly sequence: number;
@@ -159,7 +161,7 @@ export interface RunInfo {
 }
 
 export interface RunStep
-  extends Omit<TimelineStep, "checkpointId" | "sequence" | "record" | "generation" | "turn" | "error"> {
+  extends Omit<TimelineStep, "checkpointId" | "sequence" | "record" | "generation" | "turn" | "error" | "usage"> {
   /** Left out once the turn is over. */
   readonly result?: Typed;
   readonly error?: Typed;

@@ -1,4 +1,4 @@
-import type { CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, StatePath, Typed } from "./api-parts.js";
+import type { Chat, CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, StatePath, Typed } from "./api-parts.js";
 import type { RunInfo } from "./api-runs.js";
 
 export interface CheckpointRequest {
@@ -25,6 +25,7 @@ export interface CheckpointAnswer {
   readonly run?: RunInfo;
   /** Missing if it can't be opened: `keyMissing` then has the reason. */
   readonly state?: Typed;
+  readonly chat?: Chat;
   readonly keyMissing?: ErrorInfo;
   readonly runner?: RunnerInfo;
   readonly damage: readonly DamageInfo[];

@@ -1,6 +1,6 @@
 import type { CheckpointFailure, CheckpointSummary } from "waymark";
-import { isCorrupt, toSummary } from "waymark/adapter";
-import { type RunRecord, type StepRecord, stepText } from "waymark/kit";
+import { findDamage, isCorrupt, toSummary } from "waymark/adapter";
+import { isRecord, type RunRecord, type StepRecord, stepText } from "waymark/kit";
 import { parseThread } from "waymark/langgraph/records";
 import { readLatest } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -18,6 +18,7 @@ import type { Queries } from "./api.js";
 import type { ErrorInfo, RunnerInfo } from "./api-parts.js";
 import type { RunInfo, RunStep } from "./api-runs.js";
 import type { Change, CheckpointAnswer } from "./api-states.js";
+import { chatIn } from "./chat.js";
 import { errorInfo } from "./error-info.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
@@ -31,10 +32,11 @@ export async function answerCheckpoint(
   session: PageSession,
   { taskId, id }: Queries["checkpoint"]["request"],
 ): Promise<CheckpointAnswer> {
-  const stored =
-    id === undefined
-      ? (await readLatest(session, taskId, async () => undefined)).checkpoint
-      : await exactCheckpoint(session, taskId, id);
+  const open = (checkpoint: CheckpointSummary) => openState(session, checkpoint);
+  const exact = id === undefined ? undefined : await exactCheckpoint(session, taskId, id);
+  const { checkpoint: stored, state } = exact
+    ? { checkpoint: exact, state: await open(exact) }
+    : await readLatest(session, taskId, open);
   const described = await describeCheckpoint(session, stored);
   const { checkpoint, interrupts } = described;
   const run = await readRun(session, stored);
@@ -64,7 +66,7 @@ export async function answerCheckpoint(
     }),
     ...(metadata && { metadata: typedValue(metadata) }),
     asks: (interrupts ?? []).map((question) => jsonText(question)),
-    ...(await openState(session, stored)),
+    ...state,
     damage: session.damage.records,
     commands: commandsFor(session).ofCheckpoint(checkpoint, {
       ...pickDefined({
@@ -96,9 +98,11 @@ export async function findRunner(
 async function openState(
   session: PageSession,
   checkpoint: CheckpointSummary,
-): Promise<Pick<CheckpointAnswer, "state" | "keyMissing">> {
+): Promise<Pick<CheckpointAnswer, "state" | "chat" | "keyMissing">> {
   try {
-    return { state: typedValue(await readState(session, checkpoint)) };
+    const state = await readState(session, checkpoint);
+    const chat = chatIn(parseThread(checkpoint.taskId) && isRecord(state) ? state["values"] : state);
+    return { state: typedValue(state), ...pickDefined({ chat }) };
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
     return { keyMissing: errorInfo(error) };
@@ -210,7 +214,10 @@ export async function exactCheckpoint(session: PageSession, taskId: string, id: 
   if (found === undefined)
     throw new CommandError(ExitCode.notFound, `${what} doesn't exist. It may have been removed.`);
   if (isCorrupt(found)) throw new DamagedCheckpointError(what, found);
-  return toSummary(found);
+  const reason = findDamage(found);
+  if (reason === undefined) return toSummary(found);
+  const { sequence } = found;
+  throw new DamagedCheckpointError(what, { corrupt: true, location: `checkpoint ${id}`, reason, taskId, id, sequence });
 }
 
 export function failureInfo({ name = "Error", message, code, stack }: CheckpointFailure): ErrorInfo {

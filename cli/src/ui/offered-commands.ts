@@ -74,6 +74,9 @@ export function commandsFor({ commandText }: PageSession) {
         ...(standsStill && good && good.id !== newest.id
           ? [command("rewind", "rewind", [name, at], [], { note: REWIND_NOTE, ...(checkpoint && { checkpoint }) })]
           : []),
+        ...(isThread && status !== "completed" && runner?.state !== "held"
+          ? [continueThread({ thread_id: name }, row.asks.length)]
+          : []),
         command("list", "list", [name]),
         command("show", "show", [name]),
         ...(isThread ? [] : [command("prune", "prune", [name], formatFlags(policy))]),
@@ -108,6 +111,9 @@ export function commandsFor({ commandText }: PageSession) {
         ...(run && status !== "completed" && !isCancelled(checkpoint)
           ? adviceFor(run, { runner, status, ...(parent && { parent }) })
           : []),
+        ...(isThread && before !== undefined
+          ? [continueThread({ thread_id: name, checkpoint_id: checkpoint.id }, 0)]
+          : []),
         command("show", "show", [name, at]),
         command("show-state", "show", [name, at], ["--state"]),
         ...(before === undefined ? [] : [command("diff", "diff", [name, `@${before}`, at])]),
@@ -135,6 +141,23 @@ export function commandsFor({ commandText }: PageSession) {
 /** Returns a name for an exported task that any file system allows. */
 export function exportFileName(name: string): string {
   return `${name.replace(/[^\w.-]+/g, "-").slice(0, MOST_FILE_NAME)}.ndjson`;
+}
+
+/**
+ * Returns the call that continues a LangGraph thread in its program.
+ *
+ * @param configurable - The thread and, for a branch, the checkpoint at which it begins.
+ * @param questions - How many answers the thread waits for.
+ */
+function continueThread(configurable: { thread_id: string; checkpoint_id?: string }, questions: number): Command {
+  const resume = questions > 1 ? "{ [interrupt.id]: …, … }" : "…";
+  const input = questions === 0 ? "null" : `new Command({ resume: ${resume} })`;
+  const fields = Object.entries(configurable).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
+  return {
+    action: "continue",
+    text: printable(`await graph.invoke(${input}, { configurable: { ${fields.join(", ")} } })`),
+    ...("checkpoint_id" in configurable && { note: "The thread gets a branch" }),
+  };
 }
 
 /** Says how to continue a run that no process runs. */

@@ -9,6 +9,7 @@ import {
   type StepRecord,
   stepText,
 } from "waymark/kit";
+import { damageText } from "../damage.js";
 import { describeTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type LapsedLease, type RunTask } from "../leases.js";
@@ -31,6 +32,8 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
   const { newest, thread, steps, lastAt, status } = task;
   const runner = describeRunner(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
+  const incomplete = newest.status === "completed" ? undefined : whyIncomplete(task, nowMs);
+  const why = [damageText(damage), incomplete].filter((text) => text !== undefined);
   return {
     taskId,
     name,
@@ -39,7 +42,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...pickDefined({ stage, label }) },
     ...pickDefined({ step: summarizeSteps(steps), lastAt, parent: readParent(newest) }),
-    ...(newest.status !== "completed" && { why: shortenError(whyIncomplete(task, nowMs)) }),
+    ...(why.length > 0 && { why: shortenError(why.join("; ")) }),
     ...(error && { error: shortenError(error.message) }),
     ...(runner && { runner }),
     asks: (thread?.interrupts ?? []).map((question) => jsonText(question)),

@@ -1,10 +1,12 @@
 import { CheckpointNotFoundError, type CheckpointSummary } from "waymark";
 import { isCancelled, type RunRecord } from "waymark/kit";
+import { parseThreadPrefix } from "waymark/langgraph/records";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { takeFirst } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
 import { wholeThread } from "../langgraph/find-tasks.js";
+import { describeCheckpoint } from "../langgraph/thread-state.js";
 import { readCheckpoints } from "../queries/checkpoints.js";
 import { listTasks } from "../queries/tasks.js";
 import { buildTimeline } from "../queries/timeline.js";
@@ -12,6 +14,7 @@ import { readableSummaries } from "../read-stored.js";
 import { readRun, stepTitle } from "../run-steps.js";
 import { makeManager } from "../store.js";
 import { answerCommand, listEvents, pendingWaits } from "../waits.js";
+import { counted } from "../words.js";
 import type { Queries } from "./api.js";
 import type { EventsAnswer, StepAnswer, TimelineAttempt, TimelineMark, TimelineStep, WaitInfo } from "./api-runs.js";
 import type { Policy } from "./api-storage.js";
@@ -27,6 +30,8 @@ import { typedValue } from "./typed-values.js";
 const DEFAULT_CHECKPOINTS = 200;
 const MOST_SAVES = 2_000;
 const MOST_SIGNALS = 100;
+/** Describing a checkpoint of a thread reads its state. */
+const MOST_DESCRIBED = 200;
 
 export async function answerTask(
   session: PageSession,
@@ -84,12 +89,15 @@ interface OpenRun {
 async function readOpenRun(session: PageSession, { taskId, newest, status }: TaskRow): Promise<OpenRun | undefined> {
   if (newest === undefined || status === "completed") return undefined;
   try {
-    const checkpoint = await exactCheckpoint(session, taskId, newest.id);
-    return { checkpoint, run: await readRunIfThere(session, checkpoint) };
+    const stored = await exactCheckpoint(session, taskId, newest.id);
+    // The status and the error of a thread are in its writes.
+    const { checkpoint } = await describeCheckpoint(session, stored);
+    return { checkpoint, run: await readRunIfThere(session, stored) };
   } catch (error) {
-    // The checkpoint was removed meanwhile, or its state is damaged, which the checkpoint's own page shows.
-    if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
-    throw error;
+    // The checkpoint was removed meanwhile, or its state is damaged.
+    if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
+    else if (!(error instanceof CommandError)) throw error;
+    return undefined;
   }
 }
 
@@ -153,19 +161,20 @@ export async function answerTimeline(
   { taskId }: Queries["timeline"]["request"],
 ): Promise<Queries["timeline"]["answer"]> {
   const { steps, attempts, checkpoints, keyMissing } = await buildTimeline(session, taskId, MOST_SAVES);
+  const shown = await describeThread(session, checkpoints);
   if (checkpoints.length === 0 && session.damage.total === 0) throw noSuchTask(session, taskId);
   const sequences = new Map(checkpoints.map(({ id, sequence }) => [id, sequence]));
   const runner = await findRunner(session, taskId, true);
   return {
     now: timeAt(Date.now()),
-    steps: steps.map(({ step, sequence, run, checkpoint, retriedAt }): TimelineStep => {
+    steps: steps.map(({ step, sequence, run, checkpoint, retriedAt, usage }): TimelineStep => {
       const isEnd = step.status === "failed" && !("error" in step);
       const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
       return {
         ...stepParts(step, run),
         turn: run.turn,
         generation: run.generation,
-        ...pickDefined({ error, retriedAt }),
+        ...pickDefined({ error, retriedAt, usage }),
         checkpointId: checkpoint.id,
         sequence: checkpoint.sequence,
         record: sequence,
@@ -186,13 +195,27 @@ export async function answerTimeline(
         ...pickDefined({ error, runner: isLast ? runner : undefined }),
       };
     }),
-    marks: checkpoints.flatMap((checkpoint, at) => toMark(checkpoint, checkpoints[at - 1], sequences) ?? []),
+    marks: shown.flatMap((checkpoint, at) => toMark(checkpoint, shown[at - 1], sequences) ?? []),
     saves: checkpoints.map(
       ({ sequence, createdAt, sizeBytes }) => [sequence, Date.parse(createdAt), sizeBytes] as const,
     ),
     ...pickDefined({ keyMissing: keyMissing && errorInfo(keyMissing) }),
     damage: session.damage.records,
   };
+}
+
+/** Adds to the newest checkpoints of a thread the nodes and the status. Returns others unchanged. */
+async function describeThread(
+  session: PageSession,
+  checkpoints: readonly CheckpointSummary[],
+): Promise<readonly CheckpointSummary[]> {
+  if (parseThreadPrefix(checkpoints[0]?.taskId ?? "") === undefined) return checkpoints;
+  const first = checkpoints.length - MOST_DESCRIBED;
+  return Promise.all(
+    checkpoints.map(async (checkpoint, at) =>
+      at < first ? checkpoint : (await describeCheckpoint(session, checkpoint)).checkpoint,
+    ),
+  );
 }
 
 function toMark(
@@ -262,7 +285,15 @@ async function readEvents(session: PageSession, taskId: string): Promise<Pick<Ev
   }
 }
 
-export function noSuchTask({ name }: PageSession, taskId: string): CommandError {
+export function noSuchTask({ name, damage }: PageSession, taskId: string): CommandError {
+  const damaged = damage.records.filter((record) => record.taskId === taskId).length;
+  if (damaged > 0) {
+    return new CommandError(
+      ExitCode.damaged,
+      `No checkpoint of task ${JSON.stringify(taskId)} can be read: ${counted(damaged, "record")} of it can't be read in ` +
+        `${name}. They were left untouched. "waymark repair" moves them to the quarantine.`,
+    );
+  }
   return new CommandError(
     ExitCode.notFound,
     `Task ${JSON.stringify(taskId)} has no checkpoint in ${name}. It may have been removed.`,

@@ -360,7 +360,7 @@ it("tells a step's result, tries, chunks and input, in any turn", async () => {
       tries += 1;
       await write(`try ${tries}`);
       if (tries < turn) throw new Error("busy");
-      return `answer ${turn}`;
+      return { text: `answer ${turn}`, usage: { input_tokens: 90, output_tokens: 10 * turn } };
     };
     await its.step("model", model, { input: turn, retry: { times: 2, backoffMs: 0 } });
     return turn < 3 ? its.next(turn + 1) : undefined;
@@ -372,11 +372,13 @@ it("tells a step's result, tries, chunks and input, in any turn", async () => {
     [2, 1],
     [3, 2],
   ]);
+  expect(steps.map(({ usage }) => usage?.tokens)).toEqual([100, 110, 120]);
+  const answer = (text: string) => ["object", expect.arrayContaining([["text", text]]), 0];
   const answers = steps.map(({ record }) => page.ask("step", { taskId: "agent", record }));
   expect(await Promise.all(answers)).toMatchObject([
-    { title: "model", result: "answer 1", attempts: 1, chunks: [{ attempt: 1, value: "try 1" }] },
-    { result: "answer 2", attempts: 2, inputDigest: expect.stringMatching(/^[\w+/=-]{20,}$/) },
-    { result: "answer 3", attempts: 3, chunks: [{ value: "try 1" }, { value: "try 2" }, { attempt: 3 }] },
+    { title: "model", result: answer("answer 1"), attempts: 1, chunks: [{ attempt: 1, value: "try 1" }] },
+    { result: answer("answer 2"), attempts: 2, inputDigest: expect.stringMatching(/^[\w+/=-]{20,}$/) },
+    { result: answer("answer 3"), attempts: 3, chunks: [{ value: "try 1" }, { value: "try 2" }, { attempt: 3 }] },
   ]);
   expect(await page.refused("step", { taskId: "agent", record: 999 })).toMatchObject({ status: 404 });
   expect(await page.refused("step", { taskId: "agent", record: 1.5 })).toMatchObject({ status: 400 });

@@ -125,7 +125,8 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const timeline = page.getByRole("region", { name: "Timeline" });
     const selection = page.getByRole("region", { name: "Selection" });
     const selected = timeline.locator("button[aria-current]");
-    await timeline.getByRole("button", { name: /^▸ Turns 1–39 78 steps · / }).waitFor();
+    await timeline.getByRole("button", { name: /^▸ Turns 1–39 78 steps · .* · 4,680 tokens/ }).waitFor();
+    await timeline.getByText("4,820 tokens").waitFor();
     await timeline.getByRole("button", { name: /^▾ Turn 40 2 steps · / }).waitFor();
 
     await page.keyboard.press("e");
