@@ -60,6 +60,11 @@ export class EventsCheck {
       );
   }
 
+  /** Ends the doubt whether the event is pending again. */
+  receiveAgain(task: string, id: string, receipt: Receipt): void {
+    if (!this.#of(task).has(id)) this.#of(task).set(id, receipt);
+  }
+
   /** Makes the event pending again, unless another wait has received it since. */
   giveBack(task: string, id: string, { place, generation }: Pick<Receipt, "place" | "generation">): void {
     const receipt = this.#of(task).get(id);

@@ -23,6 +23,8 @@ export interface TurnRules {
   report(what: string): void;
   findMade(value: string): Made | undefined;
   receive(title: string, value: string, code: number): void;
+  /** Notes that the wait's recorded event was received again, so that it isn't in doubt. */
+  receiveAgain(title: string, value: string, code: number): void;
   /** Notes that an event is pending again. */
   giveBack(title: string, value: string): void;
   /** Notes that a wait got no answer and its turn may continue. */
@@ -169,8 +171,11 @@ export class TurnCheck {
       this.#rules.report(`"${title}" threw ${error}, and ${agreed.error} before`);
     // A call that ends after the function or after a stop of the run may or may not be answered in each life.
     if (isInTime) this.#assertOrder(title, code, got);
+    if (isEvent(value)) {
+      if (agreed === undefined) this.#rules.receive(title, value, code);
+      else this.#rules.receiveAgain(title, value, code);
+    }
     if (agreed === undefined) {
-      if (isEvent(value)) this.#rules.receive(title, value, code);
       const made = this.#rules.findMade(value);
       if (kind === "step" && value !== "interrupted" && made === undefined)
         this.#rules.report(`"${title}" answered ${value}, which nothing has made`);

@@ -121,3 +121,19 @@ it.each([
   ];
   expect(violationsIn(seen)).toEqual(reported);
 });
+
+it("An event that later results may have been dropped with is received, if its wait gets it again", () => {
+  const seen: Seen[] = [
+    { is: "sent", task: "t", event: "event a", id: "sent-1", isBad: false },
+    ...inLife("life-1", [began, called("s"), got("s"), called("event a"), got("event a", "event sent-1")]),
+    { is: "ended", life: "life-1", task: "t", how: "stopped" },
+    // Since its code has changed, the order in which results were recorded is unknown.
+    { ...began, life: "life-2", task: "t-fork-1", generation: "f", at: 0, code: 2 },
+    { is: "dropped", task: "t", generation: "g", at: 0, from: "s" },
+    ...inLife("life-3", [began, called("s"), got("s"), called("event a"), got("event a", "event sent-1")]),
+    ...inLife("life-3", [{ is: "returned", result: [] }]),
+    { is: "ended", life: "life-3", task: "t", how: "completed" },
+    { is: "event", task: "t", id: "sent-1", status: "received" },
+  ];
+  expect(violationsIn(seen)).toEqual([]);
+});

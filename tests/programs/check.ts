@@ -106,6 +106,8 @@ class ProgramCheck {
       findMade: (value) => this.#made.get(value),
       receive: (title, value, code) =>
         this.#events.receive(task, idOf(value), { place: `${at} ${title}`, generation, code }),
+      receiveAgain: (title, value, code) =>
+        this.#events.receiveAgain(task, idOf(value), { place: `${at} ${title}`, generation, code }),
       isCodeChanged: () => (this.#codes.get(originOf(where.task))?.size ?? 0) > 1,
       isLoose: () => this.#events.isLoose(task),
       leaveOpen: (title) => this.#events.leaveOpen(task, `${generation} ${at} ${title}`, title),
