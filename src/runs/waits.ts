@@ -6,6 +6,7 @@ import { NEVER, type RunWaits } from "../contract/transient.js";
 import { anySignal } from "../manager/abort-signals.js";
 import { describeSchema, type StateSchema } from "../manager/schema.js";
 import { Poller } from "./poller.js";
+import { Look } from "./receipt-order.js";
 import type { RecordedStep, WaitMark } from "./recorded-turn.js";
 import type { WaitOptions } from "./run.js";
 import { describeRefusal, eventTitle, type FoundEvent, type PendingEvent } from "./run-events.js";
@@ -30,6 +31,8 @@ interface OpenWait extends WaitMark {
 /** An event that a wait has taken, with its value. */
 interface TakenEvent extends FoundEvent {
   readonly sequence: number;
+  /** Ends once the receipt's record has its place in the log. */
+  readonly look: Look;
 }
 
 /** The sleeps and the waits for events of one turn. */
@@ -39,6 +42,8 @@ export class Waits {
   readonly #waiting = new Set<OpenWait>();
   /** The work that waits do before they pause, or pause again. */
   readonly #polls = new Set<Promise<unknown>>();
+  /** The looks for events under way. */
+  readonly #looks = new Set<Look>();
   readonly #over = new AbortController();
   #cancelSuspension: (() => void) | undefined;
 
@@ -70,7 +75,11 @@ export class Waits {
       if (!signal?.aborted || error !== signal.reason || this.#endSignal().aborted) throw error;
       throw await this.#recordAbort(step, wait, error);
     }
-    if (await this.#finish(step, wait, found, signal)) return found?.event;
+    try {
+      if (await this.#finish(step, wait, found, signal)) return found?.event;
+    } finally {
+      found?.look.end();
+    }
     throw await this.#recordAbort(step, wait, signal?.reason);
   }
 
@@ -199,19 +208,23 @@ export class Waits {
   async #takeEvent(step: NamedStep, schema: StateSchema | undefined): Promise<TakenEvent | undefined> {
     const { events, stop, taskId, journal } = this.#parts;
     const key = makeKey(taskId, journal.head, step);
+    const look = new Look(this.#looks);
     try {
       const found = await this.#findEvent(step, key, schema);
-      if (found === undefined || (!stop.signal.aborted && !this.#over.signal.aborted)) return found;
-      events.giveBack(found.sequence);
+      if (found !== undefined) await look.found(found.sequence);
+      if (found !== undefined && !stop.signal.aborted && !this.#over.signal.aborted) return { ...found, look };
+      if (found !== undefined) events.giveBack(found.sequence);
+      look.end();
       return undefined;
     } catch (error) {
+      look.end();
       // If the storage fails, the run is stopped, since its function hasn't failed.
       if (error instanceof CheckpointError && !(error instanceof StateInvalidError)) stop.stop(error);
       throw error;
     }
   }
 
-  async #findEvent(step: NamedStep, key: string, schema: StateSchema | undefined): Promise<TakenEvent | undefined> {
+  async #findEvent(step: NamedStep, key: string, schema: StateSchema | undefined) {
     const { events } = this.#parts;
     for (;;) {
       const pending = await events.find(step.name, key);
@@ -364,7 +377,9 @@ export class Waits {
     const times = { startedAt, ...(until !== undefined && { until }), durationMs };
     const fields = { status: "completed", waitsFor, ...times, ...event, ...(found && signal && { hasSignal: true }) };
     const encoded = found && (["result", values.encodeResult(step, found.sent)] as const);
-    const sequence = await journal.recordStep(step, { event: found?.sequence, fields, encoded });
+    const recording = journal.recordStep(step, { event: found?.sequence, fields, encoded });
+    found?.look.end();
+    const sequence = await recording;
     const receipt = { sequence, isUndecided: true };
     const isGiven = await this.#calls.inOrder(
       sequence,
