@@ -13,8 +13,11 @@ export interface HistoryItem {
   readonly createdAt: string;
   /** The SHA-256 of the stored payload; missing if the item was read without its payload. */
   readonly sha256?: string;
-  /** Set for `run` records: the ranges of sequences whose results the record drops. */
-  readonly dropped?: readonly (readonly [first: number, last: number])[];
+  /**
+   * Set for `run` records: the ranges of sequences whose results the record drops. `unknown`: the payload is compressed or
+   * encrypted.
+   */
+  readonly dropped?: readonly (readonly [first: number, last: number])[] | "unknown";
   /** Set for checkpoints of a run: the run's generation and turn, and the events that it has received. */
   readonly run?: {
     readonly generation: string;

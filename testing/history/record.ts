@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { checkFunction, checkKeys, checkText, listKeys } from "../../src/contract/arguments.js";
 import type { CheckpointDraft, CheckpointSummary, Payload, StoredCheckpoint } from "../../src/contract/checkpoint.js";
@@ -50,6 +51,7 @@ export function recordHistory(storage: StorageAdapter, options: RecordHistoryOpt
   const { process: name, write, nowMs = sharedNowMs } = options;
   checkText("RecordHistoryOptions.process", name, 1);
   checkFunction("RecordHistoryOptions.write", write);
+  checkFunction("RecordHistoryOptions.nowMs", nowMs);
   if (write === undefined)
     throw new TypeError("RecordHistoryOptions.write is missing. Pass a function that stores a line.");
   let count = 0;
@@ -254,6 +256,10 @@ export function recordHistory(storage: StorageAdapter, options: RecordHistoryOpt
 export function parseHistory(texts: string | Iterable<string>): HistoryCall[] {
   const calls = new Map<string, HistoryCall>();
   for (const text of typeof texts === "string" ? [texts] : texts) {
+    if (typeof text !== "string" || !/^(\{|$)/.test(text))
+      throw new TypeError(
+        `parseHistory needs the texts that \`recordHistory\` has written, one of each process, not ${inspect(text).slice(0, 60)}.`,
+      );
     const lines = text.split("\n");
     const last = parseEnd(lines.pop() ?? "");
     const parsed = lines.filter((line) => line !== "").map((line): HistoryLine => JSON.parse(line));
@@ -329,9 +335,9 @@ function toSeen(item: LogRecord | RecordHeader | StoredCheckpoint | CheckpointSu
   return { ...("kind" in item ? toRecord(item) : toCheckpoint(item)), sequence: item.sequence };
 }
 
-/** Returns the results that a `run` record drops; none if the record's payload is encrypted or compressed. */
+/** Returns the results that a `run` record drops. */
 function droppedBy(body: string | Uint8Array): NonNullable<HistoryItem["dropped"]> {
-  if (typeof body !== "string") return [];
+  if (typeof body !== "string") return "unknown";
   const value: unknown = JSON.parse(body);
   return readDropped(value);
 }

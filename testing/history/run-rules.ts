@@ -86,6 +86,12 @@ class RunRules {
       this.#refusals.set(event, key);
       this.#pending.get(name)?.delete(event);
     }
+    if (dropped === "unknown") {
+      // It may have dropped anything, so earlier results and receipts prove nothing.
+      this.#steps.clear();
+      this.#receipts.clear();
+      return;
+    }
     for (const [first, last] of dropped) {
       const isDropped = ({ item: { sequence } }: Stored) => sequence >= first && sequence <= last;
       for (const [key, step] of this.#steps) if (isDropped(step)) this.#steps.delete(key);

@@ -1,6 +1,6 @@
 // Tests hand-made histories: possible ones, and ones that no correct store could have produced.
 import { expect, it } from "vitest";
-import { CheckpointManager, type StorageAdapter } from "waymark";
+import { CheckpointManager, gzip, type StorageAdapter } from "waymark";
 import type { LeaseStore } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import {
@@ -563,8 +563,36 @@ it("refuses the history of two processes with one name, and unknown or missing o
   const [first, second] = [await life(), await life()];
   expect(() => parseHistory([first, second])).toThrow('Two processes of the history are named "p"');
   const open = (options: object) => () => recordHistory(new MemoryAdapter(), options as never);
-  expect(open({ proces: "p", write: () => undefined })).toThrow(/unknown option "proces"|no option "proces"|proces/);
+  const write = () => undefined;
+  expect(open({ proces: "p", write })).toThrow('RecordHistoryOptions has no "proces"');
   expect(open({ process: "p" })).toThrow("RecordHistoryOptions.write is missing");
+  expect(open({ process: "p", write, nowMs: 7 })).toThrow("RecordHistoryOptions.nowMs");
+});
+
+it.each([["worker-1.history"], [Buffer.from("{}")], [undefined]])("refuses %o as the text of a history", (text) => {
+  expect(() => parseHistory([text as string])).toThrow("parseHistory needs the texts");
+});
+
+it("accepts that a run with compressed records runs a failed step again and takes a wait's event back", async () => {
+  const lines: string[] = [];
+  const storage = recordHistory(new MemoryAdapter(), { process: "p", write: (line) => void lines.push(line) });
+  const manager = new CheckpointManager({ storage, transforms: [gzip()] });
+  await manager.send("t", "m", "a value");
+  let calls = 0;
+  const attempt = () =>
+    manager.run("t", async (run) => {
+      await run.waitFor("m");
+      await run.step("fails once", () => {
+        calls += 1;
+        if (calls === 1) throw new Error("planned");
+      });
+    });
+  await expect(attempt()).rejects.toThrow("planned");
+  await manager.retry("t", { from: "m" });
+  await attempt();
+  await manager.close();
+  expect(calls).toBe(2);
+  expect(checkHistory(parseHistory([lines.join("")]))).toEqual([]);
 });
 
 it.each<readonly [string, HistoryViolation["rule"] | undefined, Broken]>([
