@@ -21,7 +21,7 @@ export interface HistoryViolation {
    * - `missing`: a read lacks an item that was stored and never removed.
    * - `removed`: a read returned an item that had been removed.
    * - `condition`: a write succeeded although its condition didn't hold, or was refused although its condition held.
-   * - `fencing`: a write succeeded under an older token than an earlier write.
+   * - `fencing`: a write succeeded under an older token than an earlier write, or under a token that no claim was given.
    * - `holders`: a task was claimed while another process held it, or its holder was refused.
    * - `step`: the recorded result of a step changed although no `run` record had dropped it.
    * - `event`: an event was received twice, or passed over.
@@ -203,6 +203,13 @@ class TaskHistory {
       order.require(moment, claims[next]);
     };
     for (const write of writes) if (write.token !== undefined) between(write.token, write);
+    for (const one of this.#timed) {
+      const token = changingToken(one);
+      if (token === undefined) continue;
+      between(token, one);
+      if (!claims.some((claim) => claim.token === token))
+        this.#report("fencing", `A call succeeded under token ${token}, which no claim was given.`, [one.call]);
+    }
     for (const [at, claim] of claims.entries()) order.require(claim, claims[at + 1]);
     for (const renewal of this.#select("renew")) if (renewal.action.isRenewed) between(renewal.action.token, renewal);
   }
@@ -329,6 +336,13 @@ function conditionOf({ calls }: Write, key: "expectedSequence" | "noEventAfter")
   const conditions = calls.map(({ action }) => ("condition" in action ? action.condition?.[key] : undefined));
   const [condition, ...others] = new Set(conditions);
   return others.length === 0 ? condition : undefined;
+}
+
+/** Returns the fencing token of a call other than an append that changed something; `undefined` if there is none. */
+function changingToken({ action, endMs }: Timed): number | undefined {
+  if (!Number.isFinite(endMs)) return undefined;
+  if (action.is === "setStatus" && action.isChanged) return action.condition?.fencingToken;
+  return action.is === "remove" && (action.count ?? 0) > 0 ? action.condition?.fencingToken : undefined;
 }
 
 function groupByToken<Call extends Timed<{ readonly token: number }>>(calls: readonly Call[]): Map<number, Call[]> {

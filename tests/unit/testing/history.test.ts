@@ -397,6 +397,37 @@ const REJECTED: readonly (readonly [string, HistoryViolation["rule"], readonly H
       [2, 3],
     ],
     [
+      "a changed status under an older token",
+      "order",
+      [
+        append("p", [1, 2], [a], 1),
+        claim("p", [3, 4], 1),
+        claim("q", [150, 160], 2),
+        call("p", [161, 162], { is: "setStatus", id: "a", items: [], isChanged: true, condition: { fencingToken: 1 } }),
+      ],
+      [3, 2],
+    ],
+    [
+      "a removal under an older token",
+      "order",
+      [
+        append("p", [1, 2], [a], 1),
+        claim("p", [3, 4], 1),
+        claim("q", [150, 160], 2),
+        call("p", [161, 162], { is: "remove", what: ["a"], count: 1, condition: { fencingToken: 1 } }),
+      ],
+      [3, 2],
+    ],
+    [
+      "a changed status under a token that no claim was given",
+      "fencing",
+      [
+        append("p", [1, 2], [a], 1),
+        call("p", [3, 4], { is: "setStatus", id: "a", items: [], isChanged: true, condition: { fencingToken: 7 } }),
+      ],
+      [1],
+    ],
+    [
       "an older token after the claim of a newer one",
       "order",
       [claim("p", [1, 2], 1), claim("q", [150, 160], 2), append("p", [161, 162], [b], 1, under(1))],
