@@ -73,7 +73,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // The page runs in a browser.
   "cli/page/src": [
     ...["cli/src/ui/api-choices.ts", "cli/src/ui/api-inbox.ts"],
-    ...["cli/src/words.ts", "cli/src/ui/api.ts", "cli/src/ui/api-actions.ts", "cli/src/ui/api-parts.ts"],
+    ...[
+      "cli/src/usage.ts",
+      "cli/src/words.ts",
+      "cli/src/ui/api.ts",
+      "cli/src/ui/api-actions.ts",
+      "cli/src/ui/api-parts.ts",
+    ],
     ...["cli/src/ui/api-runs.ts", "cli/src/ui/api-states.ts", "cli/src/ui/api-storage.ts", "cli/src/ui/api-tasks.ts"],
   ],
 };

@@ -44,6 +44,7 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
     "show",
     "prune",
     "cancel",
+    "export",
     "delete",
     "complete",
   ]);
