@@ -37,8 +37,12 @@ export function earliestExpiry(claim: Claim, renewals: readonly Renewal[], call:
   const tried = [claim, ...own];
   // A claim or renewal no longer counts if another one began after its end and ended before the call began.
   const lastMs = Math.max(...tried.filter(({ endMs }) => endMs < call.beginMs).map(({ beginMs }) => beginMs));
-  return Math.min(...tried.filter(({ endMs }) => endMs >= lastMs).map((one) => one.beginMs + one.action.ttlMs));
+  const untilMs = tried.filter(({ endMs }) => endMs >= lastMs).map((one) => one.beginMs + one.action.ttlMs);
+  return Math.min(...untilMs) - ROUNDING_MS;
 }
+
+/** Storages store the end of a lease in whole milliseconds. */
+const ROUNDING_MS = 1;
 
 /**
  * Finds the refusals that had no reason at any moment of the call: refused writes whose condition held, and refused
@@ -61,9 +65,6 @@ export function* findWrongRefusals(known: Known): Generator<WrongRefusal, void, 
     }
   }
 }
-
-/** Storages store the end of a lease in whole milliseconds. */
-const ROUNDING_MS = 1;
 
 class Reasons {
   readonly #known: Known;
@@ -123,7 +124,7 @@ class Reasons {
       if (action.is === "release" && action.token === token) return undefined;
     }
     const untilMs = earliestExpiry(claim, this.#known.renewals, { beginMs, endMs });
-    return untilMs - ROUNDING_MS > endMs ? claim : undefined;
+    return untilMs > endMs ? claim : undefined;
   }
 
   /** Whether a checkpoint other than the expected one may have been the newest. */

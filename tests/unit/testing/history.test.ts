@@ -91,6 +91,10 @@ it.each<readonly [string, readonly HistoryCall[]]>([
     [claim("p", [0.6, 10], 1), lost("p", [100.3, 100.5], 1)],
   ],
   [
+    "a claim in the last millisecond of a lease, whose end is a whole number",
+    [claim("p", [0.8, 1], 1), claim("q", [100.2, 100.7], 2), alive("p", 110)],
+  ],
+  [
     "a claim after the lease was renewed for a shorter time",
     [
       claim("p", [1, 2], 1),
