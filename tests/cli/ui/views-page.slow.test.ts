@@ -148,7 +148,7 @@ describe.skipIf(CHROMIUM === undefined)("the views (skipped without Chromium: De
       const { page, go } = await openPage(browser, (await startUi(place)).url);
       await go("#/task/release-4.2");
       await page
-        .getByRole("row", { name: /^@\d+ .*Both platforms are built/ })
+        .getByRole("row", { name: / @\d+ .*Both platforms are built/ })
         .getByRole("link")
         .first()
         .click();
